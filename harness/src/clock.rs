@@ -1,0 +1,68 @@
+//! The one source of time.
+//!
+//! Every stamp of a run is a [`Nanos`]: nanoseconds on `CLOCK_MONOTONIC` since the epoch that the supervisor chose
+//! before it forked. The clock is machine-wide and the epoch is copied by the fork, so the shards' stamps can be
+//! compared and their intervals cut at common instants. Nothing else in this workspace reads a clock; with tokio's
+//! paused clock the whole engine runs in virtual time.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: nanoseconds since the epoch of the run's [`Clock`]. Covers 584 years.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// Nanoseconds from `earlier` to `self`; 0 when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The point `duration` later; the end of time when that is beyond it.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration_ns(duration)))
+    }
+}
+
+/// `duration` in whole nanoseconds, at most `u64::MAX` (584 years).
+#[must_use]
+pub fn duration_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A monotonic clock with a fixed epoch. Copying it, also by a fork, keeps the epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    epoch: tokio::time::Instant,
+}
+
+impl Clock {
+    /// A clock whose epoch is now. Call once per run, before the first fork.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
+    pub fn start() -> Self {
+        Self { epoch: tokio::time::Instant::now() }
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        Nanos(duration_ns(self.epoch.elapsed()))
+    }
+
+    /// `at` as an instant that tokio's timers understand.
+    #[must_use]
+    pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
+        self.epoch + Duration::from_nanos(at.0)
+    }
+}
+
+/// The calendar time now, for the stamps in a report. Never used to measure anything.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
+pub fn wall_time() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,41 @@
+//! The engine behind crawlmark: it forks shards, paces them, measures what they do and merges the measurements.
+//!
+//! It knows processes, pipes, pacing, statistics and reports; it knows nothing of HTTP, of command lines or of what a
+//! *workload* does with an ID. A run flows through eight nouns, one file each, in this order:
+//!
+//! ```text
+//! RunPlan -> ShardPlan -> Pacer -> Workload -> Sample -> ShardStats -> Report -> (Verdict)
+//! ```
+//!
+//! The modules below are listed in the order in which they may import each other: each knows only those above it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`] | what people type: ID ranges, counts, rates, durations |
+//! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
+//! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
+//! | [`pacer`] | when the next request may go, and the audit of when it went |
+//! | [`sample`] | one attempt: its timestamps, its outcome |
+//! | [`stats`] | counters and fixed-bound histograms that merge exactly |
+//! | [`wire`] | the frames that cross the pipes |
+//! | [`workload`] | the trait that a crawl implements |
+//! | [`process`] | fork, pin, wait: the only `unsafe` of this crate |
+//! | [`shard`] | a shard's life inside its own process |
+//! | [`supervisor`] | the poll loop that owns the shards |
+//! | [`report`] | the merged result, as it is saved |
+//! | [`render`] | the report as text for people |
+
+pub mod clock;
+pub mod pacer;
+pub mod plan;
+pub mod process;
+
+pub mod sample;
+pub mod shard;
+
+pub mod stats;
+pub mod supervisor;
+
+pub mod units;
+pub mod wire;
+pub mod workload;

@@ -1,0 +1,329 @@
+//! `Pacer`: when the next request may go, given a reading of the clock; and the audit of when requests went.
+//!
+//! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::poll`] and does the waiting. A budget is
+//! kept by `governor` (GCRA); [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report
+//! can prove the promise instead of repeating it.
+
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::ops::Add;
+use std::rc::Rc;
+use std::time::Duration;
+
+use governor::clock::{Clock as GovernorClock, Reference};
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Nanos;
+use crate::plan::Budget;
+
+/// What the pacer says of a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Go. The budget allowed it since this moment, which is never later than the one asked about.
+    Go(Nanos),
+    /// Not before this moment, which is always later than the one asked about.
+    Wait(Nanos),
+}
+
+/// When requests may go.
+#[derive(Debug)]
+pub enum Pacer {
+    /// At any time.
+    Unlimited,
+    /// As a budget allows.
+    Budgeted(Box<BudgetPacer>),
+}
+
+impl Pacer {
+    /// A pacer for a shard's share of the budget, counted from `start`, the common start of all shards.
+    #[must_use]
+    pub fn new(budget: Option<Budget>, start: Nanos) -> Self {
+        budget.map_or(Self::Unlimited, |budget| Self::Budgeted(Box::new(BudgetPacer::new(budget, start))))
+    }
+
+    /// Asks for one request at `now`. [`Pace::Go`] is a grant and is charged.
+    pub fn poll(&mut self, now: Nanos) -> Pace {
+        match self {
+            Self::Unlimited => Pace::Go(now),
+            Self::Budgeted(pacer) => pacer.poll(now),
+        }
+    }
+
+    /// The audit so far; none when there is no budget.
+    #[must_use]
+    pub fn audit(&self) -> Option<&BudgetAudit> {
+        match self {
+            Self::Unlimited => None,
+            Self::Budgeted(pacer) => Some(&pacer.audit),
+        }
+    }
+}
+
+/// A budget kept by a governor.
+#[derive(Debug)]
+pub struct BudgetPacer {
+    limiter: RateLimiter<NotKeyed, InMemoryState, Reading, NoOpMiddleware<ReadingAt>>,
+    reading: Reading,
+    first: Nanos,
+    audit: BudgetAudit,
+}
+
+impl BudgetPacer {
+    fn new(budget: Budget, start: Nanos) -> Self {
+        let first = start.plus(Duration::from_nanos(budget.phase_ns));
+        let reading = Reading(Rc::new(Cell::new(first.0)));
+        let burst = u32::try_from(budget.burst).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
+        // `with_period` refuses only a period of zero, which a `Budget` never has.
+        let quota = Quota::with_period(Duration::from_nanos(budget.interval_ns.max(1)))
+            .unwrap_or(Quota::per_second(NonZeroU32::MIN))
+            .allow_burst(burst);
+        let limiter = RateLimiter::direct_with_clock(quota, reading.clone());
+        Self { limiter, reading, first, audit: BudgetAudit::new(budget, first) }
+    }
+
+    fn poll(&mut self, now: Nanos) -> Pace {
+        if now < self.first {
+            return Pace::Wait(self.first);
+        }
+        self.reading.0.set(now.0);
+        match self.limiter.check() {
+            Ok(()) => {
+                let allowed = self.audit.allowed_since();
+                self.audit.admitted(now);
+                Pace::Go(allowed.min(now))
+            }
+            Err(not_until) => Pace::Wait(Nanos(not_until.earliest_possible().0.max(now.0 + 1))),
+        }
+    }
+}
+
+/// The governor's clock: the reading that the pacer was last asked about. Copying it would need a clock inside a pure
+/// schedule; sharing one cell does not.
+#[derive(Debug, Clone)]
+struct Reading(Rc<Cell<u64>>);
+
+/// A reading as the governor compares it, in nanoseconds since the run's epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ReadingAt(u64);
+
+impl GovernorClock for Reading {
+    type Instant = ReadingAt;
+
+    fn now(&self) -> ReadingAt {
+        ReadingAt(self.0.get())
+    }
+}
+
+impl Add<governor::nanos::Nanos> for ReadingAt {
+    type Output = Self;
+
+    fn add(self, other: governor::nanos::Nanos) -> Self {
+        Self(self.0.saturating_add(other.as_u64()))
+    }
+}
+
+impl Reference for ReadingAt {
+    fn duration_since(&self, earlier: Self) -> governor::nanos::Nanos {
+        self.0.saturating_sub(earlier.0).into()
+    }
+
+    fn saturating_sub(&self, duration: governor::nanos::Nanos) -> Self {
+        Self(self.0.saturating_sub(duration.as_u64()))
+    }
+}
+
+/// The window in which a budget was used hardest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstWindow {
+    /// Its width, ns.
+    pub width_ns: u64,
+    /// How many requests were admitted in it.
+    pub admitted: u64,
+    /// How many were allowed: `burst + floor(width / interval)`.
+    pub allowed: u64,
+}
+
+/// Watches admissions and finds, of all windows of all widths, the one with the greatest excess over the rate.
+///
+/// The backlog `tat - now`, where each admission sets `tat = max(tat, now) + interval`, is at every admission the
+/// greatest over all windows ending there of `admitted * interval - width` (the arrival curve of a leaky bucket, Cruz
+/// 1991). One comparison per admission therefore audits every window; none exceeds `burst * interval` when the promise
+/// was kept.
+#[derive(Debug, Clone)]
+pub struct BudgetAudit {
+    budget: Budget,
+    first: Nanos,
+    tat: Nanos,
+    busy_since: Nanos,
+    busy_admitted: u64,
+    worst_excess_ns: u64,
+    worst: WorstWindow,
+}
+
+impl BudgetAudit {
+    /// An audit of `budget` that starts at `first`, the first moment at which it allows a request.
+    #[must_use]
+    pub fn new(budget: Budget, first: Nanos) -> Self {
+        let worst = WorstWindow { width_ns: 0, admitted: 0, allowed: budget.burst };
+        Self { budget, first, tat: first, busy_since: first, busy_admitted: 0, worst_excess_ns: 0, worst }
+    }
+
+    /// Since when the next request has been allowed, or will be.
+    #[must_use]
+    pub fn allowed_since(&self) -> Nanos {
+        let tolerance = self.budget.interval_ns.saturating_mul(self.budget.burst - 1);
+        Nanos(self.tat.0.saturating_sub(tolerance)).max(self.first)
+    }
+
+    /// Books an admission at `now`. Admissions come in the order of time.
+    pub fn admitted(&mut self, now: Nanos) {
+        if self.tat <= now {
+            (self.tat, self.busy_since, self.busy_admitted) = (now, now, 0);
+        }
+        self.tat = Nanos(self.tat.0.saturating_add(self.budget.interval_ns));
+        self.busy_admitted += 1;
+        let excess = self.tat.since(now);
+        if excess > self.worst_excess_ns {
+            let width_ns = now.since(self.busy_since);
+            self.worst_excess_ns = excess;
+            self.worst = WorstWindow {
+                width_ns,
+                admitted: self.busy_admitted,
+                allowed: self.budget.burst + width_ns / self.budget.interval_ns,
+            };
+        }
+    }
+
+    /// The window with the greatest excess.
+    #[must_use]
+    pub fn worst(&self) -> WorstWindow {
+        self.worst
+    }
+
+    /// Whether every window of every width held at most `burst + width / interval` admissions.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        self.worst_excess_ns <= self.budget.interval_ns.saturating_mul(self.budget.burst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn greedy(budget: Budget, until: Nanos) -> Vec<Nanos> {
+        let mut pacer = Pacer::new(Some(budget), Nanos(0));
+        let (mut now, mut sent) = (Nanos(0), Vec::new());
+        while now <= until {
+            match pacer.poll(now) {
+                Pace::Go(_) => sent.push(now),
+                Pace::Wait(next) => now = next,
+            }
+        }
+        assert!(pacer.audit().unwrap().kept());
+        sent
+    }
+
+    /// The greatest `admitted - rate * width` over all windows, by looking at every pair.
+    fn worst_excess_ns(sent: &[Nanos], interval_ns: u64) -> u64 {
+        let mut worst = 0;
+        for first in 0..sent.len() {
+            for last in first..sent.len() {
+                let charged = (last - first + 1) as u64 * interval_ns;
+                worst = worst.max(charged.saturating_sub(sent[last].since(sent[first])));
+            }
+        }
+        worst
+    }
+
+    #[test]
+    fn v7_a_greedy_client_gets_the_burst_and_then_the_rate() {
+        // 100/s, burst 10, 10 s: burst + floor(T / t) = 1,010.
+        let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, phase_ns: 0 }, Nanos(10_000 * MS));
+        assert_eq!(sent.len(), 1_010);
+        assert_eq!(worst_excess_ns(&sent[..200], 10 * MS), 100 * MS);
+    }
+
+    #[test]
+    fn v8_shards_together_admit_what_one_limiter_would() {
+        use crate::plan::tests::plan;
+        use crate::units::Rate;
+        let admitted = |shards: u32| -> usize {
+            let mut run = plan();
+            (run.shards, run.connections) = (shards, shards);
+            (run.rate, run.burst) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10);
+            run.split(&[]).iter().map(|shard| greedy(shard.budget.unwrap(), Nanos(10_000 * MS)).len()).sum()
+        };
+        for shards in [1, 2, 3, 7] {
+            assert!(admitted(shards).abs_diff(1_010) <= shards as usize, "{shards} shards: {}", admitted(shards));
+        }
+    }
+
+    #[test]
+    fn the_first_request_waits_for_its_phase() {
+        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 1, phase_ns: 5 }), Nanos(100));
+        assert_eq!(pacer.poll(Nanos(100)), Pace::Wait(Nanos(105)));
+        assert_eq!(pacer.poll(Nanos(105)), Pace::Go(Nanos(105)));
+        assert_eq!(pacer.poll(Nanos(105)), Pace::Wait(Nanos(115)));
+    }
+
+    #[test]
+    fn a_late_client_learns_since_when_it_was_allowed() {
+        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 3, phase_ns: 0 }), Nanos(0));
+        for _ in 0..3 {
+            assert_eq!(pacer.poll(Nanos(0)), Pace::Go(Nanos(0)));
+        }
+        assert_eq!(pacer.poll(Nanos(0)), Pace::Wait(Nanos(10)));
+        // Late by 14: two cells have come free, at 10 and at 20.
+        assert_eq!(pacer.poll(Nanos(24)), Pace::Go(Nanos(10)));
+        assert_eq!(pacer.poll(Nanos(24)), Pace::Go(Nanos(20)));
+        assert_eq!(pacer.poll(Nanos(24)), Pace::Wait(Nanos(30)));
+    }
+
+    #[test]
+    fn the_audit_notices_a_broken_promise() {
+        let mut audit = BudgetAudit::new(Budget { interval_ns: 10, burst: 2, phase_ns: 0 }, Nanos(0));
+        for at in [0, 0, 10, 11] {
+            audit.admitted(Nanos(at));
+        }
+        assert!(!audit.kept());
+        assert_eq!(audit.worst(), WorstWindow { width_ns: 11, admitted: 4, allowed: 3 });
+    }
+
+    proptest! {
+        #[test]
+        fn go_exactly_when_it_said_and_not_before(
+            interval_ns in 1..1_000_u64, burst in 1..20_u64, phase_ns in 0..500_u64,
+            pauses in prop::collection::vec(0..3_000_u64, 1..200),
+        ) {
+            let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, phase_ns }), Nanos(7));
+            let (mut now, mut sent) = (Nanos(7), Vec::new());
+            for pause in pauses {
+                now.0 += pause;
+                if let Pace::Wait(next) = pacer.poll(now) {
+                    prop_assert!(next > now);
+                    if next.0 > now.0 + 1 {
+                        prop_assert_eq!(pacer.poll(Nanos(next.0 - 1)), Pace::Wait(next));
+                    }
+                    now = next;
+                    prop_assert_eq!(pacer.poll(now), Pace::Go(next));
+                }
+                sent.push(now);
+            }
+            // The audit's verdict is that of a search over every window.
+            let worst = worst_excess_ns(&sent, interval_ns);
+            prop_assert!(worst <= burst * interval_ns);
+            let audit = pacer.audit().unwrap();
+            prop_assert!(audit.kept());
+            prop_assert!(audit.worst().admitted <= audit.worst().allowed);
+            prop_assert_eq!(audit.worst_excess_ns, worst);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! `RunPlan`, the validated description of a whole run, and `ShardPlan`, one shard's exact part of it.
+//!
+//! Made by the command line, read by everyone, stored inside the report. Nothing here touches the system.
+//!
+//! # The split laws
+//!
+//! Part `i` of `total` over `parts` runs from `floor(i * total / parts)` to `floor((i + 1) * total / parts)`, in
+//! 128-bit arithmetic. The parts are disjoint, ordered and covering, their sizes differ by at most one, and a split of
+//! a split is again such a split. IDs, connections and bursts are dealt out by it.
+//!
+//! A rate of `N` per `P` becomes one interval of `ceil(S * P / N)` per shard with a phase of `i * P / N`: the shards
+//! interleave evenly, each gets the same rate (so equal ranges end together, which whole-number shares of 3 and 4 would
+//! not), and a rate below one per shard needs no special case. Rounding the interval up keeps the total at or under
+//! the asked rate, by less than `N / P` nanoseconds per second.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::duration_ns;
+use crate::units::{IdRange, Rate};
+
+/// The most shards that a run may have: well above any machine's cores, well below the limit on descriptors.
+pub const MAX_SHARDS: u32 = 1024;
+
+/// How much lateness the default burst makes up for. A limiter forgets what its client was too late to use; a timer
+/// that fires a few milliseconds late, on a machine with neighbours, must not cost budget.
+const DEFAULT_BURST_WINDOW: Duration = Duration::from_millis(10);
+
+/// Where the part `i` of `total` over `parts` starts; `i == parts` gives the end of the last part.
+///
+/// `parts` of 0 counts as 1.
+#[must_use]
+pub fn split_point(total: u64, parts: u64, i: u64) -> u64 {
+    let point = u128::from(i) * u128::from(total) / u128::from(parts.max(1));
+    u64::try_from(point).unwrap_or(u64::MAX)
+}
+
+/// The size of part `i` of `total` over `parts`.
+#[must_use]
+pub fn split_share(total: u64, parts: u64, i: u64) -> u64 {
+    split_point(total, parts, i + 1) - split_point(total, parts, i)
+}
+
+/// How requests arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Closed loop: the next item starts as soon as a connection is free and the budget allows.
+    Asap,
+}
+
+/// Whether each shard stays on one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pinning {
+    /// Shard `i` runs on the `i`-th CPU that this process may use, round robin.
+    PerCpu,
+    /// The kernel places the shards.
+    None,
+}
+
+/// The whole run, validated. Durations are whole microseconds where they are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPlan {
+    /// What is crawled, for people: a URL with `{id}`.
+    pub target: String,
+    /// The workload's own settings, as resolved, for the record. Never holds a secret.
+    pub workload: BTreeMap<String, String>,
+    /// The IDs to crawl.
+    pub ids: IdRange,
+    /// How many processes crawl.
+    pub shards: u32,
+    /// Requests in flight at most, over all shards.
+    pub connections: u32,
+    /// The budget over all shards; none is as fast as it goes.
+    pub rate: Option<Rate>,
+    /// How many requests the budget may let through at once, over all shards; 0 without a rate.
+    pub burst: u64,
+    /// How requests arrive.
+    pub arrivals: Arrivals,
+    /// When to stop starting items; none is when the range is done.
+    #[serde(rename = "duration_us", with = "optional_micros")]
+    pub duration: Option<Duration>,
+    /// The longest that one attempt may take from its first byte sent to its last byte read.
+    #[serde(rename = "timeout_us", with = "micros")]
+    pub timeout: Duration,
+    /// A shard that is silent for this long is ended, and the run is incomplete.
+    #[serde(rename = "shard_deadline_us", with = "micros")]
+    pub shard_deadline: Duration,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// Where the shards run.
+    pub pinning: Pinning,
+}
+
+/// Why a plan makes no sense. Each message names the flag.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No ID.
+    #[error("--ids {0} holds no ID")]
+    NoIds(IdRange),
+    /// No shard, or more than [`MAX_SHARDS`].
+    #[error("--shards {0} is out of range: 1 to {MAX_SHARDS}")]
+    Shards(u32),
+    /// A shard would have no connection.
+    #[error("--connections {connections} is less than --shards {shards}: each shard needs at least one connection")]
+    Connections {
+        /// As asked.
+        connections: u32,
+        /// As asked or resolved.
+        shards: u32,
+    },
+    /// A shard would have no burst.
+    #[error("--burst {burst} is less than --shards {shards}: each shard admits at least one request at a time")]
+    Burst {
+        /// As asked.
+        burst: u64,
+        /// As asked or resolved.
+        shards: u32,
+    },
+    /// Zero or beyond an hour.
+    #[error("--timeout must be between 1ms and 1h")]
+    Timeout,
+    /// Zero.
+    #[error("--duration must be at least 1ms")]
+    Duration,
+    /// Too short to tell silence from a busy machine.
+    #[error("--shard-deadline must be at least 1s")]
+    ShardDeadline,
+}
+
+impl RunPlan {
+    /// The burst that a budget gets when none is asked for: what 10 ms of the rate hold, and one per shard at least.
+    #[must_use]
+    pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
+        let window = u128::from(duration_ns(DEFAULT_BURST_WINDOW));
+        let cells = (u128::from(rate.permits) * window).div_ceil(u128::from(rate.period_ns));
+        u64::try_from(cells).unwrap_or(u64::MAX).max(u64::from(shards))
+    }
+
+    /// Checks the plan as a whole.
+    ///
+    /// # Errors
+    /// Names the first flag that makes no sense.
+    pub fn validate(self) -> Result<Self, PlanError> {
+        if self.ids.is_empty() {
+            return Err(PlanError::NoIds(self.ids));
+        }
+        if self.shards == 0 || self.shards > MAX_SHARDS {
+            return Err(PlanError::Shards(self.shards));
+        }
+        if self.connections < self.shards {
+            return Err(PlanError::Connections { connections: self.connections, shards: self.shards });
+        }
+        if self.rate.is_some() && self.burst < u64::from(self.shards) {
+            return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
+        }
+        if self.timeout < Duration::from_millis(1) || self.timeout > Duration::from_hours(1) {
+            return Err(PlanError::Timeout);
+        }
+        if self.duration.is_some_and(|duration| duration < Duration::from_millis(1)) {
+            return Err(PlanError::Duration);
+        }
+        if self.shard_deadline < Duration::from_secs(1) {
+            return Err(PlanError::ShardDeadline);
+        }
+        Ok(self)
+    }
+
+    /// Each shard's part. `cpus` are those that this process may use; empty means unknown.
+    #[must_use]
+    pub fn split(&self, cpus: &[usize]) -> Vec<ShardPlan> {
+        (0..self.shards).map(|shard| self.shard(shard, cpus)).collect()
+    }
+
+    fn shard(&self, shard: u32, cpus: &[usize]) -> ShardPlan {
+        let (parts, i) = (u64::from(self.shards), u64::from(shard));
+        let ids = IdRange {
+            start: self.ids.start + split_point(self.ids.len(), parts, i),
+            end: self.ids.start + split_point(self.ids.len(), parts, i + 1),
+        };
+        let connections = split_share(u64::from(self.connections), parts, i);
+        let cpu = match self.pinning {
+            Pinning::PerCpu if !cpus.is_empty() => Some(cpus[shard as usize % cpus.len()]),
+            Pinning::PerCpu | Pinning::None => None,
+        };
+        ShardPlan {
+            shard,
+            ids,
+            connections: u32::try_from(connections).unwrap_or(u32::MAX),
+            budget: self.rate.map(|rate| Budget::of(&rate, self.burst, parts, i)),
+            duration: self.duration,
+            timeout: self.timeout,
+            seed: self.seed,
+            cpu,
+        }
+    }
+}
+
+/// One shard's part of a [`RunPlan`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardPlan {
+    /// 0 for the first.
+    pub shard: u32,
+    /// Its IDs; disjoint from every other shard's, possibly empty.
+    pub ids: IdRange,
+    /// Its requests in flight at most; at least 1.
+    pub connections: u32,
+    /// Its share of the budget.
+    pub budget: Option<Budget>,
+    /// When to stop starting items, after the common start.
+    #[serde(rename = "duration_us", with = "optional_micros")]
+    pub duration: Option<Duration>,
+    /// The longest that one attempt may take.
+    #[serde(rename = "timeout_us", with = "micros")]
+    pub timeout: Duration,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// The CPU that it stays on.
+    pub cpu: Option<usize>,
+}
+
+/// A share of a rate: one request per `interval_ns`, `burst` at once at most, the first at `phase_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Nanoseconds per request, at least 1.
+    pub interval_ns: u64,
+    /// Requests at once, at least 1.
+    pub burst: u64,
+    /// Nanoseconds from the common start to the first request.
+    pub phase_ns: u64,
+}
+
+impl Budget {
+    fn of(rate: &Rate, burst: u64, parts: u64, i: u64) -> Self {
+        let permits = u128::from(rate.permits.max(1));
+        let interval = (u128::from(parts) * u128::from(rate.period_ns)).div_ceil(permits);
+        let phase = u128::from(i) * u128::from(rate.period_ns) / permits;
+        Self {
+            interval_ns: u64::try_from(interval).unwrap_or(u64::MAX).max(1),
+            burst: split_share(burst, parts, i).max(1),
+            phase_ns: u64::try_from(phase).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Durations as whole microseconds.
+mod micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_micros)
+    }
+}
+
+/// Durations that may be absent, as whole microseconds.
+mod optional_micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde's `with` fixes this signature")]
+    pub(super) fn serialize<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        value.map(|duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_micros))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A plan that other modules' tests start from.
+    pub(crate) fn plan() -> RunPlan {
+        RunPlan {
+            target: "test".to_owned(),
+            workload: BTreeMap::new(),
+            ids: IdRange { start: 0, end: 1000 },
+            shards: 2,
+            connections: 8,
+            rate: None,
+            burst: 0,
+            arrivals: Arrivals::Asap,
+            duration: None,
+            timeout: Duration::from_secs(10),
+            shard_deadline: Duration::from_secs(10),
+            seed: 1,
+            pinning: Pinning::None,
+        }
+    }
+
+    #[test]
+    fn a_plan_that_makes_no_sense_names_its_flag() {
+        let cases: [(fn(&mut RunPlan), &str); 6] = [
+            (|p| p.ids.end = p.ids.start, "--ids"),
+            (|p| p.shards = 0, "--shards"),
+            (|p| p.connections = 1, "--connections"),
+            (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
+            (|p| p.timeout = Duration::ZERO, "--timeout"),
+            (|p| p.duration = Some(Duration::ZERO), "--duration"),
+        ];
+        for (spoil, flag) in cases {
+            let mut spoilt = plan();
+            spoil(&mut spoilt);
+            let message = spoilt.validate().unwrap_err().to_string();
+            assert!(message.starts_with(flag), "{message}");
+        }
+        assert!(plan().validate().is_ok());
+    }
+
+    #[test]
+    fn a_rate_below_one_per_shard_interleaves_evenly() {
+        let mut run = plan();
+        (run.shards, run.connections, run.rate, run.burst) =
+            (8, 8, Some(Rate { permits: 3, period_ns: 1_000_000_000 }), 8);
+        let budgets: Vec<Budget> = run.split(&[]).iter().filter_map(|shard| shard.budget).collect();
+        assert!(budgets.iter().all(|budget| budget.interval_ns == 2_666_666_667 && budget.burst == 1));
+        let gaps: Vec<u64> = budgets.windows(2).map(|pair| pair[1].phase_ns - pair[0].phase_ns).collect();
+        assert!(gaps.iter().all(|gap| (333_333_333..=333_333_334).contains(gap)), "{gaps:?}");
+    }
+
+    #[test]
+    fn a_plan_survives_json() {
+        let mut run = plan();
+        run.duration = Some(Duration::from_millis(1500));
+        let json = serde_json::to_string(&run).unwrap();
+        assert!(json.contains("\"duration_us\":1500000"), "{json}");
+        assert_eq!(serde_json::from_str::<RunPlan>(&json).unwrap(), run);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_disjoint_ordered_covering_and_even(total: u64, parts in 1..2000_u64) {
+            let shares: Vec<u64> = (0..parts).map(|i| split_share(total, parts, i)).collect();
+            prop_assert_eq!(shares.iter().map(|share| u128::from(*share)).sum::<u128>(), u128::from(total));
+            let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+            prop_assert!(most - least <= 1);
+            prop_assert_eq!(split_point(total, parts, 0), 0);
+            prop_assert_eq!(split_point(total, parts, parts), total);
+            for i in 0..parts {
+                prop_assert!(split_point(total, parts, i) <= split_point(total, parts, i + 1));
+            }
+        }
+
+        #[test]
+        fn a_split_nests(total: u64, nodes in 1..20_u64, cores in 1..20_u64) {
+            // Node by node, then core by core, gives ranges that are as even and as gapless as one split over all.
+            for node in 0..nodes {
+                let share = split_share(total, nodes, node);
+                let within: u128 = (0..cores).map(|core| u128::from(split_share(share, cores, core))).sum();
+                prop_assert_eq!(within, u128::from(share));
+            }
+        }
+
+        #[test]
+        fn shards_cover_the_run(
+            start in 0..u64::MAX / 2, len in 1..1_000_000_u64, shards in 1..64_u32, more in 0..500_u32,
+            permits in 1..1_000_000_u64, spare in 0..500_u64,
+        ) {
+            let mut run = plan();
+            run.ids = IdRange { start, end: start + len };
+            (run.shards, run.connections) = (shards, shards + more);
+            run.rate = Some(Rate { permits, period_ns: 1_000_000_000 });
+            run.burst = u64::from(shards) + spare;
+            let parts = run.split(&[]);
+            prop_assert_eq!(parts.first().unwrap().ids.start, run.ids.start);
+            prop_assert_eq!(parts.last().unwrap().ids.end, run.ids.end);
+            for pair in parts.windows(2) {
+                prop_assert_eq!(pair[0].ids.end, pair[1].ids.start);
+            }
+            prop_assert_eq!(parts.iter().map(|p| p.connections).sum::<u32>(), run.connections);
+            let budgets: Vec<Budget> = parts.iter().filter_map(|p| p.budget).collect();
+            prop_assert_eq!(budgets.iter().map(|b| b.burst).sum::<u64>(), run.burst);
+            // The shards together never exceed the rate, and fall short of it by rounding only.
+            let per_second: f64 = budgets.iter().map(|b| 1e9 / b.interval_ns as f64).sum();
+            let asked = permits as f64;
+            prop_assert!(per_second <= asked * (1.0 + 1e-12), "{} of {}", per_second, asked);
+            prop_assert!(per_second >= asked * (1.0 - asked / (1e9 * f64::from(shards)) - 1e-12));
+        }
+    }
+}

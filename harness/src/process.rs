@@ -1,0 +1,230 @@
+//! Fork, pin, name and wait for child processes; what a process used of the machine. The only `unsafe` of this crate.
+//!
+//! Called by the supervisor for its shards and by the commands for the bundled target's processes.
+//!
+//! # Why forking is safe here
+//!
+//! `fork` copies only the thread that calls it. A lock that another thread held at that moment stays locked in the
+//! child for ever; a timer thread of a library is simply gone. So:
+//!
+//! 1. nothing starts a thread before the fork, and [`fork`] counts the threads and refuses when there is more than one;
+//! 2. the parent stays single-threaded for its whole life, so that it can fork again;
+//! 3. the child restores the signal mask, leaves the parent's process group (Ctrl-C at a terminal reaches the supervisor
+//!    alone), asks to be killed when its parent dies, and checks that it has not died already;
+//! 4. the child never returns: it leaves through `_exit`, which runs no `atexit` handler and flushes no buffer of the
+//!    parent's.
+
+use std::ffi::CString;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::prctl;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
+use nix::sys::time::TimeVal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, getpid, getppid, setpgid};
+use serde::{Deserialize, Serialize};
+
+use crate::wire::Usage;
+
+/// A child process of this one.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShardExit {
+    /// Code 0.
+    Clean,
+    /// Another code.
+    Code(i32),
+    /// A signal, by number.
+    Signal(i32),
+    /// It cannot be known: somebody else waited for it.
+    Unknown,
+}
+
+impl fmt::Display for ShardExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clean => write!(f, "exited cleanly"),
+            Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => write!(f, "was ended by {}", signal.as_str()),
+                Err(_) => write!(f, "was ended by signal {number}"),
+            },
+            Self::Unknown => write!(f, "is gone"),
+        }
+    }
+}
+
+/// Why there is no child.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// A second thread exists.
+    #[error("fork a process: {0} threads exist where exactly one may (a library started one)")]
+    Threads(usize),
+    /// The threads cannot be counted.
+    #[error("count the threads in /proc/self/task: {0}")]
+    Count(std::io::Error),
+    /// The kernel refused.
+    #[error("fork a process: {0}")]
+    Fork(Errno),
+}
+
+/// How many threads this process has.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn thread_count() -> std::io::Result<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Runs `body` in a child process named `name` (15 bytes are shown by `ps`), whose exit code is what it returns. The
+/// child never returns from here; a panic in `body` ends it by `SIGABRT`.
+///
+/// `body` runs on a copy of this process's memory: what it drops is closed in the child alone.
+///
+/// # Errors
+/// When this process has more than one thread, or the kernel refuses.
+#[expect(unsafe_code, reason = "fork and _exit have no safe form")]
+pub fn fork(name: &str, body: impl FnOnce() -> u8) -> Result<Child, ForkError> {
+    let threads = thread_count().map_err(ForkError::Count)?;
+    if threads != 1 {
+        return Err(ForkError::Threads(threads));
+    }
+    let parent = getpid();
+    // SAFETY: this process has one thread (checked above), so the child's copy of memory has no lock held by a thread
+    // that does not exist there, and may allocate and run any code.
+    match unsafe { nix::unistd::fork() }.map_err(ForkError::Fork)? {
+        ForkResult::Parent { child } => {
+            // Both sides set the group, so that it is set whoever runs first; the child may have done it and be gone.
+            let _ = setpgid(child, child);
+            Ok(Child { pid: child })
+        }
+        ForkResult::Child => {
+            let code = if enter_child(name, parent) {
+                // A panic must not unwind into the parent's half of the program.
+                catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| std::process::abort())
+            } else {
+                ORPHANED
+            };
+            // SAFETY: `_exit` has no precondition; it ends this process without running the parent's exit handlers.
+            unsafe { nix::libc::_exit(i32::from(code)) }
+        }
+    }
+}
+
+/// The exit code of a child whose parent was gone before it began. Nobody waits for it.
+const ORPHANED: u8 = 1;
+
+/// Makes a fresh child its own process. False when the parent is gone already.
+fn enter_child(name: &str, parent: Pid) -> bool {
+    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+    let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+    if let Ok(name) = CString::new(name) {
+        let _ = prctl::set_name(&name);
+    }
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    // The parent may have died between the fork and the request to be told of it.
+    getppid() == parent
+}
+
+impl Child {
+    /// The process ID.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// Sends `signal`. A child that is gone is no error.
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill(self.pid, signal);
+    }
+
+    /// How the child ended, if it has. Once this has said so, the child is no more.
+    #[must_use]
+    pub fn try_wait(&self) -> Option<ShardExit> {
+        self.wait_with(Some(WaitPidFlag::WNOHANG))
+    }
+
+    /// Waits until the child has ended.
+    #[must_use]
+    pub fn wait(&self) -> ShardExit {
+        loop {
+            if let Some(exit) = self.wait_with(None) {
+                return exit;
+            }
+        }
+    }
+
+    /// Asks the child to end with SIGTERM and, after `grace`, makes it.
+    #[must_use]
+    pub fn end(&self, grace: Duration) -> ShardExit {
+        const STEP: Duration = Duration::from_millis(2);
+        self.signal(Signal::SIGTERM);
+        for _ in 0..grace.as_millis() / STEP.as_millis() {
+            if let Some(exit) = self.try_wait() {
+                return exit;
+            }
+            std::thread::sleep(STEP);
+        }
+        self.signal(Signal::SIGKILL);
+        self.wait()
+    }
+
+    fn wait_with(&self, flags: Option<WaitPidFlag>) -> Option<ShardExit> {
+        match waitpid(self.pid, flags) {
+            Ok(WaitStatus::Exited(_, 0)) => Some(ShardExit::Clean),
+            Ok(WaitStatus::Exited(_, code)) => Some(ShardExit::Code(code)),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Some(ShardExit::Signal(signal as i32)),
+            Ok(_) | Err(Errno::EINTR) => None,
+            Err(_) => Some(ShardExit::Unknown),
+        }
+    }
+}
+
+/// The CPUs that this process may use, in order; empty when the kernel does not say.
+#[must_use]
+pub fn usable_cpus() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+}
+
+/// Keeps this process on one CPU.
+///
+/// # Errors
+/// When the CPU does not exist or is not this process's to use.
+pub fn pin_to(cpu: usize) -> Result<(), Errno> {
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)
+}
+
+/// What this process has used so far.
+#[must_use]
+pub fn own_usage() -> Usage {
+    let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat")
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Usage { run_delay_ns, ..Usage::default() } };
+    Usage {
+        cpu_user_us: micros(usage.user_time()),
+        cpu_system_us: micros(usage.system_time()),
+        // Linux counts in KiB.
+        max_rss_bytes: u64::try_from(usage.max_rss()).unwrap_or(0) * 1024,
+        run_delay_ns,
+        involuntary_switches: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
+    }
+}
+
+fn micros(time: TimeVal) -> u64 {
+    u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0)
+}

@@ -1,0 +1,202 @@
+//! `Sample`: one attempt, from the moment it was intended to the moment its answer was checked.
+//!
+//! Made by a shard's engine from a [`Permit`] (the pacer's half) and an [`Attempt`] (the workload's half); consumed by
+//! `stats`. The identity
+//!
+//! ```text
+//! response = sched_lag + budget_wait + pool_wait + service
+//! ```
+//!
+//! holds exactly, in integer nanoseconds, for every sample.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Nanos;
+
+/// Leave to perform one ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit {
+    /// The ID.
+    pub id: u64,
+    /// When it should have gone: closed loop, when the item was ready and the budget allowed it.
+    pub intended: Nanos,
+    /// When the pacer released it.
+    pub ready: Nanos,
+    /// When the budget let it through.
+    pub admitted: Nanos,
+}
+
+/// What a workload says of one ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// When the first byte of the request was written; none when no connection could be had.
+    pub sent: Option<Nanos>,
+    /// When the first byte of the answer was read.
+    pub first_byte: Option<Nanos>,
+    /// When the last byte was read and checked, or the failure was known.
+    pub done: Nanos,
+    /// How long a connection opened for this attempt took to open, in nanoseconds.
+    pub connect_ns: Option<u64>,
+    /// Bytes of the request, head and body.
+    pub bytes_sent: u64,
+    /// Bytes of the answer's body.
+    pub bytes_received: u64,
+    /// The answer's status, when there was one.
+    pub status: Option<u16>,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// What an attempt came to. A failure is data, never an `Err`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// A good answer.
+    Ok,
+    /// The target says that there is no such item.
+    NotFound,
+    /// The target asks for patience.
+    Throttled,
+    /// An answer that is neither of these.
+    Rejected,
+    /// No valid answer.
+    Error(ErrorKind),
+}
+
+/// Why there was no valid answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Nobody listens.
+    ConnectRefused,
+    /// The connection did not open in time.
+    ConnectTimeout,
+    /// The connection did not open for another reason.
+    ConnectFailed,
+    /// This side ran out of local ports.
+    AddressUnavailable,
+    /// This side ran out of descriptors.
+    TooManyFiles,
+    /// The answer did not come, or did not end, in time.
+    Timeout,
+    /// The connection was reset.
+    Reset,
+    /// The connection was closed before the answer began.
+    Closed,
+    /// The connection was closed before the answer ended.
+    Incomplete,
+    /// The answer was no valid HTTP.
+    Malformed,
+    /// The answer was complete and its body was wrong.
+    WrongBody,
+    /// Anything else from the socket.
+    Io,
+}
+
+impl ErrorKind {
+    /// Whether the attempt was cut off while it was still under way, so that its true time is only known to be longer.
+    #[must_use]
+    pub const fn is_censored(self) -> bool {
+        matches!(self, Self::Timeout)
+    }
+
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ConnectRefused => "connect_refused",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::ConnectFailed => "connect_failed",
+            Self::AddressUnavailable => "address_unavailable",
+            Self::TooManyFiles => "too_many_files",
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Closed => "closed",
+            Self::Incomplete => "incomplete",
+            Self::Malformed => "malformed",
+            Self::WrongBody => "wrong_body",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// One attempt, whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The pacer's half.
+    pub permit: Permit,
+    /// The workload's half.
+    pub attempt: Attempt,
+}
+
+impl Sample {
+    /// When the request went out; an attempt that never got a connection counts as sent when it failed, so that its
+    /// whole time is `pool_wait`.
+    #[must_use]
+    pub fn sent(&self) -> Nanos {
+        self.attempt.sent.unwrap_or(self.attempt.done)
+    }
+
+    /// The client's own lateness, ns.
+    #[must_use]
+    pub fn sched_lag_ns(&self) -> u64 {
+        self.permit.ready.since(self.permit.intended)
+    }
+
+    /// Waiting for the budget, ns.
+    #[must_use]
+    pub fn budget_wait_ns(&self) -> u64 {
+        self.permit.admitted.since(self.permit.ready)
+    }
+
+    /// Waiting for a connection, opening one included, ns.
+    #[must_use]
+    pub fn pool_wait_ns(&self) -> u64 {
+        self.sent().since(self.permit.admitted)
+    }
+
+    /// The target's time, ns.
+    #[must_use]
+    pub fn service_ns(&self) -> u64 {
+        self.attempt.done.since(self.sent())
+    }
+
+    /// From intention to answer, ns: the sum of the four parts.
+    #[must_use]
+    pub fn response_ns(&self) -> u64 {
+        self.attempt.done.since(self.permit.intended)
+    }
+
+    /// Time to the first byte of the answer, ns.
+    #[must_use]
+    pub fn ttfb_ns(&self) -> Option<u64> {
+        self.attempt.first_byte.map(|first| first.since(self.sent()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_parts_add_up_to_the_response(
+            intended in 0..1_u64 << 40, lag in 0..1_u64 << 30, budget in 0..1_u64 << 30, pool in 0..1_u64 << 30,
+            service in 0..1_u64 << 30, connected: bool,
+        ) {
+            let ready = Nanos(intended + lag);
+            let admitted = Nanos(ready.0 + budget);
+            let sent = Nanos(admitted.0 + pool);
+            let sample = Sample {
+                permit: Permit { id: 0, intended: Nanos(intended), ready, admitted },
+                attempt: Attempt {
+                    sent: connected.then_some(sent), first_byte: None, done: Nanos(sent.0 + service), connect_ns: None,
+                    bytes_sent: 0, bytes_received: 0, status: None, outcome: Outcome::Ok,
+                },
+            };
+            let parts = sample.sched_lag_ns() + sample.budget_wait_ns() + sample.pool_wait_ns() + sample.service_ns();
+            prop_assert_eq!(parts, sample.response_ns());
+        }
+    }
+}

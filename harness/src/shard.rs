@@ -1,0 +1,251 @@
+//! A shard's life inside its own process: build the workload, say `ready`, wait for `go`, crawl, report, end.
+//!
+//! Called by the supervisor in the freshly forked child. One `current_thread` runtime; the lanes of the engine, a reporter
+//! that writes frames up, and a listener for control frames from above share its thread. A pipe that would block delays
+//! the reporter and never the lanes.
+
+mod engine;
+mod gate;
+mod intervals;
+mod outbox;
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::runtime::{Builder, LocalOptions};
+
+use self::engine::Engine;
+pub use self::intervals::INTERVAL;
+use self::intervals::Interval;
+use self::outbox::Outbox;
+use crate::clock::{Clock, Nanos};
+use crate::plan::ShardPlan;
+use crate::process::{own_usage, pin_to};
+use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, WireError, encode, encode_timings};
+use crate::workload::Workload;
+
+/// How often a shard says how far it is: four times a second looks alive and costs nothing.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// The shard's ends of its two pipes.
+#[derive(Debug)]
+pub struct ShardLink {
+    /// Frames go up here.
+    pub frames: OwnedFd,
+    /// Control comes down here.
+    pub control: OwnedFd,
+}
+
+/// Why a shard ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum ShardError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    #[error("pin the shard to CPU {0}: {1}")]
+    Pin(usize, nix::errno::Errno),
+    #[error("{0}")]
+    Workload(String),
+}
+
+/// Lives the shard's life and returns the exit code for its process.
+pub fn run<W, E, F>(plan: &ShardPlan, clock: Clock, link: ShardLink, workload: F) -> u8
+where
+    W: Workload,
+    E: Display,
+    F: FnOnce(&ShardPlan) -> Result<W, E>,
+{
+    match live(plan, clock, link, workload) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn live<W, E, F>(plan: &ShardPlan, clock: Clock, link: ShardLink, workload: F) -> Result<(), ShardError>
+where
+    W: Workload,
+    E: Display,
+    F: FnOnce(&ShardPlan) -> Result<W, E>,
+{
+    let ShardLink { frames, control } = link;
+    let (mut frames, mut control) = (File::from(frames), File::from(control));
+    let runtime = match prepare(plan) {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(&mut frames, error),
+    };
+    let inside = runtime.enter();
+    let workload = match workload(plan) {
+        Ok(workload) => workload,
+        Err(error) => return refuse(&mut frames, ShardError::Workload(error.to_string())),
+    };
+    drop(inside);
+    frames.write_all(&encode(&Frame::Ready)?)?;
+    // The supervisor is gone or gave up: so does the shard.
+    let Some((start, commands)) = await_go(&mut control)? else { return Ok(()) };
+    let engine = Engine::new(workload, plan, clock, start);
+    runtime.block_on(async {
+        let mut outbox = Outbox::new(frames.into())?;
+        let control = pipe::Receiver::from_owned_fd(control.into())?;
+        tokio::time::sleep_until(clock.instant(start)).await;
+        let ends = plan.duration.map(|duration| start.plus(duration));
+        crawl(&engine, ends, Listener { control, commands }, &mut outbox).await?;
+        report_end(&engine, &mut outbox).await
+    })
+}
+
+fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError> {
+    if let Some(cpu) = plan.cpu {
+        pin_to(cpu).map_err(|error| ShardError::Pin(cpu, error))?;
+    }
+    Ok(Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?)
+}
+
+fn refuse(frames: &mut File, error: ShardError) -> Result<(), ShardError> {
+    frames.write_all(&encode(&Frame::Refused(error.to_string()))?)?;
+    Err(error)
+}
+
+/// Waits for the common start. None when the supervisor will not give it.
+fn await_go(control: &mut File) -> Result<Option<(Nanos, FrameDecoder)>, ShardError> {
+    let (mut decoder, mut buffer) = (FrameDecoder::default(), [0; 256]);
+    loop {
+        match decoder.next_frame()? {
+            Some(Control::Go(start)) => return Ok(Some((start, decoder))),
+            Some(Control::Stop(_)) => return Ok(None),
+            None => {}
+        }
+        let read = control.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        decoder.push(&buffer[..read]);
+    }
+}
+
+/// Runs the engine until the range is done, or past `ends` until what was under way has ended, or to a stop's grace.
+async fn crawl<W: Workload>(
+    engine: &Rc<Engine<W>>,
+    ends: Option<Nanos>,
+    mut listener: Listener,
+    outbox: &mut Outbox,
+) -> Result<(), ShardError> {
+    let clock = engine.clock();
+    let mut run = pin!(Some(Rc::clone(engine).run()));
+    let mut reporter = pin!(report(engine, outbox));
+    // At the end of its time a shard lets what is under way end: each attempt has its own timeout.
+    let mut cut_off = ends;
+    let mut deadline = None;
+    loop {
+        let Some(running) = run.as_mut().as_pin_mut() else { return Ok(()) };
+        tokio::select! {
+            () = running => return Ok(()),
+            ended = &mut reporter => return ended,
+            () = sleep_until(clock, cut_off) => {
+                engine.close();
+                cut_off = None;
+            }
+            () = sleep_until(clock, deadline) => {
+                run.set(None);
+                engine.abort_rest();
+            }
+            grace = listener.next_stop() => {
+                engine.close();
+                (cut_off, deadline) = (None, Some(grace?));
+            }
+        }
+    }
+}
+
+async fn sleep_until(clock: Clock, at: Option<Nanos>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(clock.instant(at)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Control frames from the supervisor, after the start.
+struct Listener {
+    control: pipe::Receiver,
+    commands: FrameDecoder,
+}
+
+impl Listener {
+    /// Until when what is under way may go on. A supervisor that is gone gives no time: nobody would read the result.
+    async fn next_stop(&mut self) -> Result<Nanos, ShardError> {
+        let mut buffer = [0; 256];
+        loop {
+            while let Some(command) = self.commands.next_frame()? {
+                match command {
+                    Control::Stop(until) => return Ok(until),
+                    Control::Go(_) => {}
+                }
+            }
+            let read = self.control.read(&mut buffer).await?;
+            if read == 0 {
+                return Ok(Nanos::default());
+            }
+            self.commands.push(&buffer[..read]);
+        }
+    }
+}
+
+/// Tells the supervisor how far the shard is, and hands over each interval once it is complete. Ends only by failing.
+async fn report<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
+    let clock = engine.clock();
+    let mut cut = engine.intervals(|intervals| intervals.next_cut(clock.now()));
+    loop {
+        let tick = clock.now().plus(PROGRESS_EVERY).min(cut);
+        tokio::time::sleep_until(clock.instant(tick)).await;
+        let now = clock.now();
+        let complete = engine.intervals(|intervals| {
+            if now >= cut {
+                let usage = own_usage();
+                intervals.cut(now, usage.cpu_user_us + usage.cpu_system_us);
+                cut = intervals.next_cut(now);
+            }
+            intervals.take_complete()
+        });
+        for interval in complete {
+            outbox.queue(&interval_frame(interval)?)?;
+        }
+        outbox.queue(&Frame::Progress(engine.progress()))?;
+        outbox.flush().await?;
+    }
+}
+
+async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
+    let usage = own_usage();
+    for interval in engine.intervals(|intervals| intervals.take_all(usage.cpu_user_us + usage.cpu_system_us)) {
+        outbox.queue(&interval_frame(interval)?)?;
+    }
+    let last = engine.totals(|stats, peak_in_flight, last_done| {
+        Ok::<_, WireError>(FinalFrame {
+            counters: stats.counters.clone(),
+            timings: encode_timings(stats)?,
+            peak_in_flight,
+            last_done,
+            budget: engine.budget_use(),
+            usage: own_usage(),
+        })
+    })?;
+    outbox.queue(&Frame::Final(Box::new(last)))?;
+    Ok(outbox.flush().await?)
+}
+
+fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
+    Ok(Frame::Interval(Box::new(IntervalFrame {
+        index: interval.index,
+        in_flight: interval.in_flight,
+        cpu_us: interval.cpu_us,
+        timings: encode_timings(&interval.stats)?,
+        counters: interval.stats.counters,
+    })))
+}

@@ -1,0 +1,157 @@
+//! The engine of one shard: as many lanes as it has connections, each performing one item after another.
+//!
+//! Generic over the [`Workload`]; knows the gate and the books, not the pipes. Runs on tokio's clock, so that it runs in
+//! virtual time as well.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::task::JoinSet;
+
+use super::gate::Gate;
+use super::intervals::Intervals;
+use crate::clock::{Clock, Nanos};
+use crate::pacer::Pacer;
+use crate::plan::ShardPlan;
+use crate::sample::{Permit, Sample};
+use crate::stats::{Bounds, Series, ShardStats};
+use crate::wire::{BudgetUse, Progress};
+use crate::workload::Workload;
+
+/// One shard's engine.
+pub(super) struct Engine<W> {
+    workload: W,
+    clock: Clock,
+    gate: Gate,
+    books: RefCell<Books>,
+    /// Per lane, the interval in which the attempt under way counts.
+    under_way: Vec<Cell<Option<u64>>>,
+}
+
+#[derive(Debug)]
+struct Books {
+    stats: ShardStats,
+    intervals: Intervals,
+    peak_in_flight: u32,
+    last_done: Nanos,
+}
+
+impl<W: Workload> Engine<W> {
+    /// An engine for `plan` that starts at `start`.
+    pub(super) fn new(workload: W, plan: &ShardPlan, clock: Clock, start: Nanos) -> Rc<Self> {
+        let bounds = Bounds::for_timeout(plan.timeout);
+        let lanes = plan.connections as usize;
+        let books = Books {
+            stats: ShardStats::with_series(bounds, &Series::ALL),
+            intervals: Intervals::new(start, bounds),
+            peak_in_flight: 0,
+            last_done: start,
+        };
+        Rc::new(Self {
+            workload,
+            clock,
+            gate: Gate::new(clock, plan.ids, Pacer::new(plan.budget, start), lanes),
+            books: RefCell::new(books),
+            under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
+        })
+    }
+
+    /// Performs items until there are no more or the engine is closed, and what was under way has ended. Dropping the
+    /// future drops what is under way; [`Engine::abort_rest`] then books it.
+    pub(super) async fn run(self: Rc<Self>) {
+        let mut lanes = JoinSet::new();
+        for lane in 0..self.under_way.len() {
+            lanes.spawn_local(Rc::clone(&self).lane(lane));
+        }
+        let keeper = async {
+            self.gate.keep().await;
+            std::future::pending::<()>().await;
+        };
+        let all_done = async {
+            while let Some(ended) = lanes.join_next().await {
+                // tokio catches a task's panic; where panics unwind, a lane that vanished would look like one that is done.
+                if let Err(error) = ended
+                    && let Ok(panic) = error.try_into_panic()
+                {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        };
+        tokio::select! {
+            () = all_done => {}
+            () = keeper => {}
+        }
+    }
+
+    async fn lane(self: Rc<Self>, lane: usize) {
+        let mut free = self.clock.now();
+        while let Some(permit) = self.gate.admit(lane, free).await {
+            self.begin(lane, &permit);
+            let attempt = self.workload.perform(permit.id).await;
+            free = attempt.done;
+            self.finish(lane, &Sample { permit, attempt });
+        }
+    }
+
+    fn begin(&self, lane: usize, permit: &Permit) {
+        let mut books = self.books.borrow_mut();
+        self.under_way[lane].set(Some(books.intervals.begin(permit.intended)));
+        books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
+    }
+
+    fn finish(&self, lane: usize, sample: &Sample) {
+        let mut books = self.books.borrow_mut();
+        books.stats.record(sample);
+        if let Some(interval) = self.under_way[lane].take() {
+            books.intervals.finish(interval, sample);
+        }
+        books.last_done = books.last_done.max(sample.attempt.done);
+    }
+
+    /// The clock that it runs on.
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Starts no more items.
+    pub(super) fn close(&self) {
+        self.gate.close();
+    }
+
+    /// Books everything still under way as aborted. Call after the future of [`Engine::run`] was dropped.
+    pub(super) fn abort_rest(&self) {
+        let mut books = self.books.borrow_mut();
+        let now = self.clock.now();
+        for interval in self.under_way.iter().filter_map(Cell::take) {
+            books.stats.abort();
+            books.intervals.abort(interval);
+            books.last_done = books.last_done.max(now);
+        }
+    }
+
+    /// How far it is.
+    pub(super) fn progress(&self) -> Progress {
+        let books = self.books.borrow();
+        Progress {
+            counters: books.stats.counters.clone(),
+            in_flight: books.intervals.in_flight(),
+            remaining: self.gate.remaining(),
+        }
+    }
+
+    /// Looks at or changes the intervals.
+    pub(super) fn intervals<T>(&self, look: impl FnOnce(&mut Intervals) -> T) -> T {
+        look(&mut self.books.borrow_mut().intervals)
+    }
+
+    /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.
+    pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
+        let books = self.books.borrow();
+        look(&books.stats, books.peak_in_flight, books.last_done)
+    }
+
+    /// How the budget was used; none without one.
+    pub(super) fn budget_use(&self) -> Option<BudgetUse> {
+        self.gate.budget_use()
+    }
+}

@@ -1,0 +1,239 @@
+//! A shard's series of seconds, cut by intended time.
+//!
+//! An interval stays open while an attempt that was intended in it is under way, and is then handed over exactly once.
+//! At any time only a handful are open: one per second that an attempt still under way was intended in.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::clock::{Nanos, duration_ns};
+use crate::sample::Sample;
+use crate::stats::{Bounds, Series, ShardStats};
+
+/// The length of an interval.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many intervals may be open at once before the newest takes what belongs to newer ones. It bounds the memory of
+/// a shard whose supervisor does not read; counts stay exact.
+const MOST_OPEN: usize = 64;
+
+/// The open intervals.
+#[derive(Debug)]
+pub(super) struct Intervals {
+    start: Nanos,
+    bounds: Bounds,
+    first: u64,
+    open: VecDeque<Option<Interval>>,
+    in_flight: u32,
+    cpu_us: u64,
+}
+
+/// One interval.
+#[derive(Debug)]
+pub(super) struct Interval {
+    /// Its index from the common start.
+    pub(super) index: u64,
+    /// What was intended in it.
+    pub(super) stats: ShardStats,
+    /// Requests under way at its end.
+    pub(super) in_flight: u32,
+    /// CPU used during it, us.
+    pub(super) cpu_us: u64,
+    pending: u32,
+    over: bool,
+}
+
+impl Intervals {
+    pub(super) fn new(start: Nanos, bounds: Bounds) -> Self {
+        Self { start, bounds, first: 0, open: VecDeque::new(), in_flight: 0, cpu_us: 0 }
+    }
+
+    /// Books the start of an attempt and says in which interval it counts.
+    pub(super) fn begin(&mut self, intended: Nanos) -> u64 {
+        self.in_flight += 1;
+        let interval = self.at(intended);
+        interval.pending += 1;
+        interval.index
+    }
+
+    /// Books the end of an attempt that began in interval `index`.
+    pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
+        self.in_flight -= 1;
+        if let Some(interval) = self.get(index) {
+            interval.pending -= 1;
+            interval.stats.record_only(sample, &Series::PER_INTERVAL);
+        }
+    }
+
+    /// Books an attempt that was cut off.
+    pub(super) fn abort(&mut self, index: u64) {
+        self.in_flight -= 1;
+        if let Some(interval) = self.get(index) {
+            interval.pending -= 1;
+            interval.stats.abort();
+        }
+    }
+
+    /// Attempts under way.
+    pub(super) const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// When the interval that `now` lies in ends.
+    pub(super) fn next_cut(&self, now: Nanos) -> Nanos {
+        let length = duration_ns(INTERVAL);
+        Nanos(self.start.0 + (now.since(self.start) / length + 1) * length)
+    }
+
+    /// Notes that the intervals before `now` are over; the process has used `cpu_us` so far. Every second gets its
+    /// interval, also one in which nothing was intended.
+    pub(super) fn cut(&mut self, now: Nanos, cpu_us: u64) {
+        let index = now.since(self.start) / duration_ns(INTERVAL);
+        while self.first + (self.open.len() as u64) < index && self.open.len() < MOST_OPEN {
+            self.push();
+        }
+        let (in_flight, used) = (self.in_flight, cpu_us.saturating_sub(self.cpu_us));
+        let mut newest = None;
+        for interval in self.open.iter_mut().flatten().filter(|interval| !interval.over && interval.index < index) {
+            (interval.over, interval.in_flight) = (true, in_flight);
+            newest = Some(interval);
+        }
+        if let Some(interval) = newest {
+            interval.cpu_us = used;
+            self.cpu_us = cpu_us;
+        }
+    }
+
+    /// The intervals that are over and complete. Each is handed out once.
+    pub(super) fn take_complete(&mut self) -> Vec<Interval> {
+        let mut complete = Vec::new();
+        for slot in &mut self.open {
+            if slot.as_ref().is_some_and(|interval| interval.over && interval.pending == 0) {
+                complete.extend(slot.take());
+            }
+        }
+        self.drop_handed_out();
+        complete
+    }
+
+    /// All that is left, complete or not. For the end of a run.
+    pub(super) fn take_all(&mut self, cpu_us: u64) -> Vec<Interval> {
+        let used = cpu_us.saturating_sub(self.cpu_us);
+        self.first += self.open.len() as u64;
+        let mut rest: Vec<Interval> = self.open.drain(..).flatten().collect();
+        if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
+            last.cpu_us = used;
+        }
+        rest
+    }
+
+    /// The interval of `intended`; the next one still open when its own was handed out already, the newest when too
+    /// many are open.
+    fn at(&mut self, intended: Nanos) -> &mut Interval {
+        let wanted = intended.since(self.start) / duration_ns(INTERVAL);
+        let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX).min(MOST_OPEN - 1);
+        while self.open.get(slot).is_some_and(Option::is_none) {
+            slot += 1;
+        }
+        while self.open.len() <= slot {
+            self.push();
+        }
+        let (index, bounds) = (self.first + slot as u64, self.bounds);
+        self.open[slot].get_or_insert_with(|| Interval::new(index, bounds))
+    }
+
+    fn push(&mut self) {
+        let index = self.first + self.open.len() as u64;
+        self.open.push_back(Some(Interval::new(index, self.bounds)));
+    }
+
+    fn get(&mut self, index: u64) -> Option<&mut Interval> {
+        let slot = usize::try_from(index.checked_sub(self.first)?).ok()?;
+        self.open.get_mut(slot)?.as_mut()
+    }
+
+    fn drop_handed_out(&mut self) {
+        while self.open.front().is_some_and(Option::is_none) {
+            self.open.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+impl Interval {
+    fn new(index: u64, bounds: Bounds) -> Self {
+        Self { index, stats: ShardStats::new(bounds), in_flight: 0, cpu_us: 0, pending: 0, over: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sample::{Attempt, Outcome, Permit};
+    use crate::stats::tests::bounds;
+
+    fn sample(intended: Nanos, done: Nanos) -> Sample {
+        let attempt = Attempt {
+            sent: Some(intended),
+            first_byte: None,
+            done,
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: Some(200),
+            outcome: Outcome::Ok,
+        };
+        Sample { permit: Permit { id: 0, intended, ready: intended, admitted: intended }, attempt }
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_slow_attempt_holds_only_its_own_second_open() {
+        let mut intervals = Intervals::new(Nanos(5), bounds());
+        let slow = intervals.begin(Nanos(5 + S / 2));
+        let quick = intervals.begin(Nanos(5 + S + 1));
+        intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
+        intervals.cut(Nanos(5 + 4 * S), 70);
+        let complete: Vec<u64> = intervals.take_complete().iter().map(|interval| interval.index).collect();
+        assert_eq!(complete, [1, 2, 3]);
+        intervals.finish(slow, &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)));
+        let late = intervals.take_complete();
+        assert_eq!((late.len(), late[0].index, late[0].in_flight), (1, 0, 1));
+        assert_eq!(intervals.begin(Nanos(6)), 4, "a second that was handed out is not opened again");
+    }
+
+    proptest! {
+        #[test]
+        fn every_second_is_handed_out_once_and_nothing_is_lost(
+            attempts in prop::collection::vec((0..200_u64 * S, 0..100_u64 * S), 1..150),
+        ) {
+            let mut events: Vec<(u64, bool, usize)> = Vec::new();
+            for (i, (at, took)) in attempts.iter().enumerate() {
+                events.push((*at, false, i));
+                events.push((at + took, true, i));
+            }
+            events.sort_unstable();
+            let mut intervals = Intervals::new(Nanos(0), bounds());
+            let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
+            for (at, ends, i) in events {
+                intervals.cut(Nanos(at), at);
+                out.extend(intervals.take_complete());
+                if ends {
+                    intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
+                } else {
+                    began[i] = intervals.begin(Nanos(at));
+                }
+            }
+            out.extend(intervals.take_all(0));
+            let mut indices: Vec<u64> = out.iter().map(|interval| interval.index).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            prop_assert_eq!(indices.len(), out.len());
+            prop_assert_eq!(out.iter().map(|i| i.stats.counters.ok).sum::<u64>(), attempts.len() as u64);
+            prop_assert_eq!(intervals.in_flight(), 0);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The supervisor: forks the shards, gives the common start, reads their frames, and owns the run until its end.
+//!
+//! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over the shards' pipes, a `signalfd` and a
+//! `timerfd`. It starts no thread and builds no runtime, so that it may fork at any time. One place, [`Supervisor::step`],
+//! changes the state of a run.
+
+mod member;
+mod timeline;
+mod view;
+
+use std::fmt::Display;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::unistd::pipe2;
+
+pub use self::member::ShardFault;
+use self::member::{Heard, Member, MemberLink};
+use self::timeline::Timeline;
+pub use self::view::{Interval, Live, LiveShard, LiveState, Observer, Recent, RunRecord, ShardRecord};
+use crate::clock::{Clock, Nanos, wall_time};
+use crate::plan::{RunPlan, ShardPlan};
+use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
+use crate::shard::{self, ShardLink};
+use crate::stats::{Bounds, Series, ShardStats};
+use crate::wire::{Control, Usage, WireError};
+use crate::workload::Workload;
+
+/// How often the loop looks at the time and the observer at the run.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is under way when a signal asks the run to stop has this long to end.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// A shard that has not ended this long after the grace is ended: a stopped run reports within two seconds.
+const STOP_MARGIN: Duration = Duration::from_millis(500);
+
+/// From the last `ready` to the common start: long enough for every shard to read its `go`, which costs each of them
+/// well under a millisecond.
+const LEAD: Duration = Duration::from_millis(2);
+
+/// The same, for each shard beyond the first: they wake one after another when there are more of them than CPUs.
+const LEAD_PER_SHARD: Duration = Duration::from_micros(100);
+
+/// Why there is no run to report.
+#[derive(Debug, thiserror::Error)]
+pub enum SuperviseError {
+    /// A process could not be made.
+    #[error("{0}")]
+    Fork(#[from] ForkError),
+    /// The kernel refused a descriptor.
+    #[error("set up the supervisor: {0}")]
+    System(#[from] Errno),
+    /// A shard could not build its workload.
+    #[error("start shard {shard}: {why}")]
+    Refused {
+        /// Which.
+        shard: u32,
+        /// What it said.
+        why: String,
+    },
+    /// A shard ended before the start.
+    #[error("start shard {shard}: it {why}")]
+    Lost {
+        /// Which.
+        shard: u32,
+        /// How it ended.
+        why: String,
+    },
+    /// A signal came before the start.
+    #[error("start the shards: stopped by signal {0}")]
+    Stopped(i32),
+    /// An interval does not decode.
+    #[error("read a shard's interval: {0}")]
+    Interval(#[from] WireError),
+}
+
+/// Runs `plan` to its end. `workload` is called inside each shard's process to build what the shard does with an ID.
+///
+/// # Errors
+/// When the run could not start. A shard that fails later is part of the record.
+pub fn supervise<W, E, F, O>(
+    plan: &RunPlan,
+    clock: Clock,
+    workload: F,
+    observer: &mut O,
+) -> Result<RunRecord, SuperviseError>
+where
+    W: Workload,
+    E: Display,
+    F: Fn(&ShardPlan) -> Result<W, E>,
+    O: Observer,
+{
+    let signals = Signals::block()?;
+    let ticks = ticker()?;
+    let usage_before = own_usage();
+    let mut supervisor = Supervisor {
+        clock,
+        shard_deadline: plan.shard_deadline,
+        members: Vec::with_capacity(plan.shards as usize),
+        ready: 0,
+        start: None,
+        stop: None,
+        timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
+        live: Live::default(),
+    };
+    for shard in plan.split(&usable_cpus()) {
+        supervisor.fork_shard(shard, &workload)?;
+    }
+    let mut started_at = wall_time();
+    while !supervisor.is_over() {
+        let event = supervisor.wait(&signals, &ticks)?;
+        let started_before = supervisor.start.is_some();
+        supervisor.step(&event, observer)?;
+        if !started_before && supervisor.start.is_some() {
+            started_at = wall_time();
+        }
+    }
+    supervisor.finish(observer)?;
+    let usage = usage_since(&usage_before);
+    Ok(RunRecord {
+        started_at,
+        finished_at: wall_time(),
+        start: supervisor.start.unwrap_or_default(),
+        interrupted: supervisor.stop.as_ref().map(|stop| stop.signal),
+        shards: supervisor.members.drain(..).map(record).collect(),
+        supervisor: usage,
+    })
+}
+
+/// What the loop woke up for.
+#[derive(Debug, Default)]
+struct Event {
+    readable: Vec<usize>,
+    signals: Vec<i32>,
+    tick: bool,
+}
+
+/// A stop that was asked for.
+#[derive(Debug)]
+struct Stop {
+    signal: i32,
+    kill_at: Nanos,
+}
+
+#[derive(Debug)]
+struct Supervisor {
+    clock: Clock,
+    shard_deadline: Duration,
+    members: Vec<Member>,
+    ready: usize,
+    start: Option<Nanos>,
+    stop: Option<Stop>,
+    timeline: Timeline,
+    live: Live,
+}
+
+impl Supervisor {
+    fn fork_shard<W, E, F>(&mut self, plan: ShardPlan, workload: &F) -> Result<(), SuperviseError>
+    where
+        W: Workload,
+        E: Display,
+        F: Fn(&ShardPlan) -> Result<W, E>,
+    {
+        let (frames_above, frames_below) = pipe2(OFlag::O_CLOEXEC)?;
+        let (control_below, control_above) = pipe2(OFlag::O_CLOEXEC)?;
+        let above = MemberLink { frames: frames_above, control: control_above };
+        let below = ShardLink { frames: frames_below, control: control_below };
+        let (members, clock) = (&mut self.members, self.clock);
+        let mut below = Some(below);
+        let mut above = Some(above);
+        let child = fork(&format!("crawlmark-s{}", plan.shard), || {
+            // This is the child's copy of memory: dropping closes here what belongs to the supervisor, so that each
+            // pipe ends when its two owners do. The members must not be dropped, that would end the other shards.
+            drop(above.take());
+            for member in std::mem::take(members) {
+                member.forget();
+            }
+            below.take().map_or(1, |link| shard::run(&plan, clock, link, workload))
+        })?;
+        drop(below);
+        if let Some(link) = above {
+            self.live.shards.push(LiveShard::new(&plan));
+            self.members.push(Member::new(plan, child, link, self.clock.now())?);
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.members.iter().all(Member::is_over)
+    }
+
+    fn wait(&self, signals: &Signals, ticks: &TimerFd) -> Result<Event, SuperviseError> {
+        let speaking: Vec<usize> = (0..self.members.len()).filter(|i| self.members[*i].is_speaking()).collect();
+        let mut fds =
+            vec![PollFd::new(signals.fd.as_fd(), PollFlags::POLLIN), PollFd::new(ticks.as_fd(), PollFlags::POLLIN)];
+        fds.extend(
+            speaking.iter().filter_map(|i| self.members[*i].pipe()).map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
+        );
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let woken: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        let readable = speaking.iter().zip(&woken[2..]).filter(|(_, woken)| **woken).map(|(i, _)| *i).collect();
+        let tick = woken[1];
+        if tick {
+            // Only resets the timer: how many ticks were missed does not matter.
+            let _ = ticks.wait();
+        }
+        Ok(Event { readable, signals: if woken[0] { signals.take() } else { Vec::new() }, tick })
+    }
+
+    /// The only place that changes the state of a run.
+    fn step<O: Observer>(&mut self, event: &Event, observer: &mut O) -> Result<(), SuperviseError> {
+        let now = self.clock.now();
+        for i in &event.readable {
+            self.hear(*i, now)?;
+        }
+        for signal in &event.signals {
+            self.signalled(*signal, now)?;
+        }
+        self.members.iter_mut().for_each(Member::reap);
+        if self.start.is_none() {
+            self.start_when_ready()?;
+        }
+        self.report_intervals(observer)?;
+        if event.tick {
+            self.check_deadlines(now);
+            self.refresh(now);
+            observer.progress(&self.live);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, i: usize, now: Nanos) -> Result<(), SuperviseError> {
+        let shard = self.members[i].plan.shard;
+        for heard in self.members[i].read(now) {
+            match heard {
+                Heard::Ready => self.ready += 1,
+                Heard::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
+                Heard::Interval(frame) => self.timeline.add(shard, *frame),
+            }
+        }
+        Ok(())
+    }
+
+    fn signalled(&mut self, signal: i32, now: Nanos) -> Result<(), SuperviseError> {
+        // SIGCHLD only wakes the loop: the members are reaped at every step.
+        if signal == Signal::SIGCHLD as i32 {
+            return Ok(());
+        }
+        if self.start.is_none() {
+            return Err(SuperviseError::Stopped(signal));
+        }
+        if let Some(stop) = &mut self.stop {
+            stop.kill_at = now;
+        } else {
+            let until = now.plus(STOP_GRACE);
+            self.stop = Some(Stop { signal, kill_at: until.plus(STOP_MARGIN) });
+            self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
+        }
+        self.check_deadlines(now);
+        Ok(())
+    }
+
+    fn start_when_ready(&mut self) -> Result<(), SuperviseError> {
+        if let Some(lost) = self.members.iter().find(|member| member.fault.is_some() && member.exit.is_some()) {
+            let why = match (&lost.fault, lost.exit) {
+                (Some(ShardFault::Died), Some(exit)) => exit.to_string(),
+                (Some(fault), _) => fault.to_string(),
+                (None, _) => ShardExit::Unknown.to_string(),
+            };
+            return Err(SuperviseError::Lost { shard: lost.plan.shard, why });
+        }
+        if self.ready == self.members.len() {
+            let more = u32::try_from(self.members.len()).unwrap_or(u32::MAX) - 1;
+            let start = self.clock.now().plus(LEAD + LEAD_PER_SHARD * more);
+            self.members.iter_mut().for_each(|member| member.tell(Control::Go(start)));
+            self.start = Some(start);
+        }
+        Ok(())
+    }
+
+    fn report_intervals<O: Observer>(&mut self, observer: &mut O) -> Result<(), SuperviseError> {
+        let speaking: Vec<u32> =
+            self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect();
+        for interval in self.timeline.take_complete(&speaking)? {
+            self.live.recent = Recent::of(&interval.merged);
+            for (shard, stats) in &interval.shards {
+                self.live.shards[*shard as usize].recent = Recent::of(stats);
+            }
+            observer.interval(&interval);
+        }
+        Ok(())
+    }
+
+    fn check_deadlines(&mut self, now: Nanos) {
+        let overdue = self.stop.as_ref().is_some_and(|stop| now >= stop.kill_at);
+        for member in &mut self.members {
+            if overdue && member.is_speaking() {
+                member.give_up(ShardFault::Overdue, now);
+            }
+            member.check_alive(now, self.shard_deadline);
+        }
+    }
+
+    fn refresh(&mut self, now: Nanos) {
+        self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
+        self.live.stopping = self.stop.as_ref().map(|stop| stop.signal);
+        for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
+            live.counters.clone_from(&member.progress.counters);
+            live.in_flight = member.progress.in_flight;
+            live.state = match (&member.last, &member.fault) {
+                (_, Some(_)) => LiveState::Lost,
+                (Some(_), None) => LiveState::Done,
+                (None, None) => LiveState::Running,
+            };
+        }
+    }
+
+    fn finish<O: Observer>(&mut self, observer: &mut O) -> Result<(), SuperviseError> {
+        self.report_intervals(observer)?;
+        self.refresh(self.clock.now());
+        observer.progress(&self.live);
+        Ok(())
+    }
+}
+
+impl LiveShard {
+    fn new(plan: &ShardPlan) -> Self {
+        Self {
+            planned: plan.ids.len(),
+            counters: crate::stats::Counters::default(),
+            in_flight: 0,
+            recent: None,
+            state: LiveState::Running,
+        }
+    }
+}
+
+impl Recent {
+    fn of(stats: &ShardStats) -> Option<Self> {
+        let service = stats.timing(Series::ServiceOk)?;
+        Some(Self { p50: service.percentile(0.5), p99: service.percentile(0.99) })
+    }
+}
+
+fn record(mut member: Member) -> ShardRecord {
+    let bounds = Bounds::for_timeout(member.plan.timeout);
+    let exit = member.exit.unwrap_or(ShardExit::Unknown);
+    let (pid, plan) = (member.child.pid(), member.plan.clone());
+    match member.last.take() {
+        Some(last) if member.fault.is_none() => ShardRecord {
+            plan,
+            pid,
+            exit,
+            fault: None,
+            stats: last.stats,
+            peak_in_flight: last.frame.peak_in_flight,
+            last_done: last.frame.last_done,
+            budget: last.frame.budget,
+            usage: Some(last.frame.usage),
+        },
+        _ => {
+            let mut stats = ShardStats::new(bounds);
+            stats.counters = std::mem::take(&mut member.progress.counters);
+            let fault = member.fault.take().unwrap_or(ShardFault::Died);
+            ShardRecord {
+                plan,
+                pid,
+                exit,
+                fault: Some(fault),
+                stats,
+                peak_in_flight: 0,
+                last_done: Nanos::default(),
+                budget: None,
+                usage: None,
+            }
+        }
+    }
+}
+
+fn usage_since(before: &Usage) -> Usage {
+    let now = own_usage();
+    Usage {
+        cpu_user_us: now.cpu_user_us.saturating_sub(before.cpu_user_us),
+        cpu_system_us: now.cpu_system_us.saturating_sub(before.cpu_system_us),
+        max_rss_bytes: now.max_rss_bytes,
+        run_delay_ns: now.run_delay_ns.zip(before.run_delay_ns).map(|(now, before)| now.saturating_sub(before)),
+        involuntary_switches: now.involuntary_switches.saturating_sub(before.involuntary_switches),
+    }
+}
+
+fn ticker() -> Result<TimerFd, Errno> {
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+    timer.set(Expiration::Interval(TimeSpec::from_duration(TICK)), TimerSetTimeFlags::empty())?;
+    Ok(timer)
+}
+
+/// SIGINT, SIGTERM and SIGCHLD as a descriptor, for as long as this lives.
+#[derive(Debug)]
+struct Signals {
+    fd: SignalFd,
+    before: SigSet,
+}
+
+impl Signals {
+    fn block() -> Result<Self, Errno> {
+        let mut set = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
+            set.add(signal);
+        }
+        let mut before = SigSet::empty();
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&set), Some(&mut before))?;
+        Ok(Self { fd: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?, before })
+    }
+
+    fn take(&self) -> Vec<i32> {
+        let mut taken = Vec::new();
+        while let Ok(Some(info)) = self.fd.read_signal() {
+            taken.extend(i32::try_from(info.ssi_signo));
+        }
+        taken
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! One shard as its supervisor sees it: a process, two pipes, and what has been heard from it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
+
+use crate::clock::Nanos;
+use crate::plan::ShardPlan;
+use crate::process::{Child, ShardExit};
+use crate::stats::{Bounds, ShardStats};
+use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, Progress, WireError, decode_stats, encode};
+
+/// How long a shard whose pipe has ended may take to end itself.
+const EXIT_GRACE: Duration = Duration::from_secs(1);
+
+/// Why a shard's result is not whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardFault {
+    /// Its pipe ended before its final frame.
+    Died,
+    /// It said nothing for too long and was ended.
+    Silent(Duration),
+    /// It sent something that is no frame, and was ended.
+    Junk(String),
+    /// It had not ended when the grace after a stop was over, and was ended.
+    Overdue,
+}
+
+impl fmt::Display for ShardFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Died => write!(f, "died before its final frame"),
+            Self::Silent(limit) => write!(f, "was silent for {} and was ended", humantime::format_duration(*limit)),
+            Self::Junk(error) => write!(f, "sent a frame that cannot be read ({error}) and was ended"),
+            Self::Overdue => write!(f, "had not ended when the grace after the stop was over, and was ended"),
+        }
+    }
+}
+
+/// What came up a shard's pipe.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// The workload stands.
+    Ready,
+    /// The workload could not be built.
+    Refused(String),
+    /// An interval is complete.
+    Interval(Box<IntervalFrame>),
+}
+
+/// The final frame, decoded.
+#[derive(Debug)]
+pub(super) struct Last {
+    pub(super) frame: FinalFrame,
+    pub(super) stats: ShardStats,
+}
+
+/// One shard.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) plan: ShardPlan,
+    pub(super) child: Child,
+    pub(super) progress: Progress,
+    pub(super) last: Option<Last>,
+    pub(super) fault: Option<ShardFault>,
+    pub(super) exit: Option<ShardExit>,
+    bounds: Bounds,
+    frames: Option<File>,
+    control: File,
+    decoder: FrameDecoder,
+    heard_at: Nanos,
+    ended_at: Option<Nanos>,
+}
+
+/// The supervisor's ends of a shard's pipes.
+#[derive(Debug)]
+pub(super) struct MemberLink {
+    pub(super) frames: OwnedFd,
+    pub(super) control: OwnedFd,
+}
+
+impl Member {
+    pub(super) fn new(plan: ShardPlan, child: Child, link: MemberLink, now: Nanos) -> nix::Result<Self> {
+        nix::fcntl::fcntl(&link.frames, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let progress = Progress { remaining: plan.ids.len(), ..Progress::default() };
+        Ok(Self {
+            bounds: Bounds::for_timeout(plan.timeout),
+            plan,
+            child,
+            progress,
+            last: None,
+            fault: None,
+            exit: None,
+            frames: Some(File::from(link.frames)),
+            control: File::from(link.control),
+            decoder: FrameDecoder::default(),
+            heard_at: now,
+            ended_at: None,
+        })
+    }
+
+    /// The pipe to poll; none once it has ended.
+    pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        self.frames.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the process is gone and everything it said has been read.
+    pub(super) fn is_over(&self) -> bool {
+        self.frames.is_none() && self.exit.is_some()
+    }
+
+    /// Whether it may still say something.
+    pub(super) fn is_speaking(&self) -> bool {
+        self.frames.is_some()
+    }
+
+    /// Reads what there is.
+    pub(super) fn read(&mut self, now: Nanos) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        let mut buffer = [0; 16 << 10];
+        while let Some(frames) = &mut self.frames {
+            match frames.read(&mut buffer) {
+                Ok(0) => self.end_of_pipe(now),
+                Ok(read) => {
+                    self.heard_at = now;
+                    self.decoder.push(&buffer[..read]);
+                    if let Err(error) = self.decode(&mut heard) {
+                        self.give_up(ShardFault::Junk(error.to_string()), now);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.end_of_pipe(now),
+            }
+        }
+        heard
+    }
+
+    fn decode(&mut self, heard: &mut Vec<Heard>) -> Result<(), WireError> {
+        while let Some(frame) = self.decoder.next_frame()? {
+            match frame {
+                Frame::Ready => heard.push(Heard::Ready),
+                Frame::Refused(why) => heard.push(Heard::Refused(why)),
+                Frame::Progress(progress) => self.progress = progress,
+                Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
+                Frame::Final(frame) => {
+                    let stats = decode_stats(self.bounds, frame.counters.clone(), &frame.timings)?;
+                    let remaining = self.plan.ids.len().saturating_sub(frame.counters.items());
+                    self.progress = Progress { counters: frame.counters.clone(), in_flight: 0, remaining };
+                    self.last = Some(Last { frame: *frame, stats });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_of_pipe(&mut self, now: Nanos) {
+        self.frames = None;
+        self.progress.in_flight = 0;
+        self.ended_at = Some(now);
+        if self.last.is_none() {
+            self.fault.get_or_insert(ShardFault::Died);
+        }
+    }
+
+    /// Ends the process and notes why. What it had said before stays.
+    pub(super) fn give_up(&mut self, fault: ShardFault, now: Nanos) {
+        self.fault.get_or_insert(fault);
+        self.child.signal(Signal::SIGKILL);
+        self.end_of_pipe(now);
+    }
+
+    /// Ends a shard that has been silent for `limit`, or that closed its pipe and does not go away.
+    pub(super) fn check_alive(&mut self, now: Nanos, limit: Duration) {
+        if self.exit.is_some() {
+            return;
+        }
+        match self.ended_at {
+            Some(ended) if now > ended.plus(EXIT_GRACE) => self.child.signal(Signal::SIGKILL),
+            None if now > self.heard_at.plus(limit) => self.give_up(ShardFault::Silent(limit), now),
+            _ => {}
+        }
+    }
+
+    /// Notes the end of the process, if it has come.
+    pub(super) fn reap(&mut self) {
+        if self.exit.is_none() {
+            self.exit = self.child.try_wait();
+        }
+    }
+
+    /// Sends a control frame. A shard that is gone is noticed elsewhere.
+    pub(super) fn tell(&mut self, control: Control) {
+        if let Ok(bytes) = encode(&control) {
+            // Control frames are far smaller than a pipe, and there are two in a run: this never blocks.
+            let _ = self.control.write_all(&bytes);
+        }
+    }
+}
+
+impl Member {
+    /// Lets go of a shard without ending it: closes this process's copies of its pipes and nothing else. For a freshly
+    /// forked child, whose copy of a member is not its to end.
+    pub(super) fn forget(mut self) {
+        self.exit = Some(ShardExit::Unknown);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            self.child.signal(Signal::SIGKILL);
+            self.exit = Some(self.child.wait());
+        }
+    }
+}

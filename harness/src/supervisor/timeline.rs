@@ -1,0 +1,55 @@
+//! The run's series of seconds, merged over the shards as they report them.
+
+use std::collections::BTreeMap;
+
+use super::view::Interval;
+use crate::stats::{Bounds, ShardStats};
+use crate::wire::{IntervalFrame, WireError, decode_stats};
+
+/// Intervals that some shard has yet to report.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    bounds: Bounds,
+    pending: BTreeMap<u64, Vec<(u32, IntervalFrame)>>,
+}
+
+impl Timeline {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self { bounds, pending: BTreeMap::new() }
+    }
+
+    /// Takes what a shard reports.
+    pub(super) fn add(&mut self, shard: u32, frame: IntervalFrame) {
+        self.pending.entry(frame.index).or_default().push((shard, frame));
+    }
+
+    /// The intervals that every shard in `speaking` has reported, merged, the oldest first.
+    pub(super) fn take_complete(&mut self, speaking: &[u32]) -> Result<Vec<Interval>, WireError> {
+        let reported =
+            |frames: &[(u32, IntervalFrame)]| speaking.iter().all(|s| frames.iter().any(|(shard, _)| shard == s));
+        let complete: Vec<u64> =
+            self.pending.iter().filter(|(_, frames)| reported(frames)).map(|(index, _)| *index).collect();
+        complete
+            .into_iter()
+            .filter_map(|index| self.pending.remove(&index).map(|frames| self.merge(index, frames)))
+            .collect()
+    }
+
+    fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>) -> Result<Interval, WireError> {
+        let mut interval = Interval {
+            index,
+            merged: ShardStats::new(self.bounds),
+            shards: Vec::with_capacity(frames.len()),
+            in_flight: 0,
+            cpu_us: 0,
+        };
+        for (shard, frame) in frames {
+            let stats = decode_stats(self.bounds, frame.counters, &frame.timings)?;
+            interval.merged.merge(&stats);
+            interval.in_flight += frame.in_flight;
+            interval.cpu_us += frame.cpu_us;
+            interval.shards.push((shard, stats));
+        }
+        Ok(interval)
+    }
+}

@@ -1,0 +1,122 @@
+//! What the supervisor shows while a run goes on, and what it hands over at its end.
+
+use std::time::{Duration, SystemTime};
+
+use super::member::ShardFault;
+use crate::clock::Nanos;
+use crate::plan::ShardPlan;
+use crate::process::ShardExit;
+use crate::stats::{Counters, Percentile, ShardStats};
+use crate::wire::{BudgetUse, Usage};
+
+/// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
+pub trait Observer {
+    /// The run stands as `live` says. Called about ten times a second.
+    fn progress(&mut self, live: &Live);
+
+    /// A second is complete over all shards. Called once for each.
+    fn interval(&mut self, interval: &Interval);
+}
+
+/// How a run stands.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Since the common start.
+    pub elapsed: Duration,
+    /// Each shard.
+    pub shards: Vec<LiveShard>,
+    /// p50 and p99 of the service time over all shards in the last complete second.
+    pub recent: Option<Recent>,
+    /// The signal that asked the run to stop.
+    pub stopping: Option<i32>,
+}
+
+/// How a shard stands.
+#[derive(Debug, Clone)]
+pub struct LiveShard {
+    /// Its IDs.
+    pub planned: u64,
+    /// Everything counted so far.
+    pub counters: Counters,
+    /// Requests under way.
+    pub in_flight: u32,
+    /// p50 and p99 of its service time in the last complete second.
+    pub recent: Option<Recent>,
+    /// Whether it is done, and how.
+    pub state: LiveState,
+}
+
+/// Whether a shard is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LiveState {
+    /// At work.
+    Running,
+    /// Its final frame is here.
+    Done,
+    /// It ended without one.
+    Lost,
+}
+
+/// Recent service times.
+#[derive(Debug, Clone, Copy)]
+pub struct Recent {
+    /// The median.
+    pub p50: Percentile,
+    /// The 99th percentile.
+    pub p99: Percentile,
+}
+
+/// One second of a run, merged over the shards that reported it.
+#[derive(Debug)]
+pub struct Interval {
+    /// Its index: 0 is the second after the common start.
+    pub index: u64,
+    /// All shards together.
+    pub merged: ShardStats,
+    /// Each shard by its number.
+    pub shards: Vec<(u32, ShardStats)>,
+    /// Requests under way at its end.
+    pub in_flight: u32,
+    /// CPU used by the shards during it, us.
+    pub cpu_us: u64,
+}
+
+/// A run that is over, as it was.
+#[derive(Debug)]
+pub struct RunRecord {
+    /// Calendar time at the common start.
+    pub started_at: SystemTime,
+    /// Calendar time at the end.
+    pub finished_at: SystemTime,
+    /// The common start.
+    pub start: Nanos,
+    /// The number of the signal that stopped the run early.
+    pub interrupted: Option<i32>,
+    /// Each shard.
+    pub shards: Vec<ShardRecord>,
+    /// What the supervisor itself used, from the fork to the end.
+    pub supervisor: Usage,
+}
+
+/// What became of a shard.
+#[derive(Debug)]
+pub struct ShardRecord {
+    /// Its part of the plan.
+    pub plan: ShardPlan,
+    /// Its process.
+    pub pid: i32,
+    /// How its process ended.
+    pub exit: ShardExit,
+    /// Why its result is not whole; none when it is.
+    pub fault: Option<ShardFault>,
+    /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
+    pub stats: ShardStats,
+    /// The most requests under way at once.
+    pub peak_in_flight: u32,
+    /// When its last attempt ended.
+    pub last_done: Nanos,
+    /// How it used its budget; none without one, or of a shard with a fault.
+    pub budget: Option<BudgetUse>,
+    /// What it used of the machine; none of a shard with a fault.
+    pub usage: Option<Usage>,
+}

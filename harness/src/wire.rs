@@ -1,0 +1,367 @@
+//! The frames that cross the two pipes of a shard: `Frame` up to the supervisor, `Control` down to the shard.
+//!
+//! ```text
+//! length: u32 LE | CRC-32 of the body: u32 LE | body = version: u8, postcard payload
+//! ```
+//!
+//! Counters are cumulative, so a progress frame that is skipped changes nothing; the final frame is authoritative. An
+//! interval frame is sent exactly once per interval. Histograms travel as HDR V2 without compression, which costs tens
+//! of microseconds. A decoder that is fed junk returns a [`WireError`]: it never panics, and never allocates what a
+//! length field claims before the bytes are there.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Nanos;
+use crate::pacer::WorstWindow;
+use crate::stats::{Bounds, Counters, Exact, SIGNIFICANT_DIGITS, Series, ShardStats, Timing};
+
+/// The version of the layout; both ends are one binary, so it only guards against mistakes.
+const VERSION: u8 = 1;
+
+/// Length and checksum.
+const HEADER: usize = 8;
+
+/// More than a final frame with every histogram full needs (8 series of 27,000 cells of at most 9 bytes).
+const MAX_BODY: usize = 4 << 20;
+
+/// What a shard tells its supervisor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Frame {
+    /// The workload stands; the shard waits for [`Control::Go`].
+    Ready,
+    /// The workload could not be built.
+    Refused(String),
+    /// How far it is. Cumulative.
+    Progress(Progress),
+    /// One interval, complete. Sent once.
+    Interval(Box<IntervalFrame>),
+    /// Everything. The last frame.
+    Final(Box<FinalFrame>),
+}
+
+/// What a supervisor tells its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Control {
+    /// Start at this moment.
+    Go(Nanos),
+    /// Start no more items; what is under way has until this moment.
+    Stop(Nanos),
+}
+
+/// How far a shard is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Everything counted so far.
+    pub counters: Counters,
+    /// Requests under way.
+    pub in_flight: u32,
+    /// IDs not yet started.
+    pub remaining: u64,
+}
+
+/// One second of a shard, cut by intended time on the common clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalFrame {
+    /// Its index: 0 is the second after the common start.
+    pub index: u64,
+    /// Requests under way at its end.
+    pub in_flight: u32,
+    /// CPU used by the shard during it, user and system, us.
+    pub cpu_us: u64,
+    /// What was counted in it.
+    pub counters: Counters,
+    /// Its distributions.
+    pub timings: Vec<EncodedTiming>,
+}
+
+/// Everything a shard knows at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FinalFrame {
+    /// What was counted.
+    pub counters: Counters,
+    /// Its distributions.
+    pub timings: Vec<EncodedTiming>,
+    /// The most requests under way at once.
+    pub peak_in_flight: u32,
+    /// When its last attempt ended; the start when there was none.
+    pub last_done: Nanos,
+    /// The budget's hardest-used window and whether every window kept the promise; none without a budget.
+    pub budget: Option<BudgetUse>,
+    /// What it used of the machine.
+    pub usage: Usage,
+}
+
+/// How a shard used its budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetUse {
+    /// The window with the greatest excess.
+    pub worst: WorstWindow,
+    /// Whether no window of any width exceeded its allowance.
+    pub kept: bool,
+}
+
+/// What a process used of the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// User CPU, us.
+    pub cpu_user_us: u64,
+    /// System CPU, us.
+    pub cpu_system_us: u64,
+    /// Largest resident set, bytes.
+    pub max_rss_bytes: u64,
+    /// Time spent runnable without a CPU, ns; none when the kernel does not say.
+    pub run_delay_ns: Option<u64>,
+    /// Times that the kernel took the CPU away.
+    pub involuntary_switches: u64,
+}
+
+/// A [`Timing`] in transit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncodedTiming {
+    /// Which distribution.
+    pub series: Series,
+    /// The exact figures.
+    pub exact: Exact,
+    /// The histogram, HDR V2.
+    pub v2: Vec<u8>,
+}
+
+/// Why bytes are no frame.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// A length beyond any frame's.
+    #[error("a frame claims {0} bytes, more than any frame has")]
+    TooLong(usize),
+    /// The checksum differs.
+    #[error("a frame's checksum does not match its bytes")]
+    Checksum,
+    /// Another version.
+    #[error("a frame has version {0}, this is version {VERSION}")]
+    Version(u8),
+    /// The payload does not decode.
+    #[error("a frame does not decode: {0}")]
+    Payload(#[from] postcard::Error),
+    /// A histogram does not decode, or has other bounds than the run's.
+    #[error("a histogram does not decode: {0}")]
+    Histogram(String),
+}
+
+/// `message` as a frame.
+///
+/// # Errors
+/// When it is larger than any frame may be.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, WireError> {
+    let mut out = vec![0; HEADER];
+    out.push(VERSION);
+    let mut out = postcard::to_extend(message, out)?;
+    let body = out.len() - HEADER;
+    if body > MAX_BODY {
+        return Err(WireError::TooLong(body));
+    }
+    let crc = crc32fast::hash(&out[HEADER..]);
+    out[..4].copy_from_slice(&u32::try_from(body).unwrap_or(u32::MAX).to_le_bytes());
+    out[4..HEADER].copy_from_slice(&crc.to_le_bytes());
+    Ok(out)
+}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug, Default)]
+pub struct FrameDecoder {
+    buffer: Vec<u8>,
+    read: usize,
+}
+
+impl FrameDecoder {
+    /// Takes bytes as they come from the pipe.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.read);
+        self.read = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, or none when more bytes are needed.
+    ///
+    /// # Errors
+    /// When the bytes are no frame. The stream cannot be used any further.
+    pub fn next_frame<T: DeserializeOwned>(&mut self) -> Result<Option<T>, WireError> {
+        let rest = &self.buffer[self.read..];
+        let Some((header, rest)) = rest.split_first_chunk::<HEADER>() else { return Ok(None) };
+        let [l0, l1, l2, l3, c0, c1, c2, c3] = *header;
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if length > MAX_BODY {
+            return Err(WireError::TooLong(length));
+        }
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        if crc32fast::hash(body) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            return Err(WireError::Checksum);
+        }
+        let (version, payload) = body.split_first().ok_or(WireError::Version(0))?;
+        if *version != VERSION {
+            return Err(WireError::Version(*version));
+        }
+        let message = postcard::from_bytes(payload)?;
+        self.read += HEADER + length;
+        Ok(Some(message))
+    }
+
+    /// Whether bytes of an unfinished frame are left over.
+    #[must_use]
+    pub fn is_mid_frame(&self) -> bool {
+        self.read < self.buffer.len()
+    }
+}
+
+/// The distributions of `stats`, ready to travel.
+///
+/// # Errors
+/// When a histogram cannot be written, which a run's bounds rule out.
+pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireError> {
+    let mut serializer = V2Serializer::new();
+    stats
+        .timings()
+        .map(|(series, timing)| {
+            let mut v2 = Vec::new();
+            serializer
+                .serialize(timing.histogram(), &mut v2)
+                .map_err(|error| WireError::Histogram(error.to_string()))?;
+            Ok(EncodedTiming { series, exact: timing.exact(), v2 })
+        })
+        .collect()
+}
+
+/// The stats that travelled as `counters` and `timings`.
+///
+/// # Errors
+/// When a histogram does not decode or has other bounds than `bounds`.
+pub fn decode_stats(bounds: Bounds, counters: Counters, timings: &[EncodedTiming]) -> Result<ShardStats, WireError> {
+    let mut deserializer = Deserializer::new();
+    let mut decoded = BTreeMap::new();
+    for timing in timings {
+        check_bounds(bounds, &timing.v2)?;
+        let histogram: Histogram<u64> = deserializer
+            .deserialize(&mut Cursor::new(&timing.v2))
+            .map_err(|error| WireError::Histogram(error.to_string()))?;
+        if histogram.len() + timing.exact.overflow != timing.exact.count {
+            return Err(WireError::Histogram("its cells do not add up to its count".to_owned()));
+        }
+        decoded.insert(timing.series, Timing::from_parts(bounds, histogram, &timing.exact));
+    }
+    Ok(ShardStats::from_parts(bounds, counters, decoded))
+}
+
+/// Compares the header of a V2 histogram with the run's bounds, so that a corrupt one cannot ask for memory.
+///
+/// Layout: cookie u32, payload length u32, normalising offset u32, digits u32, lowest u64, highest u64, ratio f64, all
+/// big endian (`HdrHistogram` V2 encoding).
+fn check_bounds(bounds: Bounds, v2: &[u8]) -> Result<(), WireError> {
+    let claimed = v2.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    let fits = claimed.is_some_and(|length| length as usize <= v2.len());
+    let same = v2.get(12..16) == Some(&u32::from(SIGNIFICANT_DIGITS).to_be_bytes())
+        && v2.get(16..24) == Some(&1_u64.to_be_bytes())
+        && v2.get(24..32) == Some(&bounds.highest_ns().to_be_bytes());
+    if fits && same { Ok(()) } else { Err(WireError::Histogram("its header differs from the run's bounds".to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stats::tests::{any_sample, bounds};
+
+    fn interval(samples: &[crate::sample::Sample]) -> (ShardStats, Frame) {
+        let mut stats = ShardStats::new(bounds());
+        samples.iter().for_each(|sample| stats.record(sample));
+        let frame = IntervalFrame {
+            index: 3,
+            in_flight: 7,
+            cpu_us: 11,
+            counters: stats.counters.clone(),
+            timings: encode_timings(&stats).unwrap(),
+        };
+        (stats, Frame::Interval(Box::new(frame)))
+    }
+
+    proptest! {
+        #[test]
+        fn c5_stats_cross_the_pipe_unchanged_however_it_is_cut(
+            samples in prop::collection::vec(any_sample(), 0..100), cut in 1..5_000_usize,
+        ) {
+            let (stats, frame) = interval(&samples);
+            let bytes = [encode(&Frame::Ready).unwrap(), encode(&frame).unwrap()].concat();
+            let (mut decoder, mut frames) = (FrameDecoder::default(), Vec::new());
+            for chunk in bytes.chunks(cut) {
+                decoder.push(chunk);
+                while let Some(frame) = decoder.next_frame::<Frame>().unwrap() {
+                    frames.push(frame);
+                }
+            }
+            prop_assert!(!decoder.is_mid_frame());
+            prop_assert_eq!(&frames[..], &[Frame::Ready, frame][..]);
+            let Frame::Interval(got) = frames.pop().unwrap() else { unreachable!() };
+            prop_assert_eq!(decode_stats(bounds(), got.counters, &got.timings).unwrap(), stats);
+        }
+
+        #[test]
+        fn junk_is_an_error_or_a_wait_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
+            let mut decoder = FrameDecoder::default();
+            decoder.push(&bytes);
+            let _ = decoder.next_frame::<Frame>();
+            let _ = decoder.next_frame::<Control>();
+        }
+
+        #[test]
+        fn one_wrong_byte_never_passes(
+            samples in prop::collection::vec(any_sample(), 1..20), at: prop::sample::Index, flip in 1..=255_u8,
+        ) {
+            let (_, frame) = interval(&samples);
+            let mut bytes = encode(&frame).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            let mut decoder = FrameDecoder::default();
+            decoder.push(&bytes);
+            // A length that grew waits for bytes that never come; everything else is refused.
+            prop_assert!(matches!(decoder.next_frame::<Frame>(), Err(_) | Ok(None)));
+        }
+
+        #[test]
+        fn a_payload_behind_a_valid_checksum_may_still_be_junk(payload in prop::collection::vec(any::<u8>(), 0..500)) {
+            let body = [&[VERSION][..], &payload].concat();
+            let mut bytes = u32::try_from(body.len()).unwrap().to_le_bytes().to_vec();
+            bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+            bytes.extend_from_slice(&body);
+            let mut decoder = FrameDecoder::default();
+            decoder.push(&bytes);
+            if let Ok(Some(Frame::Interval(frame))) = decoder.next_frame::<Frame>() {
+                let _ = decode_stats(bounds(), frame.counters, &frame.timings);
+            }
+        }
+
+        #[test]
+        fn a_corrupt_histogram_is_an_error_and_asks_for_no_memory(
+            samples in prop::collection::vec(any_sample(), 1..20), at: prop::sample::Index, byte: u8,
+        ) {
+            let (stats, _) = interval(&samples);
+            let mut timings = encode_timings(&stats).unwrap();
+            let v2 = &mut timings[0].v2;
+            let at = at.index(v2.len());
+            v2[at] = byte;
+            let _ = decode_stats(bounds(), stats.counters.clone(), &timings);
+            timings[0].v2.truncate(at);
+            prop_assert!(decode_stats(bounds(), stats.counters, &timings).is_err());
+        }
+    }
+
+    #[test]
+    fn a_length_that_lies_is_refused_before_its_bytes_are_awaited() {
+        let mut decoder = FrameDecoder::default();
+        decoder.push(&[0xff; HEADER]);
+        assert!(matches!(decoder.next_frame::<Frame>(), Err(WireError::TooLong(_))));
+    }
+}

@@ -1,0 +1,378 @@
+//! What becomes of a run when its shards end well, badly, or not at all: real forks, real signals, no HTTP.
+//!
+//! A program of its own (`harness = false`): libtest runs tests on threads, and a process with threads must not fork.
+//! Nothing here sleeps to synchronise: shards misbehave at a known ID, and the supervisor's own calls to its observer
+//! are the moments at which the outside acts.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::process::{ForkError, ShardExit};
+use crawlmark_harness::sample::{Attempt, Outcome};
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord, ShardFault, SuperviseError, supervise};
+use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::workload::Workload;
+use nix::sys::signal::{Signal, kill, raise};
+use nix::unistd::{Pid, getpid};
+
+/// What a shard does with IDs.
+#[derive(Clone, Copy)]
+struct Scripted {
+    clock: Clock,
+    /// At this ID the deed is done.
+    at: Option<u64>,
+    deed: fn(),
+    pace: Pace,
+}
+
+#[derive(Clone, Copy)]
+enum Pace {
+    /// Each item takes a millisecond.
+    Quick,
+    /// Items at or beyond this ID never end.
+    StuckFrom(u64),
+}
+
+impl Workload for Scripted {
+    async fn perform(&self, id: u64) -> Attempt {
+        let sent = self.clock.now();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if self.at == Some(id) {
+            (self.deed)();
+        }
+        if matches!(self.pace, Pace::StuckFrom(first) if id >= first) {
+            std::future::pending::<()>().await;
+        }
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done: self.clock.now(),
+            connect_ns: None,
+            // The sums of these over a run prove that each ID was performed once.
+            bytes_sent: id * id,
+            bytes_received: id,
+            status: Some(200),
+            outcome: Outcome::Ok,
+        }
+    }
+}
+
+fn plan(ids: u64, shards: u32) -> RunPlan {
+    RunPlan {
+        target: "nothing".to_owned(),
+        workload: BTreeMap::new(),
+        ids: IdRange { start: 0, end: ids },
+        shards,
+        connections: 4 * shards,
+        rate: None,
+        burst: 0,
+        arrivals: Arrivals::Asap,
+        duration: None,
+        timeout: Duration::from_secs(10),
+        shard_deadline: Duration::from_secs(20),
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+/// Calls a function at every look at the run, and keeps what it saw.
+struct Watch<F> {
+    look: F,
+    intervals: Vec<(u64, u64)>,
+}
+
+impl<F: FnMut(&Live)> Observer for Watch<F> {
+    fn progress(&mut self, live: &Live) {
+        (self.look)(live);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.intervals.push((interval.index, interval.merged.counters.items()));
+    }
+}
+
+fn scripted(at: Option<u64>, deed: fn(), pace: Pace) -> Scripted {
+    Scripted { clock: Clock::start(), at, deed, pace }
+}
+
+fn run_watched(plan: &RunPlan, script: Scripted, look: impl FnMut(&Live)) -> (RunRecord, Vec<(u64, u64)>) {
+    let mut watch = Watch { look, intervals: Vec::new() };
+    let record = supervise(plan, script.clock, |_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap();
+    (record, watch.intervals)
+}
+
+fn run(plan: &RunPlan, script: Scripted) -> RunRecord {
+    run_watched(plan, script, |_| {}).0
+}
+
+/// The states of one shard's items, none of them missing.
+fn items(record: &RunRecord, shard: usize) -> u64 {
+    record.shards[shard].stats.counters.items()
+}
+
+fn whole(record: &RunRecord, shard: usize) -> bool {
+    let shard = &record.shards[shard];
+    shard.fault.is_none() && shard.exit == ShardExit::Clean && shard.stats.counters.ok == shard.plan.ids.len()
+}
+
+fn clean_shards_perform_every_id_once() {
+    for shards in [1, 3] {
+        let (record, intervals) = run_watched(&plan(2_000, shards), scripted(None, || (), Pace::Quick), |_| {});
+        assert!((0..shards as usize).all(|shard| whole(&record, shard)));
+        let sum = |of: fn(u64) -> u64| (0..2_000).map(of).sum::<u64>();
+        let counted = |of: fn(&RunRecord, usize) -> u64| (0..shards as usize).map(|i| of(&record, i)).sum::<u64>();
+        assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_received), sum(|id| id));
+        assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_sent), sum(|id| id * id));
+        assert_eq!(counted(|r, i| r.shards[i].stats.timing(Series::ServiceOk).unwrap().count), 2_000);
+        assert_eq!(intervals.iter().map(|(_, items)| items).sum::<u64>(), 2_000, "the seconds add up to the run");
+        assert!(record.shards.iter().all(|shard| shard.peak_in_flight == 4 && shard.usage.is_some()));
+        assert_eq!(record.interrupted, None);
+    }
+}
+
+fn a_shard_without_ids_ends_cleanly() {
+    let mut run_plan = plan(2, 4);
+    run_plan.connections = 4;
+    let record = run(&run_plan, scripted(None, || (), Pace::Quick));
+    assert!((0..4).all(|shard| whole(&record, shard)));
+}
+
+fn a_panic_costs_one_shard_and_keeps_the_others() {
+    let record = run(&plan(1_000, 2), scripted(Some(700), || panic!("a bug in the workload"), Pace::Quick));
+    assert!(whole(&record, 0));
+    assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
+    assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGABRT as i32));
+}
+
+fn a_killed_shard_keeps_what_it_had_reported() {
+    let deed = || kill(getpid(), Signal::SIGKILL).unwrap();
+    // 500 items of its own at a millisecond each over 4 lanes: it reports at least once before it dies.
+    let record = run(&plan(6_000, 2), scripted(Some(5_500), deed, Pace::Quick));
+    assert!(whole(&record, 0));
+    assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGKILL as i32));
+    assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
+    assert!((1..2_600).contains(&items(&record, 1)), "{}", items(&record, 1));
+    assert!(record.shards[1].stats.timing(Series::ServiceOk).is_none(), "no percentile of half a shard");
+}
+
+fn a_silent_exit_is_not_taken_for_success() {
+    #[expect(clippy::disallowed_methods, reason = "the misbehaviour under test")]
+    let deed = || std::process::exit(0);
+    let record = run(&plan(1_000, 2), scripted(Some(600), deed, Pace::Quick));
+    assert!(whole(&record, 0));
+    assert_eq!((record.shards[1].exit, record.shards[1].fault.clone()), (ShardExit::Clean, Some(ShardFault::Died)));
+}
+
+fn a_hung_shard_is_ended_after_its_deadline() {
+    let deed = || loop {
+        std::hint::spin_loop();
+    };
+    let mut run_plan = plan(1_000, 2);
+    run_plan.shard_deadline = Duration::from_secs(1);
+    let record = run(&run_plan, scripted(Some(600), deed, Pace::Quick));
+    assert!(whole(&record, 0));
+    assert_eq!(record.shards[1].fault, Some(ShardFault::Silent(Duration::from_secs(1))));
+    assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGKILL as i32));
+}
+
+/// Children of this process that are stopped.
+fn stopped_children() -> Vec<Pid> {
+    let children = std::fs::read_to_string(format!("/proc/self/task/{}/children", getpid())).unwrap();
+    let stopped = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    };
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(stopped).map(Pid::from_raw).collect()
+}
+
+fn a_stopped_shard_goes_on_when_continued() {
+    let mut continued = 0;
+    let (record, _) =
+        run_watched(&plan(1_000, 2), scripted(Some(600), || raise(Signal::SIGSTOP).unwrap(), Pace::Quick), |_| {
+            for pid in stopped_children() {
+                kill(pid, Signal::SIGCONT).unwrap();
+                continued += 1;
+            }
+        });
+    assert!(whole(&record, 0) && whole(&record, 1));
+    assert_eq!(continued, 1);
+}
+
+fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
+    for (signal, ids) in [(Signal::SIGINT, 1_000), (Signal::SIGTERM, 100_000_000)] {
+        // Of 1,000 items the last lanes hang and are aborted; of 100 million most are never tried.
+        let pace = if ids == 1_000 { Pace::StuckFrom(0) } else { Pace::Quick };
+        let mut sent = false;
+        let clock = Clock::start();
+        let (record, _) = run_watched(&plan(ids, 2), scripted(None, || (), pace), |live| {
+            if !sent && live.shards.iter().all(|shard| shard.in_flight > 0) {
+                kill(getpid(), signal).unwrap();
+                sent = true;
+            }
+        });
+        assert!(clock.now().0 < 20_000_000_000);
+        assert_eq!(record.interrupted, Some(signal as i32));
+        for shard in &record.shards {
+            assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
+            let counters = &shard.stats.counters;
+            assert_eq!(counters.attempts, counters.ok + counters.aborted);
+            assert!(counters.items() < shard.plan.ids.len());
+            if ids == 1_000 {
+                assert_eq!((counters.ok, counters.aborted), (0, 4));
+                assert_eq!(shard.stats.timing(Series::ServiceOk).unwrap().censored, 4);
+            }
+        }
+    }
+}
+
+fn a_second_interrupt_ends_it_at_once() {
+    let mut seen = 0;
+    // A shard that spins does not hear the first.
+    let script = scripted(
+        Some(0),
+        || loop {
+            std::hint::spin_loop()
+        },
+        Pace::Quick,
+    );
+    let (record, _) = run_watched(&plan(1_000, 2), script, |_| {
+        seen += 1;
+        if seen == 2 || seen == 4 {
+            kill(getpid(), Signal::SIGINT).unwrap();
+        }
+    });
+    assert_eq!(record.interrupted, Some(Signal::SIGINT as i32));
+    assert_eq!(record.shards[0].fault, Some(ShardFault::Overdue));
+}
+
+fn time_ends_a_run_that_its_range_does_not() {
+    let mut run_plan = plan(100_000_000, 2);
+    run_plan.duration = Some(Duration::from_millis(300));
+    let record = run(&run_plan, scripted(None, || (), Pace::Quick));
+    for shard in &record.shards {
+        assert!(shard.fault.is_none() && shard.stats.counters.aborted == 0 && shard.stats.counters.ok > 0);
+        let took = shard.last_done.since(record.start);
+        assert!(took >= 290_000_000, "it ended after {took} ns");
+    }
+}
+
+fn a_budget_is_kept_over_all_shards() {
+    let mut run_plan = plan(300, 3);
+    (run_plan.rate, run_plan.burst) = (Some(Rate { permits: 600, period_ns: 1_000_000_000 }), 6);
+    let record = run(&run_plan, scripted(None, || (), Pace::Quick));
+    for shard in &record.shards {
+        let budget = shard.budget.unwrap();
+        assert!(budget.kept && budget.worst.admitted <= budget.worst.allowed);
+        // 100 items, a burst of 2, 200 a second: not over before 490 ms.
+        assert!(shard.last_done.since(record.start) >= 490_000_000);
+    }
+}
+
+fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
+    let clock = Clock::start();
+    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let build = |shard: &ShardPlan| {
+        if shard.shard == 1 { Err("no such host") } else { Ok(scripted(None, || (), Pace::Quick)) }
+    };
+    let error = supervise(&plan(10, 2), clock, build, &mut watch).unwrap_err();
+    assert!(matches!(&error, SuperviseError::Refused { shard: 1, why } if why == "no such host"), "{error}");
+}
+
+fn a_shard_that_dies_before_the_start_stops_the_run() {
+    let clock = Clock::start();
+    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let build = |shard: &ShardPlan| -> Result<Scripted, String> {
+        if shard.shard == 1 {
+            raise(Signal::SIGKILL).unwrap();
+        }
+        Ok(scripted(None, || (), Pace::Quick))
+    };
+    let error = supervise(&plan(10, 2), clock, build, &mut watch).unwrap_err();
+    assert!(error.to_string().contains("SIGKILL"), "{error}");
+}
+
+fn a_second_thread_forbids_the_fork() {
+    std::thread::scope(|scope| {
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || wait.recv());
+        let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+        let script = scripted(None, || (), Pace::Quick);
+        let error =
+            supervise(&plan(10, 1), script.clock, |_: &ShardPlan| Ok::<_, String>(script), &mut watch).unwrap_err();
+        assert!(matches!(error, SuperviseError::Fork(ForkError::Threads(2))), "{error}");
+        drop(release);
+    });
+}
+
+fn no_child_and_no_descriptor_is_left_behind() {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    run(&plan(100, 3), scripted(None, || (), Pace::Quick));
+    assert_eq!(open(), before);
+    assert_eq!(nix::sys::wait::wait(), Err(nix::errno::Errno::ECHILD));
+}
+
+type Test = (&'static str, fn());
+
+/// The names of the listed functions, beside them.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { [$((stringify!($name), $name as fn())),*] };
+}
+
+fn main() -> ExitCode {
+    let tests: [Test; 15] = tests![
+        clean_shards_perform_every_id_once,
+        a_shard_without_ids_ends_cleanly,
+        a_panic_costs_one_shard_and_keeps_the_others,
+        a_killed_shard_keeps_what_it_had_reported,
+        a_silent_exit_is_not_taken_for_success,
+        a_hung_shard_is_ended_after_its_deadline,
+        a_stopped_shard_goes_on_when_continued,
+        an_interrupt_ends_the_run_and_books_what_was_under_way,
+        a_second_interrupt_ends_it_at_once,
+        time_ends_a_run_that_its_range_does_not,
+        a_budget_is_kept_over_all_shards,
+        a_workload_that_cannot_be_built_stops_the_run_with_its_reason,
+        a_shard_that_dies_before_the_start_stops_the_run,
+        a_second_thread_forbids_the_fork,
+        no_child_and_no_descriptor_is_left_behind,
+    ];
+    run_tests(&tests)
+}
+
+/// Runs the tests one after another on this one thread; understands as much of libtest's command line as cargo's
+/// runners use.
+fn run_tests(tests: &[Test]) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let exact = arguments.iter().any(|argument| argument == "--exact");
+    let chosen = |name: &str| filter.is_none_or(|filter| if exact { name == filter } else { name.contains(filter) });
+    let mut out = std::io::stdout();
+    if arguments.iter().any(|argument| argument == "--list") {
+        let ignored = arguments.iter().any(|argument| argument == "--ignored");
+        tests.iter().filter(|_| !ignored).for_each(|(name, _)| writeln!(out, "{name}: test").unwrap());
+        return ExitCode::SUCCESS;
+    }
+    let chosen: Vec<&Test> = tests.iter().filter(|(name, _)| chosen(name)).collect();
+    let mut failed = 0;
+    writeln!(out, "\nrunning {} tests", chosen.len()).unwrap();
+    for (name, test) in &chosen {
+        let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
+        failed += usize::from(!passed);
+        writeln!(out, "test {name} ... {}", if passed { "ok" } else { "FAILED" }).unwrap();
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    let (passed, filtered) = (chosen.len() - failed, tests.len() - chosen.len());
+    writeln!(
+        out,
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {filtered} filtered out\n"
+    )
+    .unwrap();
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
