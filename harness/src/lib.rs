@@ -29,6 +29,8 @@ pub mod clock;
 pub mod pacer;
 pub mod plan;
 pub mod process;
+pub mod render;
+pub mod report;
 
 pub mod sample;
 pub mod shard;

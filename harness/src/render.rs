@@ -1,0 +1,325 @@
+//! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
+
+use std::fmt::{Display, Write};
+
+use crate::report::{BudgetReport, Latency, Ledger, Report, ShardReport};
+use crate::stats::Series;
+
+/// What a closed loop's times are worth, in one sentence.
+const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
+
+/// The summary for a terminal.
+#[must_use]
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    for (name, value) in rows(report) {
+        let mut lines = value.lines();
+        let _ = writeln!(out, "  {name:<10} {}", lines.next().unwrap_or_default());
+        for line in lines {
+            let _ = writeln!(out, "  {:<10} {line}", "");
+        }
+    }
+    out
+}
+
+/// The summary as Markdown, for a result directory or a step summary.
+#[must_use]
+pub fn markdown(report: &Report) -> String {
+    let mut out = String::new();
+    let partial = if report.interrupted { " (interrupted, partial)" } else { "" };
+    let _ = writeln!(out, "# {}{partial}\n", if report.name.is_empty() { "crawl" } else { &report.name });
+    let _ = writeln!(out, "{}, crawlmark {}\n", report.started_at, report.crawlmark_version);
+    let _ = writeln!(out, "| | |\n|---|---|");
+    for (name, value) in rows(report) {
+        let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
+    }
+    let _ = writeln!(
+        out,
+        "\n| shard | ids | items/s | p50 | p99 | CPU per attempt | CPU | exit |\n|---|---|---|---|---|---|---|---|"
+    );
+    for shard in &report.shards {
+        let (p50, p99) = shard_percentiles(shard);
+        let (per_attempt, share) = shard_cpu(shard);
+        let ids = format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end));
+        let rate = grouped_f64(shard.totals.items_per_s);
+        let exit = shard.fault.as_deref().unwrap_or(&shard.exit);
+        let _ =
+            writeln!(out, "| {} | {ids} | {rate} | {p50} | {p99} | {per_attempt} | {share} | {exit} |", shard.shard);
+    }
+    out
+}
+
+/// What the run is about to do: the effective totals, said before anything is sent.
+#[must_use]
+pub fn announcement(plan: &crate::plan::RunPlan) -> String {
+    let mut out = format!("crawling {}\n", plan.target);
+    let parts = plan.split(&[]);
+    let range = |values: &dyn Fn(&crate::plan::ShardPlan) -> u64| {
+        let (least, most) = parts.iter().map(values).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
+        if least == most { grouped(least) } else { format!("{} or {}", grouped(least), grouped(most)) }
+    };
+    let ids = range(&|part| part.ids.len());
+    let connections = range(&|part| u64::from(part.connections));
+    let _ = writeln!(
+        out,
+        "  {:<12} {} in all: {} to {}, {ids} per shard",
+        "items",
+        grouped(plan.ids.len()),
+        plan.ids.start,
+        plan.ids.end - 1
+    );
+    let _ = writeln!(out, "  {:<12} {}, one process each", "shards", plan.shards);
+    let _ = writeln!(
+        out,
+        "  {:<12} {} in all, {connections} per shard, one request at a time on each",
+        "connections", plan.connections
+    );
+    match &plan.rate {
+        Some(rate) => {
+            let share = rate.per_second() / f64::from(plan.shards);
+            let _ = writeln!(
+                out,
+                "  {:<12} {rate} in all, {} per shard and second, at most {} at once",
+                "budget",
+                decimal(share),
+                plan.burst
+            );
+        }
+        None => {
+            let _ = writeln!(out, "  {:<12} none: as fast as it goes", "budget");
+        }
+    }
+    if let Some(duration) = plan.duration {
+        let _ = writeln!(out, "  {:<12} {} at most", "time", humantime::format_duration(duration));
+    }
+    out
+}
+
+fn rows(report: &Report) -> Vec<(&'static str, String)> {
+    let totals = &report.totals;
+    let mut rows = vec![
+        ("target", report.plan.run.target.clone()),
+        ("items", ledger(&report.ledger)),
+        (
+            "rate",
+            format!(
+                "{} items/s over {} ({} attempts/s, {} in flight at most)",
+                grouped_f64(totals.items_per_s),
+                seconds(totals.duration_s),
+                grouped_f64(totals.attempts_per_s),
+                grouped(totals.peak_in_flight)
+            ),
+        ),
+    ];
+    if let Some(service) = report.latency(Series::ServiceOk).filter(|service| service.count > 0) {
+        rows.push(("service", format!("{}\n{UNCORRECTED}", spectrum(service))));
+    }
+    if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count > 0) {
+        rows.push(("first byte", spectrum(ttfb)));
+    }
+    if !totals.attempts_by_status.is_empty() {
+        rows.push(("statuses", counts(totals.attempts_by_status.iter())));
+    }
+    if !totals.errors_by_kind.is_empty() {
+        rows.push(("errors", counts(totals.errors_by_kind.iter())));
+    }
+    if let Some(budget) = &report.budget {
+        rows.push(("budget", budget_row(budget)));
+    }
+    rows.push((
+        "traffic",
+        format!(
+            "{} connections opened, {} sent, {} received",
+            grouped(totals.connections_opened),
+            bytes(totals.bytes_sent),
+            bytes(totals.bytes_received)
+        ),
+    ));
+    rows.push(("client", client(report)));
+    if let Some(witness) = &report.witness {
+        rows.push(("witness", witness_row(witness)));
+    }
+    rows.push(("validity", validity(report)));
+    rows
+}
+
+fn ledger(ledger: &Ledger) -> String {
+    let states = [
+        (ledger.ok, "ok"),
+        (ledger.not_found, "not found"),
+        (ledger.failed, "failed"),
+        (ledger.gave_up, "gave up (throttled)"),
+        (ledger.aborted, "aborted"),
+        (ledger.not_attempted, "not attempted"),
+        (ledger.lost, "lost"),
+    ];
+    let parts: Vec<String> =
+        states.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", grouped(*n))).collect();
+    format!("{} planned = {}", grouped(ledger.planned), parts.join(" + "))
+}
+
+fn spectrum(latency: &Latency) -> String {
+    let named = [
+        ("p50", "p50_us", latency.p50_us),
+        ("p90", "p90_us", latency.p90_us),
+        ("p99", "p99_us", latency.p99_us),
+        ("p99.9", "p999_us", latency.p999_us),
+        ("max", "max_us", latency.max_us),
+    ];
+    let known = named.iter().filter_map(|(name, key, value)| {
+        let at_least = if latency.is_at_least(key) { ">= " } else { "" };
+        value.map(|us| format!("{name} {at_least}{}", micros(us)))
+    });
+    known.collect::<Vec<_>>().join("  ")
+}
+
+fn budget_row(budget: &BudgetReport) -> String {
+    let mut row = format!(
+        "{} asked, {}/s achieved, {:.1} % used; {}",
+        budget.rate,
+        decimal(budget.achieved_per_s),
+        budget.utilisation * 100.0,
+        if budget.kept { "never exceeded in any window" } else { "EXCEEDED" }
+    );
+    if let Some(worst) = budget.worst_window {
+        let _ = write!(
+            row,
+            "\nclosest: {} of {} allowed within {} (shard {})",
+            grouped(worst.admitted),
+            grouped(worst.allowed),
+            micros(worst.width_ms * 1e3),
+            worst.shard
+        );
+    }
+    row
+}
+
+fn client(report: &Report) -> String {
+    let usages = || report.shards.iter().filter_map(|shard| shard.usage);
+    let cpu: f64 = usages().map(|usage| usage.cpu_user_s + usage.cpu_system_s).sum();
+    let rss = usages().map(|usage| usage.max_rss_bytes).max().unwrap_or(0);
+    let attempts = report.totals.attempts.max(1) as f64;
+    format!(
+        "{} shards, {:.2} us of CPU per attempt, {} of memory each at most; supervisor {:.1} % of a core",
+        report.shards.len(),
+        cpu * 1e6 / attempts,
+        bytes(rss),
+        report.supervisor.cpu_share * 100.0
+    )
+}
+
+fn witness_row(witness: &crate::report::Witness) -> String {
+    if witness.agrees {
+        "the target's own books agree: every attempt, status and ID".to_owned()
+    } else {
+        format!("the target's own books DIFFER: {}", witness.differences.join("; "))
+    }
+}
+
+fn validity(report: &Report) -> String {
+    let validity = &report.validity;
+    let checked = validity.checked.join(", ");
+    let mut row = format!("{} (checked: {checked})", validity.verdict.name());
+    for reason in &validity.reasons {
+        let _ = write!(row, "\n- {reason}");
+    }
+    row
+}
+
+fn shard_percentiles(shard: &ShardReport) -> (String, String) {
+    let service = shard.latency.get(Series::ServiceOk.name());
+    let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
+    (shown(service.and_then(|s| s.p50_us)), shown(service.and_then(|s| s.p99_us)))
+}
+
+fn shard_cpu(shard: &ShardReport) -> (String, String) {
+    let Some(usage) = shard.usage else { return ("-".to_owned(), "-".to_owned()) };
+    let per_attempt = usage.cpu_us_per_attempt.map_or_else(|| "-".to_owned(), micros);
+    (per_attempt, format!("{:.0} %", usage.cpu_share * 100.0))
+}
+
+fn counts<'a>(counted: impl Iterator<Item = (&'a String, &'a u64)>) -> String {
+    counted.map(|(name, n)| format!("{name}: {}", grouped(*n))).collect::<Vec<_>>().join("  ")
+}
+
+/// A whole number with separators.
+#[must_use]
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above.
+#[must_use]
+pub fn decimal(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => grouped_f64(value),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// A quantity rounded to a whole number, with separators.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^63")]
+pub fn grouped_f64(value: f64) -> String {
+    grouped(value.round().max(0.0) as u64)
+}
+
+/// Microseconds in the unit that suits them, to three significant digits.
+#[must_use]
+pub fn micros(us: f64) -> String {
+    let (value, unit): (f64, &dyn Display) = match us {
+        us if us >= 1e6 => (us / 1e6, &"s"),
+        us if us >= 1e3 => (us / 1e3, &"ms"),
+        us => (us, &"us"),
+    };
+    match value {
+        v if v >= 100.0 => format!("{v:.0} {unit}"),
+        v if v >= 10.0 => format!("{v:.1} {unit}"),
+        v => format!("{v:.2} {unit}"),
+    }
+}
+
+fn seconds(s: f64) -> String {
+    micros(s * 1e6)
+}
+
+/// Bytes in the unit that suits them.
+#[must_use]
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if n < 1024 {
+        return format!("{n} B");
+    }
+    let (mut value, mut unit) = (n as f64 / 1024.0, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", decimal(value), UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"].map(String::from), [0, 999, 1_000, 1_234_567].map(grouped));
+        assert_eq!(
+            ["0.80 us", "12.3 us", "412 us", "1.50 ms", "2.00 s"].map(String::from),
+            [0.8, 12.34, 412.3, 1_500.0, 2e6].map(micros)
+        );
+        assert_eq!(["512 B", "1.00 KiB", "20.0 MiB"].map(String::from), [512, 1024, 20 << 20].map(bytes));
+        assert_eq!(["0.050", "2.50", "33.3", "5,000"].map(String::from), [0.05, 2.5, 33.33, 5_000.0].map(decimal));
+    }
+}

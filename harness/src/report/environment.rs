@@ -1,0 +1,91 @@
+//! The machine a run was measured on. A reading that the machine does not give is absent, never 0.
+
+use std::fs;
+
+use nix::sys::resource::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+
+use crate::process::usable_cpus;
+
+/// Whether client and target share a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// They do, so they compete for its CPUs.
+    Colocated,
+    /// They do not, as far as the target's address tells.
+    Apart,
+}
+
+/// The machine and its limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// As the kernel names it.
+    pub cpu_model: Option<String>,
+    /// CPUs that the run could use.
+    pub cores: usize,
+    /// Kernel name and release.
+    pub kernel: Option<String>,
+    /// The frequency governor of the first CPU.
+    pub cpu_governor: Option<String>,
+    /// Memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Descriptors that a process may open.
+    pub nofile: Option<u64>,
+    /// Local ports for outgoing connections, first and last.
+    pub local_ports: Option<[u16; 2]>,
+    /// Whether the target ran on this machine.
+    pub colocated: bool,
+    /// The commit of the working directory, where there is one.
+    pub git_revision: Option<String>,
+}
+
+impl Environment {
+    /// Reads the machine.
+    #[must_use]
+    pub fn read(placement: Placement) -> Self {
+        Self {
+            cpu_model: proc_field("/proc/cpuinfo", "model name"),
+            cores: usable_cpus().len(),
+            kernel: line("/proc/sys/kernel/osrelease").map(|release| format!("Linux {release}")),
+            cpu_governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            memory_bytes: proc_field("/proc/meminfo", "MemTotal")
+                .and_then(|value| value.trim_end_matches(" kB").parse::<u64>().ok())
+                .map(|kib| kib * 1024),
+            nofile: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
+            local_ports: local_ports(),
+            colocated: placement == Placement::Colocated,
+            git_revision: git_revision(),
+        }
+    }
+}
+
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn proc_field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, value) = text.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name)?;
+    Some(value.trim().to_owned())
+}
+
+fn local_ports() -> Option<[u16; 2]> {
+    let text = line("/proc/sys/net/ipv4/ip_local_port_range")?;
+    let mut ports = text.split_whitespace().map(str::parse);
+    Some([ports.next()?.ok()?, ports.next()?.ok()?])
+}
+
+/// The commit that `HEAD` of the enclosing repository stands at, read without running git.
+fn git_revision() -> Option<String> {
+    let directory = std::env::current_dir().ok()?;
+    let git = directory.ancestors().map(|dir| dir.join(".git")).find(|git| git.is_dir())?;
+    let head = fs::read_to_string(git.join("HEAD")).ok()?;
+    let Some(reference) = head.trim().strip_prefix("ref: ") else { return Some(head.trim().to_owned()) };
+    if let Ok(revision) = fs::read_to_string(git.join(reference)) {
+        return Some(revision.trim().to_owned());
+    }
+    let packed = fs::read_to_string(git.join("packed-refs")).ok()?;
+    let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(_, name)| *name == reference).map(|(revision, _)| revision.to_owned())
+}

@@ -1,0 +1,173 @@
+//! The result directory: written under a temporary name beside its own, renamed once it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+
+use super::Report;
+use crate::render;
+use crate::shard::INTERVAL;
+use crate::stats::Series;
+use crate::supervisor::Interval;
+
+/// Why a result cannot be saved.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// Something is there already.
+    #[error("--out {0} exists already and is not empty: a result is never overwritten, choose another name")]
+    Exists(PathBuf),
+    /// The system refused.
+    #[error("write {path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+    /// The report is no JSON.
+    #[error("write result.json: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A result directory in the making. Dropped unfinished, it removes what it wrote.
+#[derive(Debug)]
+pub struct ResultDir {
+    path: PathBuf,
+    temporary: PathBuf,
+    finished: bool,
+}
+
+impl ResultDir {
+    /// Makes the directory under its temporary name, so that a place that cannot be written to is known before the run.
+    ///
+    /// # Errors
+    /// When `path` exists and is not empty, or cannot be written to.
+    pub fn create(path: &Path) -> Result<Self, ResultError> {
+        let taken = match fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        if taken {
+            return Err(ResultError::Exists(path.to_owned()));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let made = fs::create_dir_all(&temporary);
+        made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
+        Ok(Self { path: path.to_owned(), temporary, finished: false })
+    }
+
+    /// Opens the log of histograms per shard and interval.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn log(&self) -> Result<LogFile, ResultError> {
+        let path = self.temporary.join("latency.hlog");
+        match File::create(&path) {
+            Ok(file) => Ok(LogFile { path, file: BufWriter::new(file), serializer: V2DeflateSerializer::new() }),
+            Err(error) => Err(ResultError::Io { path, error }),
+        }
+    }
+
+    /// Saves the report and gives the directory its name.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn finish(mut self, report: &Report) -> Result<PathBuf, ResultError> {
+        self.write("result.json", &(serde_json::to_string_pretty(report)? + "\n"))?;
+        self.write("summary.md", &render::markdown(report))?;
+        fs::rename(&self.temporary, &self.path).map_err(|error| ResultError::Io { path: self.path.clone(), error })?;
+        self.finished = true;
+        Ok(self.path.clone())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), ResultError> {
+        let path = self.temporary.join(name);
+        fs::write(&path, text).map_err(|error| ResultError::Io { path, error })
+    }
+}
+
+impl Drop for ResultDir {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_dir_all(&self.temporary);
+        }
+    }
+}
+
+/// The open file of `latency.hlog`.
+pub struct LogFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    serializer: V2DeflateSerializer,
+}
+
+impl LogFile {
+    /// Begins the log.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn begin(&mut self, started_at: SystemTime) -> Result<IntervalLog<'_>, ResultError> {
+        let path = self.path.clone();
+        IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.2]")
+            .add_comment("[Values are nanoseconds; one tag per shard and series, one line per second]")
+            .with_start_time(started_at)
+            .with_base_time(started_at)
+            .with_max_value_divisor(1e6)
+            .begin_log_with(&mut self.file, &mut self.serializer)
+            .map(|writer| IntervalLog { path: path.clone(), writer, failed: None })
+            .map_err(|error| ResultError::Io { path, error })
+    }
+
+    /// Puts everything on its way to the disk.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn close(mut self) -> Result<(), ResultError> {
+        self.file.flush().map_err(|error| ResultError::Io { path: self.path, error })
+    }
+}
+
+/// The log of histograms, as HDR histogram tools read it: V2-deflate, tagged `shard-0.service`.
+pub struct IntervalLog<'a> {
+    path: PathBuf,
+    writer: IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerializer>,
+    failed: Option<io::Error>,
+}
+
+impl IntervalLog<'_> {
+    /// Appends an interval. A failure to write is kept for [`IntervalLog::end`]: it must not stop the run.
+    pub fn append(&mut self, interval: &Interval) {
+        let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
+        for (shard, stats) in &interval.shards {
+            for series in Series::PER_INTERVAL {
+                let Some(timing) = stats.timing(series).filter(|timing| timing.count > 0) else { continue };
+                let tag = format!("shard-{shard}.{}", series.name());
+                let written = self.writer.write_histogram(timing.histogram(), start, INTERVAL, Tag::new(&tag));
+                if let Err(error) = written {
+                    self.failed.get_or_insert_with(|| io::Error::other(error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// The first failure to write, if there was one.
+    pub fn end(self) -> Result<(), ResultError> {
+        self.failed.map_or(Ok(()), |error| Err(ResultError::Io { path: self.path, error }))
+    }
+}
+
+/// The default name of a result directory: UTC time to the second, and the run's name.
+#[must_use]
+pub fn directory_name(started_at: SystemTime, name: &str) -> String {
+    let time = humantime::format_rfc3339_seconds(started_at).to_string().replace(':', "-");
+    format!("{time}-{name}")
+}

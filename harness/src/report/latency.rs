@@ -1,0 +1,98 @@
+//! A distribution of times as it is reported.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{Percentile, Series, ShardStats, Timing};
+
+/// The percentiles that every report carries, with the names of their keys.
+const REPORTED: [(f64, &str); 4] = [(0.5, "p50_us"), (0.9, "p90_us"), (0.99, "p99_us"), (0.999, "p999_us")];
+
+/// Whether the histogram itself is reported as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The figures alone.
+    Figures,
+    /// The histogram too.
+    Histogram,
+}
+
+/// A distribution in microseconds. A percentile with fewer than ten samples beyond it is absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// How many values.
+    pub count: u64,
+    /// The least; absent when there is none.
+    pub min_us: Option<f64>,
+    /// The arithmetic mean.
+    pub mean_us: Option<f64>,
+    /// The median.
+    pub p50_us: Option<f64>,
+    /// The 90th percentile.
+    pub p90_us: Option<f64>,
+    /// The 99th percentile.
+    pub p99_us: Option<f64>,
+    /// The 99.9th percentile.
+    pub p999_us: Option<f64>,
+    /// The greatest.
+    pub max_us: Option<f64>,
+    /// The percentiles above of which is only known that they are no less: so many attempts were cut off.
+    pub at_least: Vec<String>,
+    /// Values beyond the histogram's bounds.
+    pub overflow: u64,
+    /// Attempts that were cut off before their time was known.
+    pub censored: u64,
+    /// The histogram in nanoseconds, HDR V2, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hdr: Option<String>,
+}
+
+impl Latency {
+    /// Of a series of `stats`; empty when nothing was recorded.
+    #[must_use]
+    pub fn of(stats: &ShardStats, series: Series, detail: Detail) -> Self {
+        match stats.timing(series) {
+            Some(timing) => Self::of_timing(timing, detail),
+            None => Self::of_timing(&Timing::new(stats.bounds()), detail),
+        }
+    }
+
+    fn of_timing(timing: &Timing, detail: Detail) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let some = |ns: u64| (timing.count > 0).then(|| us(ns));
+        let [p50, p90, p99, p999] = REPORTED.map(|(q, _)| timing.percentile(q));
+        let known = |percentile| match percentile {
+            Percentile::TooFew => None,
+            Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(us(ns)),
+        };
+        let at_least = REPORTED.iter().filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
+        Self {
+            count: timing.count,
+            min_us: some(timing.min_ns),
+            mean_us: timing.mean_ns().map(|ns| ns / 1e3),
+            p50_us: known(p50),
+            p90_us: known(p90),
+            p99_us: known(p99),
+            p999_us: known(p999),
+            max_us: some(timing.max_ns),
+            at_least: at_least.map(|(_, name)| (*name).to_owned()).collect(),
+            overflow: timing.overflow,
+            censored: timing.censored,
+            hdr: (detail == Detail::Histogram).then(|| encode(timing)).flatten(),
+        }
+    }
+
+    /// Whether percentile `key` (`p99_us`) is only known to be no less than its value.
+    #[must_use]
+    pub fn is_at_least(&self, key: &str) -> bool {
+        self.at_least.iter().any(|name| name == key)
+    }
+}
+
+fn encode(timing: &Timing) -> Option<String> {
+    let mut v2 = Vec::new();
+    V2Serializer::new().serialize(timing.histogram(), &mut v2).ok()?;
+    Some(STANDARD.encode(v2))
+}

@@ -1,0 +1,108 @@
+//! Seeded draws: what looks random about an item (its body, its delay, its fault) is a pure function of (seed, id).
+//! `items`, `latency` and `fault` draw from here, each from a stream of its own.
+//!
+//! It must not keep state between items, and the constants must not change: recorded runs are compared with later ones.
+
+/// What a draw is for. Separate streams keep, say, slow items from also being the faulty ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    /// The fields of a body.
+    Body,
+    /// The delay before an answer.
+    Hold,
+    /// Whether and how an answer fails.
+    Fault,
+}
+
+/// `SplitMix64`'s increment, the odd number nearest to 2^64 / golden ratio.
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The words of one stream for one item, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Draws {
+    state: u64,
+}
+
+impl Draws {
+    pub(crate) fn new(stream: Stream, seed: u64, id: u64) -> Self {
+        let stream = match stream {
+            Stream::Body => 1,
+            Stream::Hold => 2,
+            Stream::Fault => 3,
+        };
+        // Each step is a bijection, so within one stream and seed no two ids start from the same state.
+        let seeded = mix(mix(seed).wrapping_add(GAMMA.wrapping_mul(stream)));
+        Self { state: mix(seeded ^ id) }
+    }
+
+    /// The next 64 bits.
+    pub(crate) fn word(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(GAMMA);
+        mix(self.state)
+    }
+
+    /// The next number in `0.0..1.0`, a multiple of 2^-53.
+    pub(crate) fn unit(&mut self) -> f64 {
+        const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
+        (self.word() >> 11) as f64 * STEP
+    }
+}
+
+/// The finalizer of `SplitMix64`: a bijection on 64 bits in which every input bit moves about half of the output bits.
+///
+/// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (2014), constants by D. Stafford
+/// ("Mix13").
+pub(crate) const fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_seeds_ids_and_positions_differ() {
+        let mut words: Vec<u64> = Vec::new();
+        for stream in [Stream::Body, Stream::Hold, Stream::Fault] {
+            for seed in 0..4 {
+                for id in 0..64 {
+                    let mut draws = Draws::new(stream, seed, id);
+                    words.extend([draws.word(), draws.word()]);
+                }
+            }
+        }
+        let drawn = words.len();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), drawn);
+    }
+
+    #[test]
+    fn units_fill_their_range_evenly() {
+        let mut tenths = [0_u32; 10];
+        for id in 0..10_000 {
+            let unit = Draws::new(Stream::Fault, 7, id).unit();
+            assert!((0.0..1.0).contains(&unit));
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0.0..10.0")]
+            let tenth = (unit * 10.0) as usize;
+            tenths[tenth] += 1;
+        }
+        // 1,000 expected in each, standard deviation 30: five of them either way.
+        assert!(tenths.iter().all(|count| (850..1150).contains(count)), "{tenths:?}");
+    }
+
+    #[test]
+    fn the_finalizer_is_the_published_one() {
+        // The first outputs of SplitMix64 from state 0, as published with its reference code.
+        let mut state = 0_u64;
+        let outputs: Vec<u64> = (0..3)
+            .map(|_| {
+                state = state.wrapping_add(GAMMA);
+                mix(state)
+            })
+            .collect();
+        assert_eq!(outputs, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Items: what the target answers with. The server writes bodies from here, and a client calls the same functions to
+//! check that the body it received is the one it should have received.
+//!
+//! It must not know about requests, delays or faults, and a body must stay a pure function of (seed, id).
+
+use crate::draw::{Draws, Stream, mix};
+
+/// The bytes of a body apart from the two times that it spells its id.
+const FIXED_LEN: usize = 111;
+
+/// Appends the body of item `id`: one JSON object of [`body_len`] bytes, 119 for a four-digit id.
+///
+/// It is a pure function of `seed` and `id`, on every machine and in every process.
+///
+/// ```
+/// let mut body = Vec::new();
+/// crawlmark_mock_server::items::write_body(1, 42, &mut body);
+/// assert!(body.starts_with(br#"{"id":42,"name":"item-42","group":"g-"#));
+/// ```
+pub fn write_body(seed: u64, id: u64, out: &mut Vec<u8>) {
+    let mut draws = Draws::new(Stream::Body, seed, id);
+    let mut digits = [0; MAX_DIGITS];
+    let digits = decimal(id, &mut digits);
+
+    out.extend_from_slice(b"{\"id\":");
+    out.extend_from_slice(digits);
+    out.extend_from_slice(b",\"name\":\"item-");
+    out.extend_from_slice(digits);
+    let word = draws.word();
+    out.extend_from_slice(b"\",\"group\":\"g-");
+    out.extend_from_slice(&fixed_digits::<3>(word & 0xffff_ffff));
+    // A JSON number has no leading zeros: the stock is 1000..=9999.
+    out.extend_from_slice(b"\",\"stock\":");
+    out.extend_from_slice(&fixed_digits::<4>(1000 + (word >> 32) % 9000));
+    out.extend_from_slice(b",\"score\":0.");
+    out.extend_from_slice(&fixed_digits::<6>(draws.word()));
+    out.extend_from_slice(b",\"token\":\"");
+    out.extend_from_slice(&hex(draws.word()));
+    out.extend_from_slice(&hex(draws.word()));
+    out.extend_from_slice(b"\"}");
+}
+
+/// The length in bytes of what [`write_body`] appends for `id`.
+#[must_use]
+pub const fn body_len(id: u64) -> usize {
+    let digits = match id.checked_ilog10() {
+        Some(log) => log as usize + 1,
+        None => 1,
+    };
+    FIXED_LEN + 2 * digits
+}
+
+/// Which item a request target names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemPath {
+    /// The last segment of the path is a decimal number of 64 bits, as in `/items/42`: that is the id.
+    Numbered(u64),
+    /// Any other target is an item too. Its id is a hash of path and query, in the upper half of the 64-bit range,
+    /// where it cannot be mistaken for a small numbered id.
+    Hashed(u64),
+}
+
+impl ItemPath {
+    /// Reads a path with or without a query.
+    ///
+    /// ```
+    /// use crawlmark_mock_server::ItemPath;
+    ///
+    /// assert_eq!(ItemPath::parse("/items/42?full=1"), ItemPath::Numbered(42));
+    /// assert!(matches!(ItemPath::parse("/about"), ItemPath::Hashed(_)));
+    /// ```
+    #[must_use]
+    pub fn parse(target: &str) -> Self {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let segment = path.rsplit_once('/').map_or(path, |(_, segment)| segment);
+        // `parse` alone would accept a plus sign.
+        if segment.bytes().all(|byte| byte.is_ascii_digit())
+            && let Ok(id) = segment.parse()
+        {
+            return Self::Numbered(id);
+        }
+        // FNV-1a over the bytes, then mixed, because FNV leaves its upper bits poor on short inputs.
+        let hash = target
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        Self::Hashed(mix(hash) | 1 << 63)
+    }
+
+    /// The id of the item.
+    #[must_use]
+    pub const fn id(self) -> u64 {
+        match self {
+            Self::Numbered(id) | Self::Hashed(id) => id,
+        }
+    }
+}
+
+/// `u64::MAX` has 20 digits.
+const MAX_DIGITS: usize = 20;
+
+fn decimal(mut number: u64, buffer: &mut [u8; MAX_DIGITS]) -> &[u8] {
+    let mut start = MAX_DIGITS;
+    loop {
+        start -= 1;
+        buffer[start] = digit(number);
+        number /= 10;
+        if number == 0 {
+            return &buffer[start..];
+        }
+    }
+}
+
+/// The last `N` decimal digits of `number`, with leading zeros.
+fn fixed_digits<const N: usize>(mut number: u64) -> [u8; N] {
+    let mut digits = [b'0'; N];
+    for place in digits.iter_mut().rev() {
+        *place = digit(number);
+        number /= 10;
+    }
+    digits
+}
+
+fn digit(number: u64) -> u8 {
+    b"0123456789"[(number % 10) as usize]
+}
+
+fn hex(word: u64) -> [u8; 16] {
+    let mut digits = [0; 16];
+    for (place, byte) in digits.chunks_exact_mut(2).zip(word.to_be_bytes()) {
+        place[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
+        place[1] = b"0123456789abcdef"[usize::from(byte & 0xf)];
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn body(seed: u64, id: u64) -> Vec<u8> {
+        let mut body = Vec::new();
+        write_body(seed, id, &mut body);
+        body
+    }
+
+    #[test]
+    fn a_body_never_changes_between_versions() {
+        assert_eq!(
+            String::from_utf8(body(1, 42)).unwrap(),
+            concat!(
+                r#"{"id":42,"name":"item-42","group":"g-037","stock":3325,"score":0.080229,"#,
+                r#""token":"cda748eaee54c623ef389dcbe89d7a6d"}"#
+            )
+        );
+    }
+
+    #[test]
+    fn a_typical_body_has_119_bytes() {
+        assert_eq!(body(1, 1234).len(), 119);
+    }
+
+    #[test]
+    fn a_path_without_an_id_is_an_item_of_its_own() {
+        let paths = [
+            "/",
+            "",
+            "*",
+            "/items/",
+            "/items/7/",
+            "/items/+7",
+            "/items/-7",
+            "/items/7a",
+            "/items/x?id=1",
+            "/items/x?id=2",
+            "/items/18446744073709551616",
+        ];
+        let mut ids: Vec<u64> = paths
+            .iter()
+            .map(|path| match ItemPath::parse(path) {
+                ItemPath::Hashed(id) => id,
+                ItemPath::Numbered(id) => panic!("{path} was read as {id}"),
+            })
+            .collect();
+        assert!(ids.iter().all(|id| *id >= 1 << 63));
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), paths.len());
+    }
+
+    #[test]
+    fn leading_zeros_and_queries_do_not_make_another_item() {
+        for path in ["/items/7", "/7", "7", "/a/b/007", "/items/7?x=/9"] {
+            assert_eq!(ItemPath::parse(path), ItemPath::Numbered(7), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_pure_valid_json_of_the_stated_length(seed: u64, id: u64) {
+            let written = body(seed, id);
+            prop_assert_eq!(&written, &body(seed, id));
+            prop_assert_eq!(written.len(), body_len(id));
+            let json: serde_json::Value = serde_json::from_slice(&written).unwrap();
+            prop_assert_eq!(json["id"].as_u64(), Some(id));
+            let name = format!("item-{id}");
+            prop_assert_eq!(json["name"].as_str(), Some(name.as_str()));
+            prop_assert!((1000..=9999).contains(&json["stock"].as_u64().unwrap()));
+            prop_assert!((0.0..1.0).contains(&json["score"].as_f64().unwrap()));
+        }
+
+        #[test]
+        fn another_seed_or_id_is_another_body(seed: u64, id in 1_u64..u64::MAX) {
+            prop_assert_ne!(body(seed, id), body(seed.wrapping_add(1), id));
+            // Compared without the id, which differs anyway.
+            let token = |body: Vec<u8>| body[body.len() - 34..].to_vec();
+            prop_assert_ne!(token(body(seed, id)), token(body(seed, id - 1)));
+        }
+
+        #[test]
+        fn a_body_is_appended(seed: u64, id: u64) {
+            let mut out = b"before".to_vec();
+            write_body(seed, id, &mut out);
+            prop_assert_eq!(&out[..6], b"before");
+            prop_assert_eq!(&out[6..], &body(seed, id)[..]);
+        }
+
+        #[test]
+        fn an_id_survives_its_path(id: u64) {
+            prop_assert_eq!(ItemPath::parse(&format!("/items/{id}")), ItemPath::Numbered(id));
+        }
+
+        #[test]
+        fn any_target_is_an_item(target in "\\PC*") {
+            prop_assert_eq!(ItemPath::parse(&target), ItemPath::parse(&target));
+        }
+    }
+}

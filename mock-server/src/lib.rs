@@ -1,0 +1,76 @@
+//! A target worth crawling: a small, fast HTTP server whose answers can be checked, whose delays, limits and faults are
+//! seeded and exact, and whose books tell what a client really did.
+//!
+//! A crawl benchmark starts it as processes of its own and believes nothing that its client claims until the target's
+//! [`Ledger`] says the same. The client may also use [`items`] to check bodies, [`Latency::hold`] to know what it should
+//! have measured, and [`Faults::pick`] to know what should have failed: all three are pure functions of (seed, id).
+//!
+//! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP client alike. It starts
+//! no threads and prints nothing.
+//!
+//! # How it is run
+//!
+//! ```no_run
+//! use crawlmark_mock_server::{Config, Shared, listeners, run_process};
+//! use std::num::NonZeroUsize;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config { seed: 1, latency: "lognormal:20ms,0.4".parse()?, ..Config::default() };
+//! let shared = Shared::new()?;
+//! for listener in listeners("127.0.0.1:8080".parse()?, NonZeroUsize::MIN)? {
+//!     // With more than one listener: fork here, once per listener, and let each process drop the others'.
+//!     run_process(listener, &config, &shared)?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` answers with the books of all processes,
+//! `POST /__admin/ledger/reset` zeroes them, `GET /__admin/health` says that the target serves.
+//!
+//! # Map
+//!
+//! A module imports only from those above it.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`clock`] | the one place where time enters |
+//! | `draw`, `duration` | seeded draws; durations as text |
+//! | [`items`] | paths to ids, ids to bodies |
+//! | [`latency`] | how long an answer is held back |
+//! | [`limit`] | how many requests are let through |
+//! | [`fault`] | which answers go wrong |
+//! | [`config`] | the four above in one description |
+//! | [`shared`] | the memory of all processes: counters, ids, limiter |
+//! | [`ledger`] | the books: recording and reading |
+//! | [`listen`] | one port, one socket per process |
+//! | [`server`] | connections in, answers out, until told to stop |
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "the target relies on Linux: shared anonymous memory that can be discarded, and SO_REUSEPORT that balances"
+);
+
+pub mod clock;
+pub mod config;
+mod draw;
+mod duration;
+pub mod fault;
+pub mod items;
+pub mod latency;
+pub mod ledger;
+pub mod limit;
+pub mod listen;
+pub mod server;
+pub mod shared;
+
+pub use clock::Clock;
+pub use config::Config;
+pub use fault::{ErrorStatus, Fault, FaultError, Faults, Rate};
+pub use items::ItemPath;
+pub use latency::{Latency, LatencyError};
+pub use ledger::{Books, HeldUs, Ledger};
+pub use limit::{Limit, LimitError};
+pub use listen::{ListenError, listeners};
+pub use server::{ServeError, run_process, run_until, serve};
+pub use shared::{Shared, SharedError};

@@ -1,0 +1,203 @@
+//! Serving: accepts connections on one socket with one current-thread runtime, until told to stop. A process forked for
+//! it calls [`run_process`]; who has a runtime already calls [`serve`].
+//!
+//! It must not decide what an answer is (`answer` does), and it must not start a thread.
+
+mod admin;
+mod answer;
+
+use crate::config::Config;
+use crate::ledger::Books;
+use crate::shared::Shared;
+use answer::Answers;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How long accepting pauses when the process is out of descriptors or memory: long enough for connections to end,
+/// short against any time-out of a client.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long answers under way may take once serving is to stop.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Serves `listener` until SIGTERM or SIGINT; the entry for a process forked to do just that.
+///
+/// It opens the process's own part of the books in `shared`. It must be called after the fork, from a single thread,
+/// with both signals unblocked; a signal before it is set up ends the process the default way. Accepting stops at once,
+/// idle connections are closed, answers under way get half a second.
+///
+/// # Errors
+///
+/// The runtime cannot be built, the signals cannot be watched, or `listener` cannot be registered.
+pub fn run_process(listener: std::net::TcpListener, config: &Config, shared: &Shared) -> Result<(), ServeError> {
+    runtime()?.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signal)?;
+        let shutdown = poll_fn(|cx| match (terminate.poll_recv(cx), interrupt.poll_recv(cx)) {
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            _ => Poll::Ready(()),
+        });
+        serve_std(listener, config, shared, shutdown).await
+    })
+}
+
+/// Serves `listener` until `shutdown` is ready, and leaves signals alone; the entry for a caller's own thread.
+///
+/// # Errors
+///
+/// The runtime cannot be built, or `listener` cannot be registered.
+pub fn run_until(
+    listener: std::net::TcpListener,
+    config: &Config,
+    shared: &Shared,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    runtime()?.block_on(serve_std(listener, config, shared, shutdown))
+}
+
+/// Serves `listener` until `shutdown` is ready. Accepting then stops at once, idle connections are closed, answers under
+/// way get half a second, and whatever is left is cut off.
+///
+/// No error of a connection or of accepting ends it: out of descriptors it pauses and goes on.
+///
+/// # Panics
+///
+/// Tokio panics if this is not polled within a [`LocalRuntime`] or a `LocalSet` with its I/O and time drivers enabled.
+pub async fn serve(listener: TcpListener, config: Rc<Config>, books: Rc<Books>, shutdown: impl Future<Output = ()>) {
+    let mut shutdown = pin!(shutdown);
+    let mut connections = JoinSet::new();
+    let stop = Rc::new(Stop::default());
+    loop {
+        let accepted = poll_fn(|cx| match shutdown.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => listener.poll_accept(cx).map(Some),
+        });
+        match accepted.await {
+            None => break,
+            Some(Ok((stream, address))) => {
+                let answers = Answers::new(&config, &books, address.ip());
+                connections.spawn_local(connection(stream, Rc::new(answers), Rc::clone(&stop)));
+            }
+            Some(Err(error)) if concerns_one_connection(&error) => {}
+            Some(Err(_)) => {
+                let mut pause = pin!(sleep(ACCEPT_PAUSE));
+                let is_over = poll_fn(|cx| match (shutdown.as_mut().poll(cx), pause.as_mut().poll(cx)) {
+                    (Poll::Ready(()), _) => Poll::Ready(true),
+                    (Poll::Pending, Poll::Ready(())) => Poll::Ready(false),
+                    (Poll::Pending, Poll::Pending) => Poll::Pending,
+                });
+                if is_over.await {
+                    break;
+                }
+            }
+        }
+        // Ended connections leave an entry behind; their results are nobody's concern.
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    stop.now();
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    // Whether all ended in time or not: dropping the set cuts off the rest.
+    drop(timeout(GRACE, all_ended).await);
+}
+
+async fn serve_std(
+    listener: std::net::TcpListener,
+    config: &Config,
+    shared: &Shared,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    listener.set_nonblocking(true).map_err(ServeError::Listener)?;
+    let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
+    serve(listener, Rc::new(*config), Rc::new(Books::open(shared)), shutdown).await;
+    Ok(())
+}
+
+fn runtime() -> Result<LocalRuntime, ServeError> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).map_err(ServeError::Runtime)
+}
+
+/// The connection is gone before it was accepted; the next one may be fine.
+fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
+    )
+}
+
+/// Serves one connection until either side ends it, or, once serving stops, until it is idle.
+async fn connection(stream: TcpStream, answers: Rc<Answers>, stop: Rc<Stop>) {
+    // Without it the kernel would hold small answers back; where it cannot be set, answers are late but right.
+    drop(stream.set_nodelay(true));
+    let service = service_fn(move |request| {
+        let answers = Rc::clone(&answers);
+        async move { answers.answer(request).await }
+    });
+    let mut builder = http1::Builder::new();
+    // Answers are small: one flat buffer is cheaper to send than two parts. Without `pipeline_flush`, which gains nothing
+    // as long as clients wait for their answers, and keeps an answer back for as long as there are unread bytes behind
+    // its request: for ever if they are no full request (hyper 1.12).
+    builder.writev(false);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut stopped = pin!(stop.wait());
+    let mut is_told = false;
+    let ended = poll_fn(|cx| {
+        if !is_told && stopped.as_mut().poll(cx).is_ready() {
+            is_told = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    });
+    // An error is a client that left, bytes that are no HTTP, or a dropped connection that was asked for: all of them
+    // end this connection and nothing else.
+    drop(ended.await);
+}
+
+/// Tells all connections to end.
+#[derive(Default)]
+struct Stop {
+    is_stopping: Cell<bool>,
+    changed: Notify,
+}
+
+impl Stop {
+    fn now(&self) {
+        self.is_stopping.set(true);
+        self.changed.notify_waiters();
+    }
+
+    async fn wait(&self) {
+        // One thread: nothing can stop between the look and the wait.
+        if !self.is_stopping.get() {
+            self.changed.notified().await;
+        }
+    }
+}
+
+/// Why serving could not begin. It reads after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// No runtime.
+    #[error("build the runtime of the target: {0}")]
+    Runtime(#[source] io::Error),
+    /// No signal handlers.
+    #[error("watch for the signals that end the target: {0}")]
+    Signal(#[source] io::Error),
+    /// The listening socket cannot be used.
+    #[error("register the target's listening socket: {0}")]
+    Listener(#[source] io::Error),
+}

@@ -1,0 +1,128 @@
+//! The hot path: one request in, one answer out. The HTTP library calls it for every request of a connection.
+//!
+//! It must not block, and for a plain item it allocates nothing but the body.
+
+use super::admin;
+use crate::config::Config;
+use crate::fault::Fault;
+use crate::items::{ItemPath, body_len, write_body};
+use crate::ledger::{Books, Peer};
+use crate::limit::{Decision, decide};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::http::uri::PathAndQuery;
+use hyper::{Method, Request, Response, StatusCode};
+use std::net::IpAddr;
+use std::rc::Rc;
+use tokio::time::sleep;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const GET_AND_HEAD: HeaderValue = HeaderValue::from_static("GET, HEAD");
+
+const LIMITED: &[u8] = br#"{"error":"too many requests; come back after Retry-After"}"#;
+const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
+const FAULTY: &[u8] = br#"{"error":"seeded fault"}"#;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Answers the requests of one connection.
+pub(super) struct Answers {
+    config: Rc<Config>,
+    books: Rc<Books>,
+    peer: Peer,
+}
+
+/// The request gets no answer: the connection is to be closed.
+#[derive(Debug, thiserror::Error)]
+#[error("drop the connection, as the seeded faults ask")]
+pub(super) struct Dropped;
+
+impl Answers {
+    pub(super) fn new(config: &Rc<Config>, books: &Rc<Books>, address: IpAddr) -> Self {
+        Self { config: Rc::clone(config), books: Rc::clone(books), peer: books.peer(address) }
+    }
+
+    /// The order: count, limit (a refusal is immediate), method, hold, fault, answer.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Dropped> {
+        let (parts, _) = request.into_parts();
+        // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
+        // a connection allocates one for its whole life.
+        let mut headers = parts.headers;
+        headers.clear();
+        let path = parts.uri.path();
+        if admin::is_admin(path) {
+            let (status, body) = admin::answer(&parts.method, path, self.books.shared());
+            return Ok(response(status, headers, body));
+        }
+
+        let seed = self.config.seed;
+        let id = ItemPath::parse(parts.uri.path_and_query().map_or(path, PathAndQuery::as_str)).id();
+        let now_ns = self.books.shared().clock().now_ns();
+        self.books.arrived(&self.peer, id, now_ns);
+
+        if let Some(retry_after_s) = self.limit(now_ns) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+            return Ok(self.counted(StatusCode::TOO_MANY_REQUESTS, headers, Bytes::from_static(LIMITED)));
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            headers.insert(ALLOW, GET_AND_HEAD);
+            return Ok(self.counted(StatusCode::METHOD_NOT_ALLOWED, headers, Bytes::from_static(WRONG_METHOD)));
+        }
+
+        let hold = self.config.latency.hold(seed, id);
+        if !hold.is_zero() {
+            sleep(hold).await;
+            self.books.held(hold);
+        }
+        let fault = self.config.faults.pick(seed, id);
+        if let Some(fault) = fault {
+            self.books.failed(fault);
+        }
+        match fault {
+            Some(Fault::Drop) => Err(Dropped),
+            Some(Fault::Status(status)) => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                Ok(self.counted(status, headers, Bytes::from_static(FAULTY)))
+            }
+            None => {
+                // With the exact capacity, making `Bytes` of it allocates nothing more.
+                let mut body = Vec::with_capacity(body_len(id));
+                write_body(seed, id, &mut body);
+                Ok(self.counted(StatusCode::OK, headers, body.into()))
+            }
+        }
+    }
+
+    /// Seconds to wait, if the request is one too many.
+    fn limit(&self, now_ns: u64) -> Option<u64> {
+        if let Some(limit) = &self.config.limit
+            && let Decision::Rejected { retry_after_ns } = decide(&self.books.key(&self.peer).tat, now_ns, limit)
+        {
+            // Rounded up: whoever comes back then is not too early, and 0 would invite to come back at once.
+            let retry_after_s = retry_after_ns.div_ceil(NS_PER_S);
+            self.books.promised(&self.peer, now_ns.saturating_add(retry_after_s.saturating_mul(NS_PER_S)));
+            return Some(retry_after_s);
+        }
+        self.books.admitted(now_ns);
+        None
+    }
+
+    /// An answer that is in the books before it can be on the wire.
+    fn counted(&self, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Full<Bytes>> {
+        self.books.answered(status.as_u16());
+        response(status, headers, body)
+    }
+}
+
+/// The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.
+fn response(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<Full<Bytes>> {
+    if !body.is_empty() {
+        headers.insert(CONTENT_TYPE, JSON);
+    }
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}

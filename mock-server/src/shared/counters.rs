@@ -1,0 +1,114 @@
+//! The counters of one serving process. `Books` adds to its own set, `Ledger` sums all sets.
+//!
+//! It must not know when to count what.
+
+use super::sources::{SOURCES, SourceIndex};
+use crate::fault::Fault;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Powers of two of microseconds that holds are sorted into; the last also takes everything longer.
+const HOLD_BUCKETS: usize = 40;
+
+/// HTTP statuses have three digits.
+const STATUSES: usize = 1000;
+
+/// A set of counters, on cache lines of its own so that processes do not take them from one another.
+#[repr(C, align(128))]
+pub(crate) struct Counters {
+    pub(crate) requests: Counter,
+    pub(crate) connections: Counter,
+    pub(crate) unique_ids: Counter,
+    pub(crate) duplicate_ids: Counter,
+    pub(crate) ids_beyond_tracking: Counter,
+    pub(crate) early_retries: Counter,
+    pub(crate) holds: Holds,
+    pub(crate) faults: [Counter; Fault::KINDS],
+    pub(crate) by_source: [Counter; SOURCES + 1],
+    pub(crate) by_status: [Counter; STATUSES],
+}
+
+/// A number that only grows, until it is zeroed.
+#[repr(transparent)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn increment(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn zero(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The holds of one process.
+#[repr(C)]
+pub(crate) struct Holds {
+    pub(crate) count: Counter,
+    sum_us: AtomicU64,
+    max_us: AtomicU64,
+    pub(crate) buckets: [Counter; HOLD_BUCKETS],
+}
+
+impl Holds {
+    pub(crate) fn record(&self, hold: Duration) {
+        let hold_us = u64::try_from(hold.as_micros()).unwrap_or(u64::MAX);
+        self.count.increment();
+        self.sum_us.fetch_add(hold_us, Ordering::Relaxed);
+        self.max_us.fetch_max(hold_us, Ordering::Relaxed);
+        // The number of bits: 0 is bucket 0, 1 is bucket 1, 2 and 3 are bucket 2, 4 to 7 are bucket 3.
+        let bucket = (u64::BITS - hold_us.leading_zeros()) as usize;
+        self.buckets[bucket.min(HOLD_BUCKETS - 1)].increment();
+    }
+
+    pub(crate) fn sum_us(&self) -> u64 {
+        self.sum_us.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn max_us(&self) -> u64 {
+        self.max_us.load(Ordering::Relaxed)
+    }
+}
+
+impl Counters {
+    /// Counts one request from `source`.
+    pub(crate) fn count_source(&self, source: SourceIndex) {
+        self.by_source[source.get()].increment();
+    }
+
+    /// Counts one answer.
+    pub(crate) fn count_status(&self, status: u16) {
+        if let Some(counter) = self.by_status.get(usize::from(status)) {
+            counter.increment();
+        }
+    }
+
+    /// Zeroes everything.
+    pub(crate) fn zero(&self) {
+        // Taken apart in full, so that a new counter cannot be forgotten here.
+        let Self {
+            requests,
+            connections,
+            unique_ids,
+            duplicate_ids,
+            ids_beyond_tracking,
+            early_retries,
+            holds: Holds { count, sum_us, max_us, buckets },
+            faults,
+            by_source,
+            by_status,
+        } = self;
+        let alone = [requests, connections, unique_ids, duplicate_ids, ids_beyond_tracking, early_retries, count];
+        let counters = alone.into_iter().chain(buckets).chain(faults).chain(by_source).chain(by_status);
+        for counter in counters {
+            counter.zero();
+        }
+        sum_us.store(0, Ordering::Relaxed);
+        max_us.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,438 @@
+//! The server over real loopback sockets, driven by a client that shares no code with it, with its own books as the
+//! second witness.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+
+use crawlmark_mock_server::{
+    Config, ErrorStatus, Fault, Faults, Latency, Ledger, Rate, Shared, items, listeners, run_until,
+};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A target that serves while the test's closure runs.
+struct Target {
+    addr: SocketAddr,
+    shared: Shared,
+}
+
+impl Target {
+    /// Serves with `processes` runtimes, one per thread, until `test` returns or panics.
+    fn serve(config: Config, processes: usize, test: impl FnOnce(&Target)) {
+        let shared = Shared::new().unwrap();
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listeners = listeners(any_port, NonZeroUsize::new(processes).unwrap()).unwrap();
+        let target = Target { addr: listeners[0].local_addr().unwrap(), shared: shared.clone() };
+        std::thread::scope(|scope| {
+            let mut stops = Vec::new();
+            for listener in listeners {
+                let (stop, stopped) = oneshot::channel::<()>();
+                stops.push(stop);
+                let shared = shared.clone();
+                scope.spawn(move || {
+                    let shutdown = async move { drop(stopped.await) };
+                    run_until(listener, &config, &shared, shutdown).unwrap();
+                });
+            }
+            // Dropping `stops`, on a panic too, ends the servers.
+            test(&target);
+        });
+    }
+
+    fn connect(&self) -> Client {
+        let stream = TcpStream::connect(self.addr).unwrap();
+        // Far beyond what any test waits for: it ends a test that would otherwise hang.
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Client { reader: BufReader::new(stream) }
+    }
+
+    /// One request on a connection of its own.
+    fn get(&self, path: &str) -> Answer {
+        self.connect().request("GET", path).unwrap()
+    }
+
+    /// The books as a client sees them; they must be what the process itself reads.
+    fn ledger(&self) -> Ledger {
+        let answer = self.get("/__admin/ledger");
+        assert_eq!(answer.status, 200);
+        let ledger = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(Ledger::read(&self.shared), ledger);
+        ledger
+    }
+}
+
+struct Client {
+    reader: BufReader<TcpStream>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    fn send(&mut self, method: &str, path: &str) {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: target\r\n\r\n");
+        self.reader.get_mut().write_all(request.as_bytes()).unwrap();
+    }
+
+    /// `None` if the connection was closed without an answer.
+    fn request(&mut self, method: &str, path: &str) -> Option<Answer> {
+        self.send(method, path);
+        self.receive(method)
+    }
+
+    fn receive(&mut self, method: &str) -> Option<Answer> {
+        let line = self.line()?;
+        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut headers = BTreeMap::new();
+        loop {
+            let line = self.line().unwrap();
+            let Some((name, value)) = line.split_once(": ") else { break };
+            headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        }
+        let length = match method {
+            "HEAD" => 0,
+            _ => headers.get("content-length").map_or(0, |length| length.parse().unwrap()),
+        };
+        let mut body = vec![0; length];
+        self.reader.read_exact(&mut body).unwrap();
+        Some(Answer { status, headers, body })
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            // A reset is an end, too: the server may close with bytes of ours unread.
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(line.trim_end().to_owned()),
+        }
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        matches!(self.reader.read(&mut [0; 1]), Ok(0))
+    }
+}
+
+fn body(seed: u64, id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    items::write_body(seed, id, &mut body);
+    body
+}
+
+fn counts<K: Ord + Clone>(entries: &[(K, u64)]) -> BTreeMap<K, u64> {
+    entries.iter().cloned().collect()
+}
+
+fn named(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    entries.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+#[test]
+fn items_are_what_the_seed_says_and_the_books_agree() {
+    Target::serve(Config { seed: 9, ..Config::default() }, 1, |target| {
+        let mut client = target.connect();
+        for id in [0, 1, 1234, 1] {
+            let answer = client.request("GET", &format!("/items/{id}")).unwrap();
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.headers["content-type"], "application/json");
+            assert_eq!(answer.headers["content-length"], answer.body.len().to_string());
+            assert_eq!(answer.body, body(9, id));
+        }
+        let ledger = target.ledger();
+        assert_eq!((ledger.requests, ledger.unique_ids, ledger.duplicate_ids), (4, 3, 1));
+        assert_eq!(ledger.by_status, counts(&[(200, 4)]));
+        assert_eq!(ledger.by_source, named(&[("127.0.0.1", 4)]));
+        assert_eq!((ledger.connections, ledger.max_admitted_in_1s > 0), (1, true));
+        assert!(ledger.uniqueness_exact && ledger.window_exact);
+    });
+}
+
+#[test]
+fn any_path_is_an_item() {
+    Target::serve(Config::default(), 1, |target| {
+        for path in ["/", "/about?page=2", "/items/7/reviews", "/__adminx"] {
+            let id = items::ItemPath::parse(path).id();
+            assert_eq!(target.get(path).body, body(0, id), "{path}");
+        }
+        assert_eq!(target.get("/shop/books/7?utm=x").body, body(0, 7));
+        let ledger = target.ledger();
+        assert_eq!((ledger.requests, ledger.unique_ids, ledger.ids_beyond_tracking), (5, 1, 4));
+        assert!(!ledger.uniqueness_exact);
+    });
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    Target::serve(Config::default(), 1, |target| {
+        let mut client = target.connect();
+        for id in 0..50 {
+            client.send("GET", &format!("/items/{id}"));
+        }
+        for id in 0..50 {
+            assert_eq!(client.receive("GET").unwrap().body, body(0, id));
+        }
+        assert_eq!(target.ledger().requests, 50);
+    });
+}
+
+#[test]
+fn head_has_the_headers_and_no_body() {
+    Target::serve(Config::default(), 1, |target| {
+        let mut client = target.connect();
+        let answer = client.request("HEAD", "/items/7").unwrap();
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.headers["content-length"], body(0, 7).len().to_string());
+        // A body would be taken for the start of the next answer.
+        assert_eq!(client.request("GET", "/items/7").unwrap().body, body(0, 7));
+        assert_eq!(target.ledger().duplicate_ids, 1);
+    });
+}
+
+#[test]
+fn other_methods_are_refused_and_counted() {
+    Target::serve(Config::default(), 1, |target| {
+        for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+            let answer = target.connect().request(method, "/items/7").unwrap();
+            assert_eq!(answer.status, 405, "{method}");
+            assert_eq!(answer.headers["allow"], "GET, HEAD");
+        }
+        let ledger = target.ledger();
+        assert_eq!((ledger.requests, ledger.by_status), (4, counts(&[(405, 4)])));
+    });
+}
+
+#[test]
+fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
+    // A limit of one request a day: admin routes must not be subject to it.
+    let config = Config { limit: Some("1/24h".parse().unwrap()), ..Config::default() };
+    Target::serve(config, 1, |target| {
+        let empty = Ledger { uniqueness_exact: true, window_exact: true, ..Ledger::default() };
+        assert_eq!(target.get("/__admin/health").body, br#"{"status":"healthy"}"#);
+        let unknown = target.get("/__admin/mappings");
+        assert_eq!(unknown.status, 404);
+        assert!(String::from_utf8(unknown.body).unwrap().contains("POST /__admin/ledger/reset"));
+        assert_eq!(target.ledger(), empty);
+
+        target.get("/items/7");
+        assert_eq!(target.ledger().requests, 1);
+        let mut client = target.connect();
+        let reset = client.request("POST", "/__admin/ledger/reset").unwrap();
+        assert_eq!((reset.status, reset.body), (204, Vec::new()));
+        assert_eq!(target.ledger(), empty);
+        // The connection goes on.
+        assert_eq!(client.request("GET", "/__admin/health").unwrap().status, 200);
+    });
+}
+
+#[test]
+fn a_limit_refuses_the_excess_and_says_until_when() {
+    let config = Config { limit: Some("10/h:burst=3".parse().unwrap()), ..Config::default() };
+    Target::serve(config, 1, |target| {
+        let mut client = target.connect();
+        let answers: Vec<Answer> = (0..5).map(|id| client.request("GET", &format!("/items/{id}")).unwrap()).collect();
+        let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200, 200, 200, 429, 429]);
+        for refused in &answers[3..] {
+            // One token every 360 s, less what has passed since the first request.
+            let seconds: u64 = refused.headers["retry-after"].parse().unwrap();
+            assert!((1..=360).contains(&seconds), "{seconds}");
+            assert_eq!(refused.headers["content-type"], "application/json");
+            serde_json::from_slice::<serde_json::Value>(&refused.body).unwrap();
+        }
+        let ledger = target.ledger();
+        assert_eq!(ledger.by_status, counts(&[(200, 3), (429, 2)]));
+        assert_eq!((ledger.requests, ledger.unique_ids), (5, 5));
+        // The fifth request came although the fourth had been told to wait.
+        assert_eq!((ledger.max_admitted_in_1s <= 3, ledger.early_retries), (true, 1));
+    });
+}
+
+#[test]
+fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
+    let config = Config { limit: Some("1/h:burst=100".parse().unwrap()), ..Config::default() };
+    Target::serve(config, 2, |target| {
+        // 60 connections that the kernel spreads over both listeners, used by 4 threads at once.
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for connection in 0..15 {
+                        let mut client = target.connect();
+                        for request in 0..5 {
+                            let id = (thread * 15 + connection) * 5 + request;
+                            assert!(
+                                [200, 429].contains(&client.request("GET", &format!("/items/{id}")).unwrap().status)
+                            );
+                        }
+                    }
+                });
+            }
+        });
+        let ledger = target.ledger();
+        assert_eq!(ledger.by_status, counts(&[(200, 100), (429, 200)]));
+        assert_eq!((ledger.requests, ledger.unique_ids, ledger.connections), (300, 300, 60));
+        assert_eq!(ledger.by_source, named(&[("127.0.0.1", 300)]));
+    });
+}
+
+#[test]
+fn keys_have_budgets_of_their_own() {
+    let config = Config { limit: Some("1/h".parse().unwrap()), ..Config::default() };
+    Target::serve(config, 1, |target| {
+        for (last, expected) in [(1, 200), (2, 200), (1, 429), (2, 429)] {
+            let from = SocketAddr::from(([127, 0, 0, last], 0));
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&from.into()).unwrap();
+            socket.connect(&target.addr.into()).unwrap();
+            let mut client = Client { reader: BufReader::new(socket.into()) };
+            assert_eq!(client.request("GET", "/items/1").unwrap().status, expected);
+        }
+        assert_eq!(target.ledger().by_source, named(&[("127.0.0.1", 2), ("127.0.0.2", 2)]));
+    });
+}
+
+#[test]
+fn faults_are_the_seeded_ones_and_all_counted() {
+    let rate = |share| Rate::new(share).unwrap();
+    let faults = Faults::none().with_drops(rate(0.2)).unwrap();
+    let faults = faults.with_errors(rate(0.3), ErrorStatus::new(503).unwrap()).unwrap();
+    Target::serve(Config { seed: 4, faults, ..Config::default() }, 1, |target| {
+        let mut client = target.connect();
+        let (mut good, mut errors, mut drops) = (0, 0, 0);
+        for id in 0..200 {
+            let answer = client.request("GET", &format!("/items/{id}"));
+            match faults.pick(4, id) {
+                None => {
+                    good += 1;
+                    assert_eq!(answer.unwrap().body, body(4, id));
+                }
+                Some(Fault::Status(status)) => {
+                    errors += 1;
+                    let answer = answer.unwrap();
+                    assert_eq!((answer.status, status), (503, 503));
+                    assert_ne!(answer.body, body(4, id));
+                }
+                Some(Fault::Drop) => {
+                    drops += 1;
+                    assert!(answer.is_none(), "{answer:?}");
+                    client = target.connect();
+                }
+            }
+        }
+        assert!(good > 0 && errors > 0 && drops > 0);
+        let ledger = target.ledger();
+        assert_eq!(ledger.requests, 200);
+        assert_eq!(ledger.by_status, counts(&[(200, good), (503, errors)]));
+        assert_eq!(ledger.faults, named(&[("drop", drops), ("error_status", errors)]));
+    });
+}
+
+#[test]
+fn holds_are_served_out_together_and_recorded_as_asked() {
+    let latency: Latency = "lognormal:2ms,0.5,10ms".parse().unwrap();
+    Target::serve(Config { seed: 2, latency, ..Config::default() }, 1, |target| {
+        let mut clients: Vec<Client> = (0..50).map(|_| target.connect()).collect();
+        for (id, client) in clients.iter_mut().enumerate() {
+            client.send("GET", &format!("/items/{id}"));
+        }
+        for (client, id) in clients.iter_mut().zip(0..) {
+            assert_eq!(client.receive("GET").unwrap().body, body(2, id));
+        }
+        let holds: Vec<u64> = (0..50).map(|id| u64::try_from(latency.hold(2, id).as_micros()).unwrap()).collect();
+        let held = target.ledger().held_us;
+        assert_eq!((held.count, held.sum_us, held.max_us), (50, holds.iter().sum(), *holds.iter().max().unwrap()));
+        assert_eq!(held.buckets.iter().sum::<u64>(), 50);
+    });
+}
+
+#[test]
+fn a_hold_delays_its_answer() {
+    let config = Config { latency: Latency::Fixed(Duration::from_millis(50)), ..Config::default() };
+    Target::serve(config, 1, |target| {
+        let clock = target.shared.clock();
+        let before_ns = clock.now_ns();
+        target.get("/items/7");
+        assert!(clock.now_ns() - before_ns >= 50_000_000);
+    });
+}
+
+#[test]
+fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
+    Target::serve(Config::default(), 1, |target| {
+        let mut client = target.connect();
+        let stream = client.reader.get_mut();
+        stream.write_all(b"GET /items/1 HTTP/1.1\r\nHost: target\r\n\r\nGET /items/2 HT").unwrap();
+        assert_eq!(client.receive("GET").unwrap().body, body(0, 1));
+        client.reader.get_mut().write_all(b"TP/1.1\r\nHost: target\r\n\r\n").unwrap();
+        assert_eq!(client.receive("GET").unwrap().body, body(0, 2));
+    });
+}
+
+#[test]
+fn a_refused_method_is_answered_whatever_comes_with_it() {
+    Target::serve(Config::default(), 1, |target| {
+        for received in [0, 5, 10] {
+            let mut client = target.connect();
+            let head = "POST /items/1 HTTP/1.1\r\nHost: target\r\nContent-Length: 10\r\n\r\n";
+            let request = head.to_owned() + &"x".repeat(received);
+            client.reader.get_mut().write_all(request.as_bytes()).unwrap();
+            assert_eq!(client.receive("POST").map(|answer| answer.status), Some(405), "{received}");
+        }
+        assert_eq!(target.ledger().by_status, counts(&[(405, 3)]));
+    });
+}
+
+#[test]
+fn what_is_not_http_ends_its_connection_and_is_not_counted() {
+    Target::serve(Config::default(), 1, |target| {
+        let mut client = target.connect();
+        client.reader.get_mut().write_all(b"\x16\x03\x01 is not HTTP\r\n\r\n").unwrap();
+        assert_eq!(client.receive("GET").map(|answer| answer.status), Some(400));
+        assert!(client.is_at_end());
+        assert_eq!(target.get("/items/7").status, 200);
+        assert_eq!(target.ledger().requests, 1);
+    });
+}
+
+#[test]
+fn stopping_closes_idle_connections_and_frees_the_port() {
+    let mut idle = None;
+    let mut addr = None;
+    Target::serve(Config::default(), 2, |target| {
+        let mut client = target.connect();
+        client.request("GET", "/items/7").unwrap();
+        idle = Some(client);
+        addr = Some(target.addr);
+    });
+    // The servers have returned.
+    assert!(idle.unwrap().is_at_end());
+    assert!(TcpStream::connect(addr.unwrap()).is_err());
+}
+
+#[test]
+fn stopping_finishes_an_answer_under_way_and_cuts_off_a_long_one() {
+    for (hold, is_answered) in [(Duration::from_millis(50), true), (Duration::from_hours(1), false)] {
+        let mut waiting = None;
+        Target::serve(Config { latency: Latency::Fixed(hold), ..Config::default() }, 1, |target| {
+            let mut client = target.connect();
+            client.send("GET", "/items/7");
+            // Under way once it is counted. The ledger is read in memory, at most for as long as a client would wait.
+            let clock = target.shared.clock();
+            while Ledger::read(&target.shared).requests == 0 && clock.now_ns() < 30_000_000_000 {
+                std::thread::yield_now();
+            }
+            waiting = Some(client);
+        });
+        let answer = waiting.unwrap().receive("GET");
+        assert_eq!(answer.is_some(), is_answered, "{hold:?}");
+        if let Some(answer) = answer {
+            assert_eq!(answer.body, body(0, 7));
+            // The connection was told, and did not just run into the end of the grace.
+            assert_eq!(answer.headers["connection"], "close");
+        }
+    }
+}
