@@ -1,1 +1,54 @@
-//! placeholder
+//! crawlmark: crawls a range of IDs from forked, single-threaded shards and tells the truth about how fast that was.
+//!
+//! This crate is the command line, the HTTP crawl and the terminal; the engine is `crawlmark-harness`, the bundled
+//! target is `crawlmark-mock-server`, and neither knows the other.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`cli`] | what can be typed: arguments as text, checked one by one |
+//! | `error` | every way to fail, and its exit code |
+//! | [`crawl`] | the workload: an ID over HTTP/1.1 |
+//! | `target` | the bundled target as processes of its own |
+//! | `run`, `serve` | one file per command |
+//! | `terminal` | the only place that prints |
+
+pub mod cli;
+pub mod crawl;
+mod error;
+mod run;
+mod serve;
+mod target;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::error::Error;
+
+/// Runs the program on its own command line.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { error::USAGE } else { error::DONE });
+        }
+    };
+    let result = match cli.command {
+        Command::Run(args) => run::run(*args),
+        Command::Serve(args) => serve::serve(&args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        // Whoever read our output has had enough: that is no failure.
+        Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(error::DONE),
+        Err(error) => {
+            terminal::complain(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

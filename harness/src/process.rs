@@ -25,7 +25,7 @@ use nix::sys::prctl;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::time::TimeVal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, getpid, getppid, setpgid};
 use serde::{Deserialize, Serialize};
 
@@ -153,6 +153,13 @@ impl Child {
     #[must_use]
     pub fn try_wait(&self) -> Option<ShardExit> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
+    }
+
+    /// Whether the child has ended. Leaves it to be waited for.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        !matches!(waitid(Id::Pid(self.pid), flags), Ok(WaitStatus::StillAlive))
     }
 
     /// Waits until the child has ended.

@@ -54,6 +54,8 @@ pub struct Report {
     pub finished_at: String,
     /// Whether a signal stopped it early.
     pub interrupted: bool,
+    /// The signal's number.
+    pub interrupted_by: Option<i32>,
     /// The plan as resolved.
     pub plan: Plan,
     /// The machine.
@@ -310,6 +312,7 @@ impl Report {
             started_at: rfc3339(record.started_at),
             finished_at: rfc3339(record.finished_at),
             interrupted: record.interrupted.is_some(),
+            interrupted_by: record.interrupted,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             ledger: shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus),
             budget: BudgetReport::new(plan, record, &totals),

@@ -1,0 +1,264 @@
+//! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
+//! Touches nothing: no file, no name, no clock.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use crawlmark_harness::units::{IdRange, Rate, UnitError, parse_count, parse_duration};
+use crawlmark_mock_server as target;
+
+use crate::crawl::{Expect, Template};
+
+/// Crawls a range of IDs as fast as a target, a rate budget and the machine allow, and tells the truth about how fast
+/// that was.
+#[derive(Debug, Parser)]
+#[command(version, about, long_about = None, after_help = EXIT_CODES, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done · 1 could not start or complete · 2 usage · 4 the measurement is invalid (a shard died, or --strict)
+            130 / 143 interrupted by SIGINT / SIGTERM, partial report written";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Crawl a range of IDs and measure it; without a URL, crawl the bundled target
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Run the bundled target: seeded items, delays, limits and faults, and books of what it was asked
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  crawlmark run                                                    ten seconds against the bundled target
+  crawlmark run --ids 0..200k --shards 2 -c 64 --out first         a range, two processes, 64 connections
+  crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000       a target of yours, 5,000 requests a second at most
+  crawlmark run http://127.0.0.1:8080/items/{id} -n 1k --json | jq .latency.service.p99_us";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  crawlmark serve --listen 127.0.0.1:8080                          as fast as it goes, one process per core
+  crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s      a service with a tail and a limit
+  crawlmark serve --error-rate 0.01 --drop-rate 0.001              a service that fails now and then
+  curl -s http://127.0.0.1:8080/__admin/ledger                     what it was asked";
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The target, with {id} where the ID goes (appended as /{id} when absent)
+    #[arg(help_heading = "What")]
+    pub url: Option<Template>,
+    /// The IDs to crawl: A..B without B or A..=B with it; 0..100m and ten seconds when neither this nor -n nor -d is given
+    #[arg(long, value_name = "A..B", help_heading = "What")]
+    pub ids: Option<IdRange>,
+    /// Stop after N items
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_positive, help_heading = "What")]
+    pub requests: Option<u64>,
+    /// Stop starting items after this time
+    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "What")]
+    pub duration: Option<Duration>,
+    /// The method of every request
+    #[arg(short = 'm', long, default_value = "GET", help_heading = "What")]
+    pub method: String,
+    /// A header of every request, `name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "What")]
+    pub headers: Vec<String>,
+    /// The body of every request
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = "What")]
+    pub body: String,
+    /// The seed of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
+    pub seed: u64,
+
+    /// Processes that crawl, each on its core: a number, or auto for one per core
+    #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
+    pub shards: Auto<u32>,
+    /// Connections in all, one request at a time on each
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, help_heading = "Load")]
+    pub connections: u32,
+    /// Requests in all, at most: N, N/s, N/min or N/h, over all shards
+    #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
+    pub rate: Option<Rate>,
+    /// How many requests the budget may let through at once; 10 ms of the rate unless given
+    #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
+    pub burst: Option<u64>,
+    /// Let the kernel place the shards instead of keeping each on its core
+    #[arg(long, help_heading = "Load")]
+    pub no_pin: bool,
+
+    /// The longest an attempt may take once a connection is in hand
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
+    pub timeout: Duration,
+    /// The longest that opening a connection may take
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
+    pub connect_timeout: Duration,
+
+    /// What counts as a good body: whole, or items:SEED for a bundled target with that seed
+    #[arg(long, value_name = "EXPECT", help_heading = "Answers")]
+    pub expect: Option<Expect>,
+
+    /// Where to save the result; results/runs/TIME-NAME unless given
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// A short name for the run
+    #[arg(long, default_value = "crawl", value_parser = parse_name, help_heading = "Results")]
+    pub name: String,
+    /// A label to save with the result; may be repeated
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag, help_heading = "Results")]
+    pub tags: Vec<(String, String)>,
+    /// Print the report as JSON to standard output, and nothing else there
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+    /// Print nothing but errors (and the JSON, with --json)
+    #[arg(long, help_heading = "Results")]
+    pub quiet: bool,
+    /// Show no progress while the run goes on
+    #[arg(long, help_heading = "Results")]
+    pub no_progress: bool,
+
+    /// Fail with exit code 4 unless the measurement is valid
+    #[arg(long, help_heading = "Gates")]
+    pub strict: bool,
+    /// End a shard that says nothing for this long, and call the run incomplete
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Gates")]
+    pub shard_deadline: Duration,
+
+    /// Processes of the bundled target: a number, or auto for one per core
+    #[arg(
+        long,
+        value_name = "N|auto",
+        default_value = "auto",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_processes: Auto<NonZeroUsize>,
+    /// How long the bundled target holds an answer: see `crawlmark serve --help`
+    #[arg(
+        long,
+        value_name = "MODEL",
+        default_value = "none",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_latency: target::Latency,
+    /// What the bundled target lets through: see `crawlmark serve --help`
+    #[arg(long, value_name = "LIMIT", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_limit: Option<target::Limit>,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Processes that serve one port: a number, or auto for one per core
+    #[arg(long, value_name = "N|auto", default_value = "auto")]
+    pub processes: Auto<NonZeroUsize>,
+    /// The seed of bodies, delays and faults
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How long answers are held: none, 20ms, or lognormal:MEDIAN,SIGMA[,MAX] such as lognormal:20ms,0.4
+    #[arg(long, value_name = "MODEL", default_value = "none")]
+    pub latency: target::Latency,
+    /// What each client address is let through: N/s, N/min or N/h, with a burst as 1000/s:burst=50; above it 429
+    #[arg(long, value_name = "LIMIT")]
+    pub limit: Option<target::Limit>,
+    /// Share of items answered with --error-status, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0")]
+    pub error_rate: target::Rate,
+    /// The status of such an error, 500 to 599
+    #[arg(long, value_name = "STATUS", default_value = "500")]
+    pub error_status: target::ErrorStatus,
+    /// Share of items whose connection is closed without an answer, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0")]
+    pub drop_rate: target::Rate,
+}
+
+/// A number, or one that fits the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auto<T> {
+    /// What fits the machine.
+    Auto,
+    /// This many.
+    Exactly(T),
+}
+
+impl<T: FromStr> FromStr for Auto<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        text.parse().map(Self::Exactly).map_err(|_| format!("`{text}` is neither a number of at least 1 nor `auto`"))
+    }
+}
+
+fn parse_positive(text: &str) -> Result<u64, UnitError> {
+    match parse_count(text)? {
+        0 => Err(UnitError::Count(text.to_owned())),
+        count => Ok(count),
+    }
+}
+
+/// A name becomes part of a path.
+fn parse_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
+    if !text.is_empty() && text.len() <= 100 && text.chars().all(fits) && !text.starts_with('.') {
+        Ok(text.to_owned())
+    } else {
+        Err("a name is letters, digits, `-`, `_`, `+` and `.`, 100 at most, and does not begin with `.`".to_owned())
+    }
+}
+
+fn parse_tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err(format!("`{text}` is not of the form key=value")),
+    }
+}
+
+impl Auto<u32> {
+    /// The number, or `fitting`.
+    #[must_use]
+    pub fn or(self, fitting: u32) -> u32 {
+        match self {
+            Self::Auto => fitting,
+            Self::Exactly(number) => number,
+        }
+    }
+}
+
+impl Auto<NonZeroUsize> {
+    /// The number, or one per core.
+    #[must_use]
+    pub fn or_cores(self, cores: usize) -> NonZeroUsize {
+        match self {
+            Self::Auto => NonZeroUsize::new(cores).unwrap_or(NonZeroUsize::MIN),
+            Self::Exactly(number) => number,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,248 @@
+//! One HTTP/1.1 connection: hyper's two halves of it, polled together by whoever awaits the answer. The hot path.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::sample::ErrorKind;
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use super::answer::Answer;
+use super::expect::Expected;
+
+type Driver = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    driver: Pin<Box<Driver>>,
+    /// How the connection ended, once it has.
+    ended: Option<Result<(), hyper::Error>>,
+    /// Fires at the deadline of some exchange, this one or an earlier one; re-armed only when it does. Timeouts so cost
+    /// a timer operation per timeout instead of two per request.
+    alarm: Pin<Box<Sleep>>,
+    /// The header map of the last answer, whose memory the next request uses.
+    headers: HeaderMap,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection was closed before any of the request was written.
+    NotSent,
+    /// The request went out, and no whole answer came back.
+    Broken(Broken),
+}
+
+/// An answer that broke off.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) kind: ErrorKind,
+    /// The status, when the answer had begun.
+    pub(super) status: Option<u16>,
+    pub(super) first_byte: Option<Nanos>,
+}
+
+impl Connection {
+    /// Opens a connection to `address`.
+    pub(super) async fn open(address: SocketAddr, timeout: Duration) -> Result<Self, ErrorKind> {
+        let connected = tokio::time::timeout(timeout, TcpStream::connect(address)).await;
+        let stream = connected.map_err(|_| ErrorKind::ConnectTimeout)?.map_err(|error| connect_error(&error))?;
+        // A small request must not wait for the answer to the one before it.
+        stream.set_nodelay(true).map_err(|_| ErrorKind::ConnectFailed)?;
+        // One flat buffer per request: a vectored write costs more than copying a hundred bytes.
+        let shaken = http1::Builder::new().writev(false).handshake(TokioIo::new(stream)).await;
+        let (sender, driver) = shaken.map_err(|_| ErrorKind::ConnectFailed)?;
+        Ok(Self {
+            sender,
+            driver: Box::pin(driver),
+            ended: None,
+            alarm: Box::pin(tokio::time::sleep(timeout)),
+            headers: HeaderMap::new(),
+        })
+    }
+
+    /// An empty header map, with memory where an earlier answer left some.
+    pub(super) fn spare_headers(&mut self) -> HeaderMap {
+        std::mem::take(&mut self.headers)
+    }
+
+    /// Whether another request may be sent on it.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.ended.is_none() && !self.sender.is_closed()
+    }
+
+    /// Sends `request` and reads the whole answer, until `deadline` at most.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        expected: Expected<'_>,
+        clock: Clock,
+        deadline: Nanos,
+    ) -> Result<Answer, Failure> {
+        let broken = |kind| Failure::Broken(Broken { kind, status: None, first_byte: None });
+        self.settle().await?;
+        let response = {
+            let Self { sender, driver, ended, alarm, .. } = self;
+            let mut response = pin!(sender.try_send_request(request));
+            let mut alarm = Alarm { alarm, clock, deadline };
+            poll_fn(|cx| {
+                drive(driver, ended, cx);
+                match response.as_mut().poll(cx) {
+                    Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
+                    // hyper gives the request back when none of it was written.
+                    Poll::Ready(Err(mut error)) => Poll::Ready(Err(match error.take_message() {
+                        Some(_) => Failure::NotSent,
+                        None => broken(kind_of(ended.as_ref(), &error.into_error())),
+                    })),
+                    Poll::Pending => alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout))),
+                }
+            })
+            .await?
+        };
+        self.read(response, expected, clock, deadline).await
+    }
+
+    /// Lets hyper notice what has happened to a connection at rest.
+    async fn settle(&mut self) -> Result<(), Failure> {
+        if self.sender.is_ready() {
+            return Ok(());
+        }
+        let Self { sender, driver, ended, .. } = self;
+        let ready = poll_fn(|cx| {
+            drive(driver, ended, cx);
+            sender.poll_ready(cx)
+        });
+        ready.await.map_err(|_| Failure::NotSent)
+    }
+
+    async fn read(
+        &mut self,
+        response: Response<Incoming>,
+        mut expected: Expected<'_>,
+        clock: Clock,
+        deadline: Nanos,
+    ) -> Result<Answer, Failure> {
+        let first_byte = clock.now();
+        let (head, body) = response.into_parts();
+        let (mut body, mut bytes_received) = (pin!(body), 0);
+        let Self { driver, ended, alarm, .. } = self;
+        let mut alarm = Alarm { alarm, clock, deadline };
+        let broken =
+            |kind| Failure::Broken(Broken { kind, status: Some(head.status.as_u16()), first_byte: Some(first_byte) });
+        poll_fn(|cx| {
+            loop {
+                // A small body came with the head and is there already: ask for it before driving the connection again.
+                let mut frame = body.as_mut().poll_frame(cx);
+                if frame.is_pending() {
+                    drive(driver, ended, cx);
+                    frame = body.as_mut().poll_frame(cx);
+                }
+                match frame {
+                    Poll::Ready(None) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Some(Ok(frame))) => {
+                        if let Some(data) = frame.data_ref() {
+                            bytes_received += data.len() as u64;
+                            expected.compare(data);
+                        }
+                    }
+                    Poll::Ready(Some(Err(error))) => {
+                        return Poll::Ready(Err(broken(body_kind(ended.as_ref(), &error))));
+                    }
+                    Poll::Pending => return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout))),
+                }
+            }
+        })
+        .await?;
+        let answer = Answer::new(&head, first_byte, bytes_received, expected.is_met());
+        self.headers = head.headers;
+        self.headers.clear();
+        Ok(answer.done_at(clock.now()))
+    }
+}
+
+/// Moves the connection on, until it has ended.
+fn drive(driver: &mut Pin<Box<Driver>>, ended: &mut Option<Result<(), hyper::Error>>, cx: &mut Context<'_>) {
+    if ended.is_none()
+        && let Poll::Ready(result) = driver.as_mut().poll(cx)
+    {
+        *ended = Some(result);
+    }
+}
+
+/// The timer of a connection, as one exchange uses it.
+struct Alarm<'a> {
+    alarm: &'a mut Pin<Box<Sleep>>,
+    clock: Clock,
+    deadline: Nanos,
+}
+
+impl Alarm<'_> {
+    /// Ready once the deadline has passed; otherwise the task is woken then at the latest.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.alarm.as_mut().poll(cx).is_ready() {
+            if self.clock.now() >= self.deadline {
+                return Poll::Ready(());
+            }
+            self.alarm.as_mut().reset(self.clock.instant(self.deadline));
+        }
+        Poll::Pending
+    }
+}
+
+fn connect_error(error: &io::Error) -> ErrorKind {
+    // Linux's numbers for "too many open files", here and in the system; the standard library has no names for them.
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
+        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse => ErrorKind::AddressUnavailable,
+        _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => ErrorKind::TooManyFiles,
+        _ => ErrorKind::ConnectFailed,
+    }
+}
+
+/// Why no answer began. The connection knows more than the request that was cancelled with it.
+fn kind_of(ended: Option<&Result<(), hyper::Error>>, error: &hyper::Error) -> ErrorKind {
+    match ended {
+        Some(Err(cause)) => classify(cause),
+        Some(Ok(())) => ErrorKind::Closed,
+        None => classify(error),
+    }
+}
+
+/// Why an answer that had begun did not end.
+fn body_kind(ended: Option<&Result<(), hyper::Error>>, error: &hyper::Error) -> ErrorKind {
+    match kind_of(ended, error) {
+        ErrorKind::Closed => ErrorKind::Incomplete,
+        kind => kind,
+    }
+}
+
+fn classify(error: &hyper::Error) -> ErrorKind {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    match source.map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted) => {
+            ErrorKind::Reset
+        }
+        Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Closed,
+        Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => ErrorKind::Malformed,
+        Some(_) => ErrorKind::Io,
+        None if error.is_parse() => ErrorKind::Malformed,
+        None if error.is_incomplete_message() || error.is_closed() || error.is_canceled() => ErrorKind::Closed,
+        None => ErrorKind::Malformed,
+    }
+}

@@ -1,0 +1,201 @@
+//! The request of an item: a fresh path per ID, everything else shared. The hot path allocates nothing here but one
+//! block of memory per few hundred paths.
+
+use bytes::{Bytes, BytesMut};
+use crawlmark_harness::sample::ErrorKind;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
+use hyper::http::uri::PathAndQuery;
+use hyper::{HeaderMap, Method, Request, Uri};
+
+use super::template::Template;
+
+/// How the tool names itself unless told otherwise.
+const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
+
+/// Memory for the paths of a few hundred requests.
+const BLOCK: usize = 16 << 10;
+
+/// What every request of a crawl has in common.
+#[derive(Debug, Clone)]
+pub struct RequestShape {
+    method: Method,
+    before: String,
+    after: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+    /// Bytes of a request without the digits of its ID.
+    fixed_bytes: u64,
+}
+
+/// Why a request cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// Not a method.
+    #[error("--method {0} is no HTTP method")]
+    Method(String),
+    /// A method that HTTP/1.1 clients may not use for items.
+    #[error("--method {0} cannot be crawled with")]
+    Unsupported(String),
+    /// Not `name: value`.
+    #[error("--header `{0}` is not of the form `name: value`")]
+    Header(String),
+    /// A header that frames the message.
+    #[error("--header {0} is set by crawlmark itself")]
+    Framing(HeaderName),
+}
+
+impl RequestShape {
+    /// A request for `template`, with headers as typed (`name: value`).
+    ///
+    /// # Errors
+    /// When the method or a header is no such thing, or is not the caller's to choose.
+    pub fn new(template: &Template, method: &str, headers: &[String], body: Bytes) -> Result<Self, ShapeError> {
+        let bad_method = |_| ShapeError::Method(method.to_owned());
+        let method = Method::from_bytes(method.as_bytes()).map_err(bad_method)?;
+        if method == Method::CONNECT {
+            return Err(ShapeError::Unsupported(method.to_string()));
+        }
+        let mut map = HeaderMap::new();
+        let host = HeaderValue::from_str(template.authority());
+        map.insert(HOST, host.map_err(|_| ShapeError::Header(template.authority().to_owned()))?);
+        map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
+        map.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        if !body.is_empty() {
+            map.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
+        let typed: Vec<_> = headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
+        for (name, _) in &typed {
+            map.remove(name);
+        }
+        for (name, value) in typed {
+            map.append(name, value);
+        }
+        let (before, after) = template.path();
+        let (before, after) = (before.to_owned(), after.to_owned());
+        let headers: Vec<_> = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
+        let request_line = method.as_str().len() + before.len() + after.len() + "  HTTP/1.1\r\n".len();
+        let fixed_bytes = (request_line + lines + "\r\n".len() + body.len()) as u64;
+        Ok(Self { method, before, after, headers, body, fixed_bytes })
+    }
+
+    /// The method.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The names of the headers. Values may be secrets.
+    #[must_use]
+    pub fn header_names(&self) -> Vec<&str> {
+        self.headers.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Bytes of the request for item `id`, head and body.
+    #[must_use]
+    pub fn bytes(&self, id: u64) -> u64 {
+        self.fixed_bytes + u64::from(id.checked_ilog10().unwrap_or(0)) + 1
+    }
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
+    let bad = || ShapeError::Header(text.split(':').next().unwrap_or_default().to_owned());
+    let (name, value) = text.split_once(':').ok_or_else(bad)?;
+    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
+    if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
+        return Err(ShapeError::Framing(name));
+    }
+    Ok((name, HeaderValue::from_str(value.trim()).map_err(|_| bad())?))
+}
+
+/// Writes requests of one shape.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shape: RequestShape,
+    block: BytesMut,
+}
+
+impl Writer {
+    pub(super) fn new(shape: &RequestShape) -> Self {
+        Self { shape: shape.clone(), block: BytesMut::with_capacity(BLOCK) }
+    }
+
+    /// The request for item `id`, in the memory of `headers`, which is empty.
+    pub(super) fn write(&mut self, id: u64, mut headers: HeaderMap) -> Result<Request<Full<Bytes>>, ErrorKind> {
+        for (name, value) in &self.shape.headers {
+            headers.append(name, value.clone());
+        }
+        let mut request = Request::new(Full::new(self.shape.body.clone()));
+        *request.method_mut() = self.shape.method.clone();
+        *request.uri_mut() = Uri::from(self.path(id)?);
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    fn path(&mut self, id: u64) -> Result<PathAndQuery, ErrorKind> {
+        const MOST_DIGITS: usize = 20;
+        let RequestShape { before, after, .. } = &self.shape;
+        let most = before.len() + MOST_DIGITS + after.len();
+        if self.block.capacity() < most {
+            // Takes the old block back when every path in it is gone, and gets a new one otherwise.
+            self.block.reserve(most.max(BLOCK));
+        }
+        self.block.extend_from_slice(before.as_bytes());
+        self.block.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+        self.block.extend_from_slice(after.as_bytes());
+        // The template was checked with an ID in place; digits make no path invalid.
+        PathAndQuery::from_maybe_shared(self.block.split().freeze()).map_err(|_| ErrorKind::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(url: &str, headers: &[&str], body: &'static str) -> Result<RequestShape, ShapeError> {
+        let headers: Vec<String> = headers.iter().map(|&text| text.to_owned()).collect();
+        RequestShape::new(&url.parse().unwrap(), "GET", &headers, Bytes::from_static(body.as_bytes()))
+    }
+
+    #[test]
+    fn a_request_is_the_template_with_the_id_in_it() {
+        let mut writer = Writer::new(&shape("http://h:81/a/{id}?b=1", &["x-a: 1", "User-Agent: me"], "").unwrap());
+        for id in [0, 7, u64::MAX] {
+            let request = writer.write(id, HeaderMap::new()).unwrap();
+            assert_eq!(request.uri().to_string(), format!("/a/{id}?b=1"));
+            let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
+            assert_eq!((header("host"), header("user-agent"), header("x-a")), ("h:81", "me", "1"));
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_request_are_those_on_the_wire() {
+        let shape = shape("http://h/{id}", &[], "body").unwrap();
+        for id in [0, 9, 10, 12_345] {
+            let agent = USER_AGENT_VALUE;
+            let wire = format!(
+                "GET /{id} HTTP/1.1\r\nhost: h\r\nuser-agent: {agent}\r\naccept: */*\r\ncontent-length: 4\r\n\r\nbody"
+            );
+            assert_eq!(shape.bytes(id), wire.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_says_so_without_its_value() {
+        let error = |text: &str| shape("http://h", &[text], "").unwrap_err().to_string();
+        assert!(error("authorization").contains("name: value"));
+        assert!(error("content-length: 5").contains("crawlmark itself"));
+        assert!(!error("bad name: secret").contains("secret"));
+    }
+
+    #[test]
+    fn paths_do_not_need_a_block_each() {
+        let mut writer = Writer::new(&shape("http://h/{id}", &[], "").unwrap());
+        let start = writer.block.as_ptr();
+        for id in 0..400 {
+            drop(writer.write(id, HeaderMap::new()).unwrap());
+        }
+        assert!(writer.block.as_ptr() >= start && writer.block.as_ptr() <= start.wrapping_add(BLOCK));
+    }
+}

@@ -1,0 +1,92 @@
+//! Every way in which the program fails, and the exit code of each.
+
+use std::io;
+
+use crawlmark_harness::process::ForkError;
+use crawlmark_harness::report::ResultError;
+use crawlmark_harness::supervisor::SuperviseError;
+use crawlmark_mock_server::{ListenError, SharedError};
+
+/// Done, and every gate passed.
+pub(crate) const DONE: u8 = 0;
+/// The run could not start or complete.
+pub(crate) const FAILED: u8 = 1;
+/// The command line makes no sense.
+pub(crate) const USAGE: u8 = 2;
+/// The measurement is invalid: a shard died, or `--strict` and not valid.
+pub(crate) const INVALID: u8 = 4;
+/// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
+pub(crate) const SIGNALLED: u8 = 128;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// What was typed makes no sense; the message names the flag.
+    #[error("{0}")]
+    Usage(String),
+    /// A host name has no address.
+    #[error("find an address for `{host}`: {error}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        error: io::Error,
+    },
+    /// The bundled target's memory.
+    #[error("start the bundled target: {0}")]
+    Shared(#[from] SharedError),
+    /// The bundled target's socket.
+    #[error("start the bundled target: {0}")]
+    Listen(#[from] ListenError),
+    /// A process.
+    #[error("{0}")]
+    Fork(#[from] ForkError),
+    /// A signal could not be awaited.
+    #[error("wait for a signal: {0}")]
+    Signal(nix::errno::Errno),
+    /// The run.
+    #[error("{0}")]
+    Supervise(#[from] SuperviseError),
+    /// The result's place.
+    #[error("{0}")]
+    Result(#[from] ResultError),
+    /// A bundled target's process ended by itself.
+    #[error("the bundled target's process {pid} {how}")]
+    TargetLost {
+        /// Which.
+        pid: i32,
+        /// How.
+        how: String,
+    },
+    /// The report is no JSON.
+    #[error("print the report: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Standard output is gone.
+    #[error("print: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Result(ResultError::Exists(_)) => USAGE,
+            Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
+            Self::Resolve { .. }
+            | Self::Shared(_)
+            | Self::Listen(_)
+            | Self::Fork(_)
+            | Self::Signal(_)
+            | Self::Supervise(_)
+            | Self::Result(_)
+            | Self::TargetLost { .. }
+            | Self::Json(_)
+            | Self::Output(_) => FAILED,
+        }
+    }
+}
+
+/// The exit code after a signal.
+pub(crate) fn signalled(signal: i32) -> u8 {
+    SIGNALLED.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX))
+}

@@ -1,0 +1,165 @@
+//! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show.
+
+mod resolve;
+mod witness;
+
+use std::path::{Path, PathBuf};
+
+use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::plan::ShardPlan;
+use crawlmark_harness::render;
+use crawlmark_harness::report::{
+    Environment, IntervalLog, IntervalRow, Report, ResultDir, Source, Verdict, directory_name,
+};
+use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord, supervise};
+
+use self::resolve::Resolved;
+use crate::cli::RunArgs;
+use crate::crawl::{Crawl, CrawlSpec};
+use crate::error::{DONE, Error, INVALID, signalled};
+use crate::target::Target;
+use crate::terminal::{self, Progress};
+
+/// Where results go unless told otherwise.
+const RUNS: &str = "results/runs";
+
+/// Crawls, and returns the exit code.
+pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
+    let voice = Voice::of(&args);
+    let resolved = resolve::resolve(args)?;
+    let started = wall_time();
+    let out = resolved.out.clone().unwrap_or_else(|| {
+        let name = directory_name(started, &resolved.labels.name);
+        PathBuf::from(RUNS).join(name)
+    });
+    let directory = ResultDir::create(&out)?;
+    let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
+    let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
+    voice.say(&render::announcement(&resolved.plan));
+    let mut report = crawl(&resolved, &directory, voice)?;
+    report.witness = target.map(|target| witness::compare(&report, &target.stop()));
+    let code = exit_code(&report, resolved.strictness);
+    // Saved before it is shown: what is on the screen is on the disk.
+    let saved = directory.finish(&report)?;
+    show(&report, &saved, voice)?;
+    Ok(code)
+}
+
+/// Runs the plan and merges what happened.
+fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<Report, Error> {
+    let mut file = directory.log()?;
+    let mut recorder = Recorder {
+        rows: Vec::new(),
+        log: file.begin(wall_time())?,
+        progress: match voice {
+            Voice::Full | Voice::JsonWithProgress => Progress::fitting(&resolved.plan),
+            Voice::NoProgress | Voice::Errors | Voice::Json => Progress::Silent,
+        },
+    };
+    let record = forked(resolved, &mut recorder)?;
+    let Recorder { rows, log, mut progress } = recorder;
+    progress.end();
+    log.end()?;
+    file.close()?;
+    Ok(Report::new(Source {
+        plan: &resolved.plan,
+        labels: &resolved.labels,
+        record: &record,
+        intervals: rows,
+        environment: Environment::read(resolved.placement),
+    }))
+}
+
+fn forked(resolved: &Resolved, recorder: &mut Recorder<'_>) -> Result<RunRecord, Error> {
+    let clock = Clock::start();
+    let spec: &CrawlSpec = &resolved.spec;
+    let workload = |_: &ShardPlan| Ok::<_, std::convert::Infallible>(Crawl::new(spec.clone(), clock));
+    Ok(supervise(&resolved.plan, clock, workload, recorder)?)
+}
+
+/// Everything that watches the run.
+struct Recorder<'a> {
+    rows: Vec<IntervalRow>,
+    log: IntervalLog<'a>,
+    progress: Progress,
+}
+
+impl Observer for Recorder<'_> {
+    fn progress(&mut self, live: &Live) {
+        self.progress.show(live);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.rows.push(IntervalRow::new(interval));
+        self.log.append(interval);
+    }
+}
+
+/// How much is said, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    /// Totals, progress, summary.
+    Full,
+    /// The same without progress.
+    NoProgress,
+    /// The report as JSON on standard output; the totals and the progress on standard error.
+    JsonWithProgress,
+    /// The report as JSON on standard output and nothing else.
+    Json,
+    /// Errors only.
+    Errors,
+}
+
+impl Voice {
+    fn of(args: &RunArgs) -> Self {
+        match (args.json, args.quiet, args.no_progress) {
+            (true, false, false) => Self::JsonWithProgress,
+            (true, ..) => Self::Json,
+            (false, true, _) => Self::Errors,
+            (false, false, true) => Self::NoProgress,
+            (false, false, false) => Self::Full,
+        }
+    }
+
+    fn say(self, text: &str) {
+        match self {
+            Self::Full | Self::NoProgress | Self::JsonWithProgress => terminal::say(text),
+            Self::Json | Self::Errors => {}
+        }
+    }
+}
+
+/// Whether an invalid measurement fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    /// It is reported.
+    Lenient,
+    /// It fails.
+    Strict,
+}
+
+fn exit_code(report: &Report, strictness: Strictness) -> u8 {
+    if let Some(signal) = report.interrupted_by {
+        return signalled(signal);
+    }
+    match (report.validity.verdict, strictness) {
+        (Verdict::Incomplete, _) => INVALID,
+        (Verdict::Valid, _) | (_, Strictness::Lenient) => DONE,
+        (_, Strictness::Strict) => INVALID,
+    }
+}
+
+fn show(report: &Report, saved: &Path, voice: Voice) -> Result<(), Error> {
+    match voice {
+        Voice::Full | Voice::NoProgress => {
+            let heading = if report.interrupted { "stopped early; what was done until then:" } else { "done:" };
+            let text = format!("\n{heading}\n{}\nsaved in {}\n", render::text(report), saved.display());
+            terminal::print(&text)?;
+        }
+        Voice::Json | Voice::JsonWithProgress => {
+            terminal::print(&(serde_json::to_string_pretty(report)? + "\n"))?;
+        }
+        Voice::Errors => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! From what was typed to what will be done: one plan, checked as a whole before anything is started.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
+use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::report::{Labels, Placement};
+use crawlmark_harness::units::IdRange;
+use crawlmark_mock_server::Config;
+use nix::ifaddrs::getifaddrs;
+
+use super::Strictness;
+use crate::cli::{Auto, RunArgs};
+use crate::crawl::{CrawlSpec, Expect, RequestShape, Template};
+use crate::error::Error;
+use crate::target::Target;
+
+/// How long a run lasts that neither its IDs nor its time bound.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// IDs enough for any default run.
+const DEFAULT_IDS: IdRange = IdRange { start: 0, end: 100_000_000 };
+
+/// The path of the bundled target's items.
+const BUNDLED_PATH: &str = "/items/{id}";
+
+/// A run that can be started.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    /// What is done.
+    pub(super) plan: RunPlan,
+    /// How the crawl does it.
+    pub(super) spec: CrawlSpec,
+    /// What the user calls it.
+    pub(super) labels: Labels,
+    /// Where the result goes, when the user says.
+    pub(super) out: Option<PathBuf>,
+    /// Whether client and target share a machine.
+    pub(super) placement: Placement,
+    /// Whether an invalid measurement fails.
+    pub(super) strictness: Strictness,
+    /// The target to start, when none was named.
+    pub(super) bundled: Option<Bundled>,
+}
+
+/// The bundled target of a run.
+#[derive(Debug)]
+pub(super) struct Bundled {
+    processes: NonZeroUsize,
+    config: Config,
+    template: Template,
+    request: RequestSource,
+}
+
+/// What a request is made of, until the target's address is known.
+#[derive(Debug)]
+struct RequestSource {
+    method: String,
+    headers: Vec<String>,
+    body: Bytes,
+}
+
+impl RequestSource {
+    fn shape(&self, template: &Template) -> Result<RequestShape, Error> {
+        RequestShape::new(template, &self.method, &self.headers, self.body.clone()).map_err(usage)
+    }
+}
+
+impl Bundled {
+    /// Starts it on a free port.
+    pub(super) fn start(&self) -> Result<Target, Error> {
+        Target::start(SocketAddr::from(([127, 0, 0, 1], 0)), self.processes, &self.config)
+    }
+}
+
+impl Resolved {
+    /// The same run, aimed at the bundled target at `address`.
+    pub(super) fn aimed_at(mut self, address: Option<SocketAddr>) -> Result<Self, Error> {
+        if let (Some(bundled), Some(address)) = (&self.bundled, address) {
+            let template = bundled.template_at(address)?;
+            self.plan.target = template.to_string();
+            self.spec.request = bundled.request.shape(&template)?;
+            self.spec.addresses = vec![address];
+        }
+        Ok(self)
+    }
+}
+
+impl Bundled {
+    fn template_at(&self, address: SocketAddr) -> Result<Template, Error> {
+        let (before, after) = self.template.path();
+        format!("http://{address}{before}{{id}}{after}").parse().map_err(usage)
+    }
+}
+
+/// Resolves `args`. Looks up the host's name; starts and writes nothing.
+pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
+    let cores = usable_cpus().len().max(1);
+    let source = RequestSource { method: args.method, headers: args.headers, body: Bytes::from(args.body) };
+    let (template, bundled_template) = if let Some(url) = args.url { (url, None) } else {
+        let template: Template = format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?;
+        (template.clone(), Some(template))
+    };
+    let request = source.shape(&template)?;
+    let expect = match (args.expect, &bundled_template) {
+        (Some(expect), _) => expect,
+        // What answers HEAD has no body to compare, and another method's answer is not an item.
+        (None, Some(_)) if source.method == "GET" => Expect::Items(args.seed),
+        (None, _) => Expect::Whole,
+    };
+    let mut workload = BTreeMap::from([
+        ("method".to_owned(), source.method.clone()),
+        ("headers".to_owned(), request.header_names().join(", ")),
+        ("body_bytes".to_owned(), source.body.len().to_string()),
+        ("expect".to_owned(), expect.to_string()),
+        ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
+    ]);
+    let (addresses, bundled) = match bundled_template {
+        None => (find(&template)?, None),
+        Some(template) => {
+            let processes = args.target_processes.or_cores(cores);
+            let config =
+                Config { seed: args.seed, latency: args.target_latency, limit: args.target_limit, ..Config::default() };
+            workload.insert("target_processes".to_owned(), processes.to_string());
+            workload.insert("target_latency".to_owned(), config.latency.to_string());
+            workload.insert("target_limit".to_owned(), config.limit.map_or("none".to_owned(), |l| l.to_string()));
+            (Vec::new(), Some(Bundled { processes, config, template, request: source }))
+        }
+    };
+    if args.connect_timeout.is_zero() {
+        return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
+    }
+    refuse_unlimited_strangers(&template, &addresses, args.rate.is_some())?;
+    let ids = match (args.ids, args.requests) {
+        (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
+        (Some(ids), None) => ids,
+        (None, None) => DEFAULT_IDS,
+    };
+    let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some();
+    let shards = match args.shards {
+        // Each shard needs a connection, and one more than there are cores only waits for the others.
+        Auto::Auto => u32::try_from(cores).unwrap_or(u32::MAX).min(args.connections.max(1)),
+        Auto::Exactly(shards) => shards,
+    };
+    let burst = match (&args.rate, args.burst) {
+        (Some(_), Some(burst)) => burst,
+        (Some(rate), None) => RunPlan::default_burst(rate, shards),
+        (None, _) => 0,
+    };
+    let plan = RunPlan {
+        target: template.to_string(),
+        workload,
+        ids,
+        shards,
+        connections: args.connections,
+        rate: args.rate,
+        burst,
+        arrivals: Arrivals::Asap,
+        duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
+        timeout: args.timeout,
+        shard_deadline: args.shard_deadline,
+        seed: args.seed,
+        pinning: if args.no_pin { Pinning::None } else { Pinning::PerCpu },
+    };
+    let placement =
+        if bundled.is_some() || addresses.iter().any(is_own) { Placement::Colocated } else { Placement::Apart };
+    Ok(Resolved {
+        plan: plan.validate().map_err(usage)?,
+        spec: CrawlSpec { addresses, request, expect, timeout: args.timeout, connect_timeout: args.connect_timeout },
+        labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
+        out: args.out,
+        placement,
+        strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
+        bundled,
+    })
+}
+
+fn usage(error: impl std::fmt::Display) -> Error {
+    Error::Usage(error.to_string())
+}
+
+fn find(template: &Template) -> Result<Vec<SocketAddr>, Error> {
+    let host = template.host();
+    let resolve = |error| Error::Resolve { host: host.to_owned(), error };
+    let found: Vec<_> = (host, template.port()).to_socket_addrs().map_err(resolve)?.collect();
+    if found.is_empty() {
+        return Err(resolve(std::io::ErrorKind::NotFound.into()));
+    }
+    Ok(found)
+}
+
+/// Somebody else's service is not crawled at full speed by accident.
+fn refuse_unlimited_strangers(template: &Template, addresses: &[SocketAddr], limited: bool) -> Result<(), Error> {
+    match addresses.iter().find(|address| !limited && !is_private(address.ip())) {
+        None => Ok(()),
+        Some(stranger) => Err(Error::Usage(format!(
+            "{} is {}, which is neither this machine nor a private network: say how fast you may crawl it, for \
+             example --rate 10/s",
+            template.host(),
+            stranger.ip()
+        ))),
+    }
+}
+
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_private(IpAddr::V4(v4)),
+            None => v6.is_loopback() || v6.is_unspecified() || is_local_v6(v6),
+        },
+    }
+}
+
+/// `fc00::/7` (RFC 4193) and `fe80::/10` (RFC 4291).
+const fn is_local_v6(v6: Ipv6Addr) -> bool {
+    v6.is_unique_local() || v6.is_unicast_link_local()
+}
+
+/// Whether `address` belongs to this machine.
+fn is_own(address: &SocketAddr) -> bool {
+    let same = |own: &nix::sys::socket::SockaddrStorage| match address.ip() {
+        IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),
+        IpAddr::V6(v6) => own.as_sockaddr_in6().is_some_and(|own| own.ip() == v6),
+    };
+    address.ip().is_loopback()
+        || getifaddrs().is_ok_and(|mut all| all.any(|interface| interface.address.as_ref().is_some_and(same)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_need_a_rate() {
+        let template: Template = "http://h/".parse().unwrap();
+        for (address, private) in [
+            ("127.0.0.1:80", true),
+            ("10.1.2.3:80", true),
+            ("192.168.0.9:80", true),
+            ("[::1]:80", true),
+            ("[fd00::1]:80", true),
+            ("[fe80::1]:80", true),
+            ("[::ffff:10.0.0.1]:80", true),
+            ("[::ffff:192.0.2.1]:80", false),
+            ("192.0.2.1:80", false),
+            ("172.32.0.1:80", false),
+            ("[2001:db8::1]:80", false),
+        ] {
+            let addresses = [address.parse().unwrap()];
+            assert_eq!(refuse_unlimited_strangers(&template, &addresses, false).is_ok(), private, "{address}");
+            assert!(refuse_unlimited_strangers(&template, &addresses, true).is_ok(), "{address}");
+        }
+        let mixed = ["127.0.0.1:80".parse().unwrap(), "192.0.2.1:80".parse().unwrap()];
+        assert!(refuse_unlimited_strangers(&template, &mixed, false).is_err(), "one stranger is enough");
+    }
+}

@@ -1,0 +1,84 @@
+//! The bundled target as processes of its own, forked from a command. Used by `serve`, and by `run` without a URL.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use crawlmark_harness::process::{Child, ShardExit, fork};
+use crawlmark_mock_server::{Config, Ledger, Shared, listeners, run_process};
+
+use crate::error::Error;
+
+/// How long the target's processes may take to end: they let answers under way end for 500 ms.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Running target processes. Dropped, they are ended.
+#[derive(Debug)]
+pub(crate) struct Target {
+    address: SocketAddr,
+    shared: Shared,
+    children: Vec<Child>,
+}
+
+impl Target {
+    /// Binds, then forks one process per listener. Connections are accepted from here on: until the processes run, the
+    /// kernel queues them.
+    pub(crate) fn start(listen: SocketAddr, processes: NonZeroUsize, config: &Config) -> Result<Self, Error> {
+        let shared = Shared::new()?;
+        let mut sockets: Vec<_> = listeners(listen, processes)?.into_iter().map(Some).collect();
+        let address = sockets.iter().flatten().next().and_then(|socket| socket.local_addr().ok()).unwrap_or(listen);
+        let mut target = Self { address, shared, children: Vec::with_capacity(sockets.len()) };
+        for i in 0..sockets.len() {
+            let shared = target.shared.clone();
+            let child = fork(&format!("crawlmark-t{i}"), || {
+                let own = sockets[i].take();
+                // The siblings' sockets must be closed here, or the kernel would queue connections that nobody accepts.
+                sockets.clear();
+                match own.map(|socket| run_process(socket, config, &shared)) {
+                    Some(Ok(())) => 0,
+                    _ => 1,
+                }
+            })?;
+            target.children.push(child);
+        }
+        Ok(target)
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its books, summed over its processes.
+    pub(crate) fn ledger(&self) -> Ledger {
+        Ledger::read(&self.shared)
+    }
+
+    /// A process of it that has ended by itself, if one has.
+    pub(crate) fn lost(&mut self) -> Option<(i32, ShardExit)> {
+        let at = self.children.iter().position(crawlmark_harness::process::Child::has_ended)?;
+        let child = self.children.remove(at);
+        Some((child.pid(), child.wait()))
+    }
+
+    /// Ends it, and returns its books as they were then.
+    pub(crate) fn stop(mut self) -> Ledger {
+        self.end();
+        self.ledger()
+    }
+
+    fn end(&mut self) {
+        for child in &self.children {
+            child.signal(nix::sys::signal::Signal::SIGTERM);
+        }
+        for child in self.children.drain(..) {
+            let _ = child.end(STOP_GRACE);
+        }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,26 @@
+//! The only place that prints: results to standard output, everything else to standard error.
+
+mod progress;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+pub(crate) use self::progress::Progress;
+
+/// Prints a result.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Says something about the run.
+pub(crate) fn say(text: &str) {
+    // Nobody may be listening; that must not stop a run.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Says what failed.
+pub(crate) fn complain(error: &dyn Display) {
+    say(&format!("error: {error}\n"));
+}

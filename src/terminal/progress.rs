@@ -1,0 +1,258 @@
+//! A run as it goes: bars on a terminal, a line a second elsewhere. Drawn from the supervisor's loop, without a thread.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::render::{grouped, grouped_f64, micros};
+use crawlmark_harness::stats::{Counters, Percentile};
+use crawlmark_harness::supervisor::{Live, LiveState, Recent};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::say;
+
+/// A rate is shown over this many looks at the run, ten a second: long enough to read, short enough to be now.
+const RATE_WINDOW: usize = 10;
+
+/// More shards than this share the total's bar: the rows would not fit a screen.
+const MOST_BARS: usize = 16;
+
+/// Draws per second at most. The numbers change more slowly.
+const DRAW_HZ: u8 = 5;
+
+/// Below this width a row is cut to what matters most.
+const NARROW: u16 = 100;
+
+/// The steps of a bar.
+const STEPS: u64 = 1_000;
+
+/// How a run is shown.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Not at all.
+    Silent,
+    /// A line a second.
+    Lines(Lines),
+    /// A bar per shard, and one for all.
+    Bars(Bars),
+}
+
+impl Progress {
+    /// Bars when standard error is a terminal, else lines.
+    pub(crate) fn fitting(plan: &RunPlan) -> Self {
+        if io::stderr().is_terminal() { Self::Bars(Bars::new(plan)) } else { Self::Lines(Lines::new(plan)) }
+    }
+
+    /// Shows how the run stands.
+    pub(crate) fn show(&mut self, live: &Live) {
+        match self {
+            Self::Silent => {}
+            Self::Lines(lines) => lines.show(live),
+            Self::Bars(bars) => bars.show(live),
+        }
+    }
+
+    /// Ends the showing; what is printed next starts on a clean line.
+    pub(crate) fn end(&mut self) {
+        if let Self::Bars(bars) = self {
+            bars.end();
+        }
+    }
+}
+
+/// How far something is: a shard, or all of them.
+#[derive(Debug, Default)]
+struct Meter {
+    looks: VecDeque<(Duration, u64)>,
+}
+
+impl Meter {
+    /// Items per second over the last looks.
+    fn rate(&mut self, elapsed: Duration, items: u64) -> f64 {
+        self.looks.push_back((elapsed, items));
+        if self.looks.len() > RATE_WINDOW {
+            self.looks.pop_front();
+        }
+        let Some((since, before)) = self.looks.front() else { return 0.0 };
+        let seconds = elapsed.saturating_sub(*since).as_secs_f64();
+        if seconds > 0.0 { items.saturating_sub(*before) as f64 / seconds } else { 0.0 }
+    }
+}
+
+/// One row, as numbers.
+struct Row<'a> {
+    counters: &'a Counters,
+    planned: u64,
+    in_flight: u32,
+    recent: Option<Recent>,
+    rate: f64,
+}
+
+impl Row<'_> {
+    /// Done, 0 to 1: by items or by time, whichever is further.
+    fn done(&self, elapsed: Duration, limit: Option<Duration>) -> f64 {
+        let items = self.counters.items() as f64 / self.planned.max(1) as f64;
+        let time = limit.map_or(0.0, |limit| elapsed.as_secs_f64() / limit.as_secs_f64());
+        items.max(time).min(1.0)
+    }
+
+    /// Until it is done, by items or by time, whichever is sooner.
+    fn remaining(&self, elapsed: Duration, limit: Option<Duration>) -> Option<Duration> {
+        let left = self.planned.saturating_sub(self.counters.items()) as f64;
+        let by_items = Duration::try_from_secs_f64(left / self.rate).ok();
+        let by_time = limit.map(|limit| limit.saturating_sub(elapsed));
+        [by_items, by_time].into_iter().flatten().min()
+    }
+
+    fn text(&self, eta: Option<Duration>, narrow: bool) -> String {
+        let percentiles = match self.recent {
+            Some(Recent { p50, p99 }) => format!("p50 {:>7} p99 {:>7}", percentile(p50), percentile(p99)),
+            None => format!("p50 {:>7} p99 {:>7}", "-", "-"),
+        };
+        let eta = eta.map_or_else(|| "-".to_owned(), |eta| format!("{}s", eta.as_secs()));
+        let rate = grouped_f64(self.rate);
+        if narrow {
+            return format!("{rate:>8}/s {percentiles} eta {eta}");
+        }
+        let items = grouped(self.counters.items());
+        let failed = self.counters.failed;
+        let failed = if failed > 0 { format!("  failed {}", grouped(failed)) } else { String::new() };
+        let throttled = grouped(self.counters.throttled);
+        format!(
+            "{items:>11}  {rate:>8}/s  {:>4} in flight  {percentiles}  throttled {throttled}{failed}  eta {eta}",
+            self.in_flight
+        )
+    }
+}
+
+fn percentile(percentile: Percentile) -> String {
+    match percentile {
+        Percentile::TooFew => "-".to_owned(),
+        Percentile::Exact(ns) => micros(ns as f64 / 1e3),
+        Percentile::AtLeast(ns) => format!(">={}", micros(ns as f64 / 1e3)),
+    }
+}
+
+fn total(live: &Live) -> (Counters, u64, u32) {
+    let mut counters = Counters::default();
+    live.shards.iter().for_each(|shard| counters.merge(&shard.counters));
+    let planned = live.shards.iter().map(|shard| shard.planned).sum();
+    (counters, planned, live.shards.iter().map(|shard| shard.in_flight).sum())
+}
+
+/// A line a second on standard error.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    limit: Option<Duration>,
+    meter: Meter,
+    next: Duration,
+}
+
+impl Lines {
+    fn new(plan: &RunPlan) -> Self {
+        Self { limit: plan.duration, meter: Meter::default(), next: Duration::from_secs(1) }
+    }
+
+    fn show(&mut self, live: &Live) {
+        let (counters, planned, in_flight) = total(live);
+        let rate = self.meter.rate(live.elapsed, counters.items());
+        if live.elapsed < self.next {
+            return;
+        }
+        self.next = Duration::from_secs(live.elapsed.as_secs() + 1);
+        let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
+        let done = row.done(live.elapsed, self.limit) * 100.0;
+        let text = row.text(row.remaining(live.elapsed, self.limit), false);
+        let stopping = if live.stopping.is_some() { "  stopping" } else { "" };
+        say(&format!("{:>4} s {done:>5.1} %  {}{stopping}\n", live.elapsed.as_secs(), text.trim_start()));
+    }
+}
+
+/// A bar per shard and one for all, on standard error.
+#[derive(Debug)]
+pub(crate) struct Bars {
+    limit: Option<Duration>,
+    all: MultiProgress,
+    shards: Vec<(ProgressBar, Meter)>,
+    total: (ProgressBar, Meter),
+    width: u16,
+}
+
+impl Bars {
+    fn new(plan: &RunPlan) -> Self {
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAW_HZ));
+        let count = plan.shards as usize;
+        let bar = |name: String| {
+            let bar = all.add(ProgressBar::new(STEPS));
+            bar.set_prefix(name);
+            (bar, Meter::default())
+        };
+        let shards = (0..if count <= MOST_BARS { count } else { 0 }).map(|i| bar(format!("shard {i}"))).collect();
+        let total = bar("total".to_owned());
+        Self { limit: plan.duration, all, shards, total, width: 0 }
+    }
+
+    fn show(&mut self, live: &Live) {
+        self.fit();
+        let (elapsed, limit, narrow) = (live.elapsed, self.limit, self.width < NARROW);
+        for ((bar, meter), shard) in self.shards.iter_mut().zip(&live.shards) {
+            let rate = meter.rate(elapsed, shard.counters.items());
+            let row = Row {
+                counters: &shard.counters,
+                planned: shard.planned,
+                in_flight: shard.in_flight,
+                recent: shard.recent,
+                rate,
+            };
+            bar.set_position(steps(row.done(elapsed, limit)));
+            match shard.state {
+                LiveState::Running => bar.set_message(row.text(row.remaining(elapsed, limit), narrow)),
+                LiveState::Done => {
+                    bar.set_position(STEPS);
+                    bar.set_message(format!("{:>11}  done", grouped(shard.counters.items())));
+                }
+                LiveState::Lost => bar.set_message(format!("{:>11}  lost", grouped(shard.counters.items()))),
+            }
+        }
+        let (counters, planned, in_flight) = total(live);
+        let (bar, meter) = &mut self.total;
+        let rate = meter.rate(elapsed, counters.items());
+        let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
+        bar.set_position(steps(row.done(elapsed, limit)));
+        bar.set_prefix(if live.stopping.is_some() { "stopping" } else { "total" });
+        bar.set_message(row.text(row.remaining(elapsed, limit), narrow));
+    }
+
+    /// Follows the terminal's width.
+    fn fit(&mut self) {
+        let (_, width) = console_size();
+        if width == self.width {
+            return;
+        }
+        self.width = width;
+        let bar = if width < NARROW { 10 } else { 20 };
+        let template = format!("{{prefix:<8}} [{{bar:{bar}}}] {{msg}}");
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = style.progress_chars("=> ");
+        self.shards.iter().for_each(|(bar, _)| bar.set_style(style.clone()));
+        self.total.0.set_style(style);
+    }
+
+    fn end(&mut self) {
+        self.shards.iter().for_each(|(bar, _)| bar.abandon());
+        self.total.0.abandon();
+        // Leaves the last state of the bars on the screen, above what follows.
+        let _ = self.all.println("");
+    }
+}
+
+/// Rows and columns of the terminal on standard error.
+fn console_size() -> (u16, u16) {
+    console::Term::stderr().size()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
+fn steps(done: f64) -> u64 {
+    (done.clamp(0.0, 1.0) * STEPS as f64) as u64
+}
