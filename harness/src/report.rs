@@ -248,7 +248,7 @@ pub struct IntervalRow {
     /// 99th percentile of the service time.
     pub p99_us: Option<f64>,
     /// The client's greatest lateness.
-    pub max_sched_lag_us: Option<f64>,
+    pub max_sched_lag_us: f64,
     /// CPU used by the shards.
     pub cpu_us: u64,
 }
@@ -461,7 +461,6 @@ impl IntervalRow {
             Some(Percentile::Exact(ns) | Percentile::AtLeast(ns)) => Some(ns as f64 / 1e3),
             Some(Percentile::TooFew) | None => None,
         };
-        let lag = interval.merged.timing(Series::SchedLag).filter(|timing| timing.count > 0);
         Self {
             start_s: interval.index,
             attempts: counters.attempts,
@@ -475,7 +474,7 @@ impl IntervalRow {
             in_flight: interval.in_flight,
             p50_us: percentile(0.5),
             p99_us: percentile(0.99),
-            max_sched_lag_us: lag.map(|timing| timing.max_ns as f64 / 1e3),
+            max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
         }
     }

@@ -245,6 +245,7 @@ fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
         index: interval.index,
         in_flight: interval.in_flight,
         cpu_us: interval.cpu_us,
+        max_sched_lag_ns: interval.max_sched_lag_ns,
         timings: encode_timings(&interval.stats)?,
         counters: interval.stats.counters,
     })))

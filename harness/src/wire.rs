@@ -74,6 +74,8 @@ pub struct IntervalFrame {
     pub in_flight: u32,
     /// CPU used by the shard during it, user and system, us.
     pub cpu_us: u64,
+    /// The client's greatest lateness in it, ns.
+    pub max_sched_lag_ns: u64,
     /// What was counted in it.
     pub counters: Counters,
     /// Its distributions.
@@ -282,6 +284,7 @@ mod tests {
             index: 3,
             in_flight: 7,
             cpu_us: 11,
+            max_sched_lag_ns: 13,
             counters: stats.counters.clone(),
             timings: encode_timings(&stats).unwrap(),
         };

@@ -39,6 +39,8 @@ pub(super) struct Interval {
     pub(super) in_flight: u32,
     /// CPU used during it, us.
     pub(super) cpu_us: u64,
+    /// The client's greatest lateness in it, ns.
+    pub(super) max_sched_lag_ns: u64,
     pending: u32,
     over: bool,
 }
@@ -62,6 +64,7 @@ impl Intervals {
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.record_only(sample, &Series::PER_INTERVAL);
+            interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
     }
 
@@ -162,7 +165,15 @@ impl Intervals {
 
 impl Interval {
     fn new(index: u64, bounds: Bounds) -> Self {
-        Self { index, stats: ShardStats::new(bounds), in_flight: 0, cpu_us: 0, pending: 0, over: false }
+        Self {
+            index,
+            stats: ShardStats::new(bounds),
+            in_flight: 0,
+            cpu_us: 0,
+            max_sched_lag_ns: 0,
+            pending: 0,
+            over: false,
+        }
     }
 }
 

@@ -42,12 +42,14 @@ impl Timeline {
             shards: Vec::with_capacity(frames.len()),
             in_flight: 0,
             cpu_us: 0,
+            max_sched_lag_ns: 0,
         };
         for (shard, frame) in frames {
             let stats = decode_stats(self.bounds, frame.counters, &frame.timings)?;
             interval.merged.merge(&stats);
             interval.in_flight += frame.in_flight;
             interval.cpu_us += frame.cpu_us;
+            interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
             interval.shards.push((shard, stats));
         }
         Ok(interval)

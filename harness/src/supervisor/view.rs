@@ -79,6 +79,8 @@ pub struct Interval {
     pub in_flight: u32,
     /// CPU used by the shards during it, us.
     pub cpu_us: u64,
+    /// The client's greatest lateness in it, ns.
+    pub max_sched_lag_ns: u64,
 }
 
 /// A run that is over, as it was.
