@@ -40,23 +40,30 @@ pub enum Command {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  crawlmark run                                                    ten seconds against the bundled target
-  crawlmark run --ids 0..200k --shards 2 -c 64 --out first         a range, two processes, 64 connections
-  crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000       a target of yours, 5,000 requests a second at most
-  crawlmark run http://127.0.0.1:8080/items/{id} -n 1k --json | jq .latency.service.p99_us";
+  Ten seconds against the bundled target:
+    crawlmark run
+  A range, two processes, 64 connections, the result in ./first:
+    crawlmark run --ids 0..200k --shards 2 -c 64 --out first
+  A target of yours, at 5,000 requests a second at most:
+    crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000
+  One number for a script:
+    crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
-  crawlmark serve --listen 127.0.0.1:8080                          as fast as it goes, one process per core
-  crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s      a service with a tail and a limit
-  crawlmark serve --error-rate 0.01 --drop-rate 0.001              a service that fails now and then
-  curl -s http://127.0.0.1:8080/__admin/ledger                     what it was asked";
+  As fast as it goes, one process per core:
+    crawlmark serve --listen 127.0.0.1:8080
+  A service with a tail and a limit:
+    crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
+  A service that fails now and then:
+    crawlmark serve --error-rate 0.01 --drop-rate 0.001
+  What it was asked:
+    curl -s http://127.0.0.1:8080/__admin/ledger";
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The target, with {id} where the ID goes (appended as /{id} when absent)
-    #[arg(help_heading = "What")]
     pub url: Option<Template>,
     /// The IDs to crawl: A..B without B or A..=B with it; 0..100m and ten seconds when neither this nor -n nor -d is given
     #[arg(long, value_name = "A..B", help_heading = "What")]

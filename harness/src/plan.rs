@@ -304,7 +304,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_plan_that_makes_no_sense_names_its_flag() {
-        let cases: [(fn(&mut RunPlan), &str); 6] = [
+        type Spoil = fn(&mut RunPlan);
+        let cases: [(Spoil, &str); 6] = [
             (|p| p.ids.end = p.ids.start, "--ids"),
             (|p| p.shards = 0, "--shards"),
             (|p| p.connections = 1, "--connections"),

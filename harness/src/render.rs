@@ -2,7 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use crate::report::{BudgetReport, Latency, Ledger, Report, ShardReport};
+use crate::plan::{RunPlan, ShardPlan};
+use crate::report::{BudgetReport, Latency, Ledger, Report, ShardReport, Witness};
 use crate::stats::Series;
 
 /// What a closed loop's times are worth, in one sentence.
@@ -51,46 +52,34 @@ pub fn markdown(report: &Report) -> String {
 
 /// What the run is about to do: the effective totals, said before anything is sent.
 #[must_use]
-pub fn announcement(plan: &crate::plan::RunPlan) -> String {
-    let mut out = format!("crawling {}\n", plan.target);
+pub fn announcement(plan: &RunPlan) -> String {
     let parts = plan.split(&[]);
-    let range = |values: &dyn Fn(&crate::plan::ShardPlan) -> u64| {
-        let (least, most) = parts.iter().map(values).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
+    let per_shard = |value: &dyn Fn(&ShardPlan) -> u64| {
+        let (least, most) = parts.iter().map(value).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
         if least == most { grouped(least) } else { format!("{} or {}", grouped(least), grouped(most)) }
     };
-    let ids = range(&|part| part.ids.len());
-    let connections = range(&|part| u64::from(part.connections));
-    let _ = writeln!(
-        out,
-        "  {:<12} {} in all: {} to {}, {ids} per shard",
-        "items",
-        grouped(plan.ids.len()),
-        plan.ids.start,
-        plan.ids.end - 1
+    let ids = per_shard(&|part| part.ids.len());
+    let connections = per_shard(&|part| u64::from(part.connections));
+    let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
+    let budget = plan.rate.map_or_else(
+        || "none: as fast as it goes".to_owned(),
+        |rate| {
+            let share = decimal(rate.per_second() / f64::from(plan.shards));
+            format!("{rate} in all, {share}/s per shard, at most {} at once", grouped(plan.burst))
+        },
     );
-    let _ = writeln!(out, "  {:<12} {}, one process each", "shards", plan.shards);
-    let _ = writeln!(
-        out,
-        "  {:<12} {} in all, {connections} per shard, one request at a time on each",
-        "connections", plan.connections
-    );
-    match &plan.rate {
-        Some(rate) => {
-            let share = rate.per_second() / f64::from(plan.shards);
-            let _ = writeln!(
-                out,
-                "  {:<12} {rate} in all, {} per shard and second, at most {} at once",
-                "budget",
-                decimal(share),
-                plan.burst
-            );
-        }
-        None => {
-            let _ = writeln!(out, "  {:<12} none: as fast as it goes", "budget");
-        }
-    }
+    let mut rows = vec![
+        ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
+        ("shards", format!("{}, one process each", plan.shards)),
+        ("connections", format!("{} in all, {connections} per shard", grouped(u64::from(plan.connections)))),
+        ("budget", budget),
+    ];
     if let Some(duration) = plan.duration {
-        let _ = writeln!(out, "  {:<12} {} at most", "time", humantime::format_duration(duration));
+        rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
+    }
+    let mut out = format!("crawling {}\n", plan.target);
+    for (name, value) in rows {
+        let _ = writeln!(out, "  {name:<12} {value}");
     }
     out
 }
@@ -136,6 +125,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ),
     ));
     rows.push(("client", client(report)));
+    if let Some(note) = shared_machine(report) {
+        rows.push(("note", note));
+    }
     if let Some(witness) = &report.witness {
         rows.push(("witness", witness_row(witness)));
     }
@@ -179,7 +171,7 @@ fn budget_row(budget: &BudgetReport) -> String {
         budget.rate,
         decimal(budget.achieved_per_s),
         budget.utilisation * 100.0,
-        if budget.kept { "never exceeded in any window" } else { "EXCEEDED" }
+        kept(budget)
     );
     if let Some(worst) = budget.worst_window {
         let _ = write!(
@@ -194,11 +186,19 @@ fn budget_row(budget: &BudgetReport) -> String {
     row
 }
 
+fn kept(budget: &BudgetReport) -> String {
+    match (budget.kept, budget.unaudited_shards) {
+        (true, 0) => "never exceeded in any window".to_owned(),
+        (true, missing) => format!("never exceeded in any window, but {missing} shards could not tell"),
+        (false, _) => "EXCEEDED".to_owned(),
+    }
+}
+
 fn client(report: &Report) -> String {
-    let usages = || report.shards.iter().filter_map(|shard| shard.usage);
-    let cpu: f64 = usages().map(|usage| usage.cpu_user_s + usage.cpu_system_s).sum();
-    let rss = usages().map(|usage| usage.max_rss_bytes).max().unwrap_or(0);
-    let attempts = report.totals.attempts.max(1) as f64;
+    let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage?)));
+    let cpu: f64 = usages().map(|(_, usage)| usage.cpu_user_s + usage.cpu_system_s).sum();
+    let rss = usages().map(|(_, usage)| usage.max_rss_bytes).max().unwrap_or(0);
+    let attempts = usages().map(|(attempts, _)| attempts).sum::<u64>().max(1) as f64;
     format!(
         "{} shards, {:.2} us of CPU per attempt, {} of memory each at most; supervisor {:.1} % of a core",
         report.shards.len(),
@@ -208,7 +208,14 @@ fn client(report: &Report) -> String {
     )
 }
 
-fn witness_row(witness: &crate::report::Witness) -> String {
+/// Says so when client and target compete for CPUs: what is then measured is neither's ceiling.
+fn shared_machine(report: &Report) -> Option<String> {
+    let cores = report.environment.cores;
+    (report.environment.colocated && report.shards.len() >= cores)
+        .then(|| format!("client and target share this machine's {cores} CPUs: this is the ceiling of neither"))
+}
+
+fn witness_row(witness: &Witness) -> String {
     if witness.agrees {
         "the target's own books agree: every attempt, status and ID".to_owned()
     } else {

@@ -155,8 +155,10 @@ pub struct BudgetReport {
     pub achieved_per_s: f64,
     /// Attempts over `burst + rate * duration`, at most 1.
     pub utilisation: f64,
-    /// Whether no window of any width, in any shard, held more than its burst plus its rate times the width.
+    /// Whether no window of any width, in any shard that told, held more than its burst plus its rate times the width.
     pub kept: bool,
+    /// Shards that ended before they could tell.
+    pub unaudited_shards: usize,
     /// The window of a shard that came closest.
     pub worst_window: Option<WindowReport>,
 }
@@ -426,6 +428,7 @@ impl BudgetReport {
             achieved_per_s: totals.attempts_per_s,
             utilisation: share(totals.attempts as f64, allowed),
             kept: uses().all(|(_, budget)| budget.kept),
+            unaudited_shards: record.shards.len() - uses().count(),
             worst_window: worst.map(|(shard, budget)| WindowReport {
                 shard: shard.plan.shard,
                 width_ms: budget.worst.width_ns as f64 / 1e6,

@@ -380,7 +380,7 @@ fn record(mut member: Member) -> ShardRecord {
                 fault: Some(fault),
                 stats,
                 peak_in_flight: 0,
-                last_done: Nanos::default(),
+                last_done: member.heard_at(),
                 budget: None,
                 usage: None,
             }

@@ -279,7 +279,9 @@ mod tests {
 
     fn interval(samples: &[crate::sample::Sample]) -> (ShardStats, Frame) {
         let mut stats = ShardStats::new(bounds());
-        samples.iter().for_each(|sample| stats.record(sample));
+        for sample in samples {
+            stats.record(sample);
+        }
         let frame = IntervalFrame {
             index: 3,
             in_flight: 7,

@@ -4,6 +4,8 @@
 //! Nothing here sleeps to synchronise: shards misbehave at a known ID, and the supervisor's own calls to its observer
 //! are the moments at which the outside acts.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at its first surprise")]
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -237,7 +239,7 @@ fn a_second_interrupt_ends_it_at_once() {
     let script = scripted(
         Some(0),
         || loop {
-            std::hint::spin_loop()
+            std::hint::spin_loop();
         },
         Pace::Quick,
     );

@@ -221,7 +221,12 @@ impl Bars {
         let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
         bar.set_position(steps(row.done(elapsed, limit)));
         bar.set_prefix(if live.stopping.is_some() { "stopping" } else { "total" });
-        bar.set_message(row.text(row.remaining(elapsed, limit), narrow));
+        if live.shards.iter().all(|shard| shard.state != LiveState::Running) {
+            bar.set_position(STEPS);
+            bar.set_message(format!("{:>11}  in {}", grouped(counters.items()), micros(elapsed.as_secs_f64() * 1e6)));
+        } else {
+            bar.set_message(row.text(row.remaining(elapsed, limit), narrow));
+        }
     }
 
     /// Follows the terminal's width.

@@ -155,3 +155,147 @@ impl<W: Workload> Engine<W> {
         self.gate.budget_use()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+    use super::*;
+    use crate::plan::{Budget, tests::plan};
+    use crate::sample::{Attempt, Outcome};
+    use crate::units::{IdRange, Rate};
+
+    /// A target in virtual time: each request takes a millisecond, except in a stall.
+    struct Target {
+        clock: Clock,
+        /// Requests sent in this time end at its end, a millisecond later.
+        stall: Option<(Nanos, Nanos)>,
+        /// The sum of the IDs performed.
+        performed: Rc<Cell<u64>>,
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    impl Workload for Target {
+        async fn perform(&self, id: u64) -> Attempt {
+            let sent = self.clock.now();
+            let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
+            tokio::time::sleep_until(self.clock.instant(until.plus(MS))).await;
+            self.performed.set(self.performed.get() + id);
+            Attempt {
+                sent: Some(sent),
+                first_byte: None,
+                done: self.clock.now(),
+                connect_ns: None,
+                bytes_sent: 0,
+                bytes_received: 0,
+                status: Some(200),
+                outcome: Outcome::Ok,
+            }
+        }
+    }
+
+    fn virtual_time() -> LocalRuntime {
+        let mut builder = Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap()
+    }
+
+    fn shard(ids: u64, connections: u32, budget: Option<Budget>) -> ShardPlan {
+        let mut run = plan();
+        (run.shards, run.connections, run.ids) = (1, connections, IdRange { start: 0, end: ids });
+        let mut shard = run.split(&[]).remove(0);
+        shard.budget = budget;
+        shard
+    }
+
+    /// Runs a shard until `ends`, in virtual time, and hands the engine over for inspection.
+    fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Rc<Engine<Target>>, u64) {
+        virtual_time().block_on(async {
+            let clock = Clock::start();
+            let performed = Rc::new(Cell::new(0));
+            let target = Target { clock, stall, performed: Rc::clone(&performed) };
+            let engine = Engine::new(target, plan, clock, clock.now());
+            let mut run = std::pin::pin!(Rc::clone(&engine).run());
+            tokio::select! {
+                () = &mut run => {}
+                () = tokio::time::sleep(ends) => {
+                    engine.close();
+                    run.await;
+                }
+            }
+            (engine, performed.get())
+        })
+    }
+
+    #[test]
+    fn v7_a_budget_is_used_whole_and_never_exceeded() {
+        // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
+        let budget = Budget { interval_ns: 10_000_000, burst: 10, phase_ns: 0 };
+        let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
+        let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
+        assert!((1_009..=1_010).contains(&attempts), "{attempts}");
+        let used = engine.budget_use().unwrap();
+        assert!(used.kept && used.worst.admitted <= used.worst.allowed);
+    }
+
+    #[test]
+    fn v8_shards_share_a_budget_as_one_limiter_would() {
+        for shards in [1, 2, 3, 7] {
+            let mut whole = plan();
+            (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
+            (whole.rate, whole.burst) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10);
+            let attempts = |plan: &ShardPlan| {
+                run(plan, None, Duration::from_secs(10)).0.totals(|stats, _, _| stats.counters.attempts)
+            };
+            let all: u64 = whole.split(&[]).iter().map(attempts).sum();
+            assert!(all.abs_diff(1_010) <= u64::from(shards), "{shards} shards: {all}");
+        }
+    }
+
+    #[test]
+    fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
+        let at = |ms: u64| Nanos(ms * 1_000_000);
+        let (engine, _) = run(&shard(1 << 40, 10, None), Some((at(10_000), at(11_000))), Duration::from_secs(30));
+        engine.totals(|stats, peak, _| {
+            let service = stats.timing(Series::ServiceOk).unwrap();
+            let slow = service.histogram().iter_recorded().filter(|step| step.value_iterated_to() > 100_000_000);
+            assert_eq!(slow.map(|step| step.count_at_value()).sum::<u64>(), 10);
+            assert_eq!(service.percentile(0.999), crate::stats::Percentile::Exact(1_000_447));
+            assert_eq!(peak, 10);
+        });
+    }
+
+    #[test]
+    fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
+        for (ids, lanes) in [(0, 3), (1, 3), (1_000, 3), (1_000, 64)] {
+            for budget in [None, Some(Budget { interval_ns: 500_000, burst: 1, phase_ns: 7 })] {
+                let (engine, sum) = run(&shard(ids, lanes, budget), None, Duration::from_secs(100));
+                assert_eq!(sum, (0..ids).sum::<u64>(), "{ids} IDs, {lanes} lanes");
+                assert_eq!(engine.totals(|stats, _, _| stats.counters.ok), ids);
+                assert_eq!(engine.progress().remaining, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn closing_wakes_lanes_that_wait_for_a_far_away_budget() {
+        let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, phase_ns: 0 };
+        let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
+        let progress = engine.progress();
+        assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+    }
+
+    #[test]
+    fn lateness_is_booked_against_the_moment_the_budget_allowed() {
+        // The timer has whole milliseconds, the budget half ones: every other request is half a millisecond late.
+        let budget = Budget { interval_ns: 2_500_000, burst: 2, phase_ns: 0 };
+        let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
+        engine.totals(|stats, _, _| {
+            let lag = stats.timing(Series::SchedLag).unwrap();
+            assert_eq!((lag.min_ns, lag.max_ns), (0, 500_000));
+            assert_eq!(stats.timing(Series::BudgetWait).unwrap().max_ns, 0);
+        });
+    }
+}

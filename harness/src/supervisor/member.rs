@@ -119,6 +119,11 @@ impl Member {
         self.frames.is_some()
     }
 
+    /// When it last said something.
+    pub(super) const fn heard_at(&self) -> Nanos {
+        self.heard_at
+    }
+
     /// Reads what there is.
     pub(super) fn read(&mut self, now: Nanos) -> Vec<Heard> {
         let mut heard = Vec::new();

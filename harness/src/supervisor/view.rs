@@ -115,7 +115,7 @@ pub struct ShardRecord {
     pub stats: ShardStats,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
-    /// When its last attempt ended.
+    /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
     /// How it used its budget; none without one, or of a shard with a fault.
     pub budget: Option<BudgetUse>,

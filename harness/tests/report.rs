@@ -1,0 +1,207 @@
+//! The report and its renderings, from a run whose every number is known.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-harness --test report` writes
+//! them anew when a change is meant.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::pacer::WorstWindow;
+use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::process::ShardExit;
+use crawlmark_harness::render;
+use crawlmark_harness::report::{
+    Environment, IntervalRow, Labels, Report, ResultDir, ResultError, Source, Verdict, Witness,
+};
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Permit, Sample};
+use crawlmark_harness::stats::{Bounds, ShardStats};
+use crawlmark_harness::supervisor::{Interval, RunRecord, ShardFault, ShardRecord};
+use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::wire::{BudgetUse, Usage};
+
+const MS: u64 = 1_000_000;
+
+fn plan() -> RunPlan {
+    RunPlan {
+        target: "http://127.0.0.1:8080/items/{id}".to_owned(),
+        workload: BTreeMap::from([("method".to_owned(), "GET".to_owned())]),
+        ids: IdRange { start: 0, end: 4_000 },
+        shards: 2,
+        connections: 8,
+        rate: Some(Rate { permits: 2_000, period_ns: 1_000_000_000 }),
+        burst: 10,
+        arrivals: Arrivals::Asap,
+        duration: None,
+        timeout: Duration::from_secs(10),
+        shard_deadline: Duration::from_secs(10),
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+/// Attempt `id`: sent `id` milliseconds after the start, served in one to ten milliseconds.
+fn sample(id: u64) -> Sample {
+    let (outcome, status) = match id % 500 {
+        0 => (Outcome::Rejected, Some(500)),
+        1 => (Outcome::Throttled, Some(429)),
+        2 => (Outcome::NotFound, Some(404)),
+        3 => (Outcome::Error(ErrorKind::Timeout), None),
+        _ => (Outcome::Ok, Some(200)),
+    };
+    let sent = Nanos(id * MS);
+    Sample {
+        permit: Permit { id, intended: sent, ready: sent, admitted: sent },
+        attempt: Attempt {
+            sent: Some(sent),
+            first_byte: Some(Nanos(sent.0 + MS / 2)),
+            done: Nanos(sent.0 + MS + id % 10 * MS),
+            connect_ns: (id % 1_000 == 7).then_some(80_000),
+            bytes_sent: 90,
+            bytes_received: 119,
+            status,
+            outcome,
+        },
+    }
+}
+
+fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
+    let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
+    let ids = plan.ids.start..plan.ids.end - u64::from(fault.is_some()) * 500;
+    for id in ids {
+        stats.record(&sample(id));
+    }
+    if fault.is_some() {
+        // Of a shard that died, the supervisor has counters only.
+        stats = ShardStats::from_parts(stats.bounds(), stats.counters, BTreeMap::new());
+    }
+    let whole = fault.is_none();
+    ShardRecord {
+        pid: 4_000 + i32::try_from(plan.shard).unwrap_or(0),
+        exit: if whole { ShardExit::Clean } else { ShardExit::Signal(9) },
+        fault,
+        stats,
+        peak_in_flight: if whole { 4 } else { 0 },
+        last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
+        budget: whole
+            .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true }),
+        usage: whole.then_some(Usage {
+            cpu_user_us: 9_000,
+            cpu_system_us: 11_000,
+            max_rss_bytes: 12 << 20,
+            run_delay_ns: None,
+            involuntary_switches: 3,
+        }),
+        plan,
+    }
+}
+
+fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
+    let plan = plan();
+    let mut parts = plan.split(&[]);
+    let last = parts.remove(1);
+    let record = RunRecord {
+        started_at: SystemTime::UNIX_EPOCH + Duration::from_hours(500_000),
+        finished_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_002),
+        start: Nanos(0),
+        interrupted,
+        shards: vec![shard(parts.remove(0), None), shard(last, fault)],
+        supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
+    };
+    let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
+    (0..1_000).for_each(|id| merged.record(&sample(id)));
+    let second =
+        Interval { index: 0, merged, shards: Vec::new(), in_flight: 7, cpu_us: 9_000, max_sched_lag_ns: 1_500 };
+    let environment = Environment {
+        cpu_model: Some("Example 9000".to_owned()),
+        cores: 2,
+        kernel: Some("Linux 6.1".to_owned()),
+        cpu_governor: None,
+        memory_bytes: Some(8 << 30),
+        nofile: Some(20_000),
+        local_ports: Some([32_768, 60_999]),
+        colocated: true,
+        git_revision: None,
+    };
+    let labels = Labels { name: "golden".to_owned(), tags: BTreeMap::from([("branch".to_owned(), "main".to_owned())]) };
+    let intervals = vec![IntervalRow::new(&second)];
+    let mut report = Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals, environment });
+    // The rest of the identity is this process.
+    "run".clone_into(&mut report.run_id);
+    "0.0.0".clone_into(&mut report.crawlmark_version);
+    report
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn a_whole_run_reads_as_it_did() {
+    let mut report = report(None, None);
+    report.witness = Some(Witness { agrees: true, differences: Vec::new(), ledger: serde_json::Value::Null });
+    golden("whole.txt", &render::text(&report));
+    golden("whole.md", &render::markdown(&report));
+    golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
+    assert_eq!(report.validity.verdict, Verdict::Valid);
+}
+
+#[test]
+fn a_run_that_lost_a_shard_says_what_is_missing() {
+    let report = report(Some(ShardFault::Died), Some(2));
+    golden("incomplete.txt", &render::text(&report));
+    golden("incomplete.md", &render::markdown(&report));
+    assert_eq!(report.validity.verdict, Verdict::Incomplete);
+    assert_eq!((report.ledger.lost, report.ledger.not_attempted), (500, 0));
+    let states = report.ledger;
+    assert_eq!(states.ended() + states.not_attempted + states.lost, states.planned);
+}
+
+#[test]
+fn a_busy_shard_is_the_limit_and_a_short_run_is_not_judged() {
+    let busy = |cpu_user_us: u64, last_done: u64| {
+        let plan = plan();
+        let mut record = shard(plan.split(&[]).remove(0), None);
+        record.last_done = Nanos(last_done);
+        record.usage = record.usage.map(|usage| Usage { cpu_user_us, cpu_system_us: 0, ..usage });
+        let record = RunRecord {
+            started_at: SystemTime::UNIX_EPOCH,
+            finished_at: SystemTime::UNIX_EPOCH,
+            start: Nanos(0),
+            interrupted: None,
+            shards: vec![record],
+            supervisor: Usage::default(),
+        };
+        let environment = report(None, None).environment;
+        let labels = Labels::default();
+        Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals: Vec::new(), environment })
+    };
+    assert_eq!(busy(860_000, 1_000 * MS).validity.verdict, Verdict::ClientLimited);
+    assert_eq!(busy(840_000, 1_000 * MS).validity.verdict, Verdict::Valid);
+    assert_eq!(busy(99_000, 100 * MS).validity.verdict, Verdict::Valid);
+}
+
+#[test]
+fn a_report_survives_json() {
+    let report = report(None, None);
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+}
+
+#[test]
+fn a_result_is_never_overwritten_and_never_left_half_made() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("result");
+    let report = report(None, None);
+    ResultDir::create(&path).unwrap().finish(&report).unwrap();
+    assert!(matches!(ResultDir::create(&path), Err(ResultError::Exists(_))));
+    drop(ResultDir::create(&home.path().join("other")).unwrap());
+    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["result"]);
+    let empty = home.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    ResultDir::create(&empty).unwrap().finish(&report).unwrap();
+    assert!(empty.join("result.json").exists(), "an empty directory may become a result");
+}
