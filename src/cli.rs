@@ -62,6 +62,7 @@ Examples:
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct RunArgs {
     /// The target, with {id} where the ID goes (appended as /{id} when absent)
     pub url: Option<Template>,

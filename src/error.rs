@@ -1,6 +1,7 @@
 //! Every way in which the program fails, and the exit code of each.
 
 use std::io;
+use std::net::SocketAddr;
 
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::report::ResultError;
@@ -30,6 +31,14 @@ pub(crate) enum Error {
         /// The name.
         host: String,
         /// What the resolver said.
+        error: io::Error,
+    },
+    /// Nobody listens.
+    #[error("connect to the target at {address}: {error}")]
+    Unreachable {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
         error: io::Error,
     },
     /// The bundled target's memory.
@@ -73,6 +82,7 @@ impl Error {
             Self::Usage(_) | Self::Result(ResultError::Exists(_)) => USAGE,
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
+            | Self::Unreachable { .. }
             | Self::Shared(_)
             | Self::Listen(_)
             | Self::Fork(_)

@@ -1,5 +1,6 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show.
 
+mod reach;
 mod resolve;
 mod witness;
 
@@ -33,6 +34,8 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
         PathBuf::from(RUNS).join(name)
     });
     let directory = ResultDir::create(&out)?;
+    reach::check_descriptors(&resolved.plan)?;
+    reach::check_target(&resolved.spec)?;
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     voice.say(&render::announcement(&resolved.plan));

@@ -23,14 +23,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     wanted.thread_block().map_err(Error::Signal)?;
     let mut target = Target::start(args.listen, args.processes.or_cores(usable_cpus().len()), &config)?;
     terminal::print(&format!("listening on http://{}\n", target.address()))?;
-    loop {
-        match wanted.wait().map_err(Error::Signal)? {
-            Signal::SIGCHLD => {
-                if let Some((pid, exit)) = target.lost() {
-                    return Err(Error::TargetLost { pid, how: exit.to_string() });
-                }
-            }
-            _ => break,
+    while wanted.wait().map_err(Error::Signal)? == Signal::SIGCHLD {
+        if let Some((pid, exit)) = target.lost() {
+            return Err(Error::TargetLost { pid, how: exit.to_string() });
         }
     }
     let books = serde_json::to_string_pretty(&target.stop())?;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::prctl;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
@@ -213,6 +213,16 @@ pub fn pin_to(cpu: usize) -> Result<(), Errno> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     sched_setaffinity(Pid::from_raw(0), &set)
+}
+
+/// Raises the limit on open descriptors to what this process may have, for itself and the children it forks from now on.
+/// Returns the limit then; none when the kernel does not say.
+#[must_use]
+pub fn raise_descriptor_limit() -> Option<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    // A refusal leaves the lower limit in force.
+    let raised = soft == hard || setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
+    Some(if raised { hard } else { soft })
 }
 
 /// What this process has used so far.

@@ -134,7 +134,7 @@ pub struct Totals {
     pub bytes_received: u64,
     /// From the common start to the end of the last attempt.
     pub duration_s: f64,
-    /// Items that ended, per second.
+    /// Items that ended by themselves, per second: the aborted ones did not.
     pub items_per_s: f64,
     /// Attempts per second.
     pub attempts_per_s: f64,
@@ -405,7 +405,7 @@ impl Totals {
             bytes_sent: counters.bytes_sent,
             bytes_received: counters.bytes_received,
             duration_s,
-            items_per_s: share(counters.items() as f64, duration_s),
+            items_per_s: share((counters.items() - counters.aborted) as f64, duration_s),
             attempts_per_s: share(counters.attempts as f64, duration_s),
             peak_in_flight,
         }

@@ -347,27 +347,35 @@ pub struct ShardStats {
     bounds: Bounds,
     /// What was counted.
     pub counters: Counters,
-    timings: BTreeMap<Series, Timing>,
+    /// By series; none until something is recorded.
+    timings: [Option<Box<Timing>>; Series::ALL.len()],
 }
 
 impl ShardStats {
     /// Empty: the identity of [`ShardStats::merge`].
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, counters: Counters::default(), timings: BTreeMap::new() }
+        Self { bounds, counters: Counters::default(), timings: Default::default() }
     }
 
     /// Empty, with its distributions allocated, so that recording allocates nothing.
     #[must_use]
     pub fn with_series(bounds: Bounds, series: &[Series]) -> Self {
-        let timings = series.iter().map(|series| (*series, Timing::new(bounds))).collect();
-        Self { bounds, counters: Counters::default(), timings }
+        let mut stats = Self::new(bounds);
+        for series in series {
+            stats.timing_mut(*series);
+        }
+        stats
     }
 
     /// From parts, as they came over a pipe.
     #[must_use]
     pub fn from_parts(bounds: Bounds, counters: Counters, timings: BTreeMap<Series, Timing>) -> Self {
-        Self { bounds, counters, timings }
+        let mut stats = Self { counters, ..Self::new(bounds) };
+        for (series, timing) in timings {
+            stats.timings[series as usize] = Some(Box::new(timing));
+        }
+        stats
     }
 
     /// The bounds of its histograms.
@@ -379,12 +387,12 @@ impl ShardStats {
     /// A distribution; none when nothing was recorded.
     #[must_use]
     pub fn timing(&self, series: Series) -> Option<&Timing> {
-        self.timings.get(&series)
+        self.timings[series as usize].as_deref()
     }
 
     /// Every distribution that exists.
     pub fn timings(&self) -> impl Iterator<Item = (Series, &Timing)> {
-        self.timings.iter().map(|(series, timing)| (*series, timing))
+        Series::ALL.into_iter().filter_map(|series| Some((series, self.timing(series)?)))
     }
 
     /// Books one attempt that ended.
@@ -427,13 +435,15 @@ impl ShardStats {
     pub fn merge(&mut self, other: &Self) {
         let Self { bounds: _, counters, timings } = other;
         self.counters.merge(counters);
-        for (series, timing) in timings {
-            self.timing_mut(*series).merge(timing);
+        for (series, timing) in Series::ALL.into_iter().zip(timings) {
+            if let Some(timing) = timing {
+                self.timing_mut(series).merge(timing);
+            }
         }
     }
 
     fn timing_mut(&mut self, series: Series) -> &mut Timing {
-        self.timings.entry(series).or_insert_with(|| Timing::new(self.bounds))
+        self.timings[series as usize].get_or_insert_with(|| Box::new(Timing::new(self.bounds)))
     }
 }
 

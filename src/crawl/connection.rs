@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -97,10 +97,10 @@ impl Connection {
         let response = {
             let Self { sender, driver, ended, alarm, .. } = self;
             let mut response = pin!(sender.try_send_request(request));
-            let mut alarm = Alarm { alarm, clock, deadline };
+            let mut alarm = Alarm { timer: alarm, clock, deadline };
             poll_fn(|cx| {
                 drive(driver, ended, cx);
-                match response.as_mut().poll(cx) {
+                match response.as_mut().poll(&mut quiet()) {
                     Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
                     // hyper gives the request back when none of it was written.
                     Poll::Ready(Err(mut error)) => Poll::Ready(Err(match error.take_message() {
@@ -139,16 +139,16 @@ impl Connection {
         let (head, body) = response.into_parts();
         let (mut body, mut bytes_received) = (pin!(body), 0);
         let Self { driver, ended, alarm, .. } = self;
-        let mut alarm = Alarm { alarm, clock, deadline };
+        let mut alarm = Alarm { timer: alarm, clock, deadline };
         let broken =
             |kind| Failure::Broken(Broken { kind, status: Some(head.status.as_u16()), first_byte: Some(first_byte) });
         poll_fn(|cx| {
             loop {
                 // A small body came with the head and is there already: ask for it before driving the connection again.
-                let mut frame = body.as_mut().poll_frame(cx);
+                let mut frame = body.as_mut().poll_frame(&mut quiet());
                 if frame.is_pending() {
                     drive(driver, ended, cx);
-                    frame = body.as_mut().poll_frame(cx);
+                    frame = body.as_mut().poll_frame(&mut quiet());
                 }
                 match frame {
                     Poll::Ready(None) => return Poll::Ready(Ok(())),
@@ -182,9 +182,14 @@ fn drive(driver: &mut Pin<Box<Driver>>, ended: &mut Option<Result<(), hyper::Err
     }
 }
 
+/// For what only [`drive`] moves on: it is polled right after, and needs to wake nobody.
+fn quiet() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
 /// The timer of a connection, as one exchange uses it.
 struct Alarm<'a> {
-    alarm: &'a mut Pin<Box<Sleep>>,
+    timer: &'a mut Pin<Box<Sleep>>,
     clock: Clock,
     deadline: Nanos,
 }
@@ -192,11 +197,11 @@ struct Alarm<'a> {
 impl Alarm<'_> {
     /// Ready once the deadline has passed; otherwise the task is woken then at the latest.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.alarm.as_mut().poll(cx).is_ready() {
+        while self.timer.as_mut().poll(cx).is_ready() {
             if self.clock.now() >= self.deadline {
                 return Poll::Ready(());
             }
-            self.alarm.as_mut().reset(self.clock.instant(self.deadline));
+            self.timer.as_mut().reset(self.clock.instant(self.deadline));
         }
         Poll::Pending
     }
