@@ -19,7 +19,7 @@ pub(crate) const INVALID: u8 = 4;
 /// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
 pub(crate) const SIGNALLED: u8 = 128;
 
-/// Why a command failed.
+/// Why a command failed. Messages read after "failed to", except those of usage, which stand for themselves.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// What was typed makes no sense; the message names the flag.
@@ -60,7 +60,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Result(#[from] ResultError),
     /// A bundled target's process ended by itself.
-    #[error("the bundled target's process {pid} {how}")]
+    #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
         /// Which.
         pid: i32,
@@ -76,6 +76,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// The whole message.
+    pub(crate) fn message(&self) -> String {
+        if self.exit_code() == USAGE { format!("error: {self}") } else { format!("error: failed to {self}") }
+    }
+
     /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

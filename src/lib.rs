@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
         // Whoever read our output has had enough: that is no failure.
         Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(error::DONE),
         Err(error) => {
-            terminal::complain(&error);
+            terminal::say(&(error.message() + "\n"));
             ExitCode::from(error.exit_code())
         }
     }

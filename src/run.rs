@@ -33,9 +33,9 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
         let name = directory_name(started, &resolved.labels.name);
         PathBuf::from(RUNS).join(name)
     });
-    let directory = ResultDir::create(&out)?;
     reach::check_descriptors(&resolved.plan)?;
     reach::check_target(&resolved.spec)?;
+    let directory = ResultDir::create(&out)?;
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     voice.say(&render::announcement(&resolved.plan));

@@ -2,7 +2,6 @@
 
 mod progress;
 
-use std::fmt::Display;
 use std::io::{self, Write};
 
 pub(crate) use self::progress::Progress;
@@ -18,9 +17,4 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 pub(crate) fn say(text: &str) {
     // Nobody may be listening; that must not stop a run.
     let _ = io::stderr().lock().write_all(text.as_bytes());
-}
-
-/// Says what failed.
-pub(crate) fn complain(error: &dyn Display) {
-    say(&format!("error: {error}\n"));
 }

@@ -158,9 +158,9 @@ impl FromStr for Rate {
         let bad = || UnitError::Rate(text.to_owned());
         let (permits, unit) = text.split_once('/').unwrap_or((text, "s"));
         let period_s: u64 = match unit.trim() {
-            "s" | "sec" | "second" => 1,
-            "min" | "m" | "minute" => 60,
-            "h" | "hour" => 3600,
+            "s" => 1,
+            "min" => 60,
+            "h" => 3600,
             _ => return Err(bad()),
         };
         let permits = parse_count(permits.trim()).map_err(|_| bad())?;

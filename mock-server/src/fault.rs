@@ -196,23 +196,23 @@ impl Faults {
     }
 }
 
-/// Why faults were refused. It reads after "failed to".
+/// Why faults were refused. It stands for itself.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FaultError {
     /// A rate is not a share.
-    #[error("use `{given}` as a rate of faults; give a share from 0 to 1, as in 0.05 for 5 %")]
+    #[error("`{given}` is no share of requests: write a number from 0 to 1, as in 0.05 for 5 %")]
     Rate {
         /// What was given.
         given: String,
     },
     /// A status is not a server error.
-    #[error("use `{given}` as the status of a fault; give a server error from 500 to 599")]
+    #[error("`{given}` is no status of a fault: write a server error from 500 to 599")]
     Status {
         /// What was given.
         given: String,
     },
     /// The rates together exceed 1.
-    #[error("let {sum} of all requests fail; lower the rates of faults until their sum is at most 1")]
+    #[error("they add up to {sum}, more than all requests: their sum is 1 at most")]
     Sum {
         /// The sum of the rates.
         sum: f64,
@@ -232,7 +232,7 @@ mod tests {
     fn rates_and_statuses_are_checked() {
         for given in ["-0.1", "1.1", "NaN", "inf", "5%", ""] {
             let error = given.parse::<Rate>().unwrap_err().to_string();
-            assert!(error.starts_with("use `"), "{given}: {error}");
+            assert!(error.contains("is no share of requests"), "{given}: {error}");
         }
         assert_eq!("0.25".parse(), Ok(rate(0.25)));
         for given in ["499", "600", "-1", "many"] {

@@ -69,23 +69,23 @@ impl Latency {
     }
 }
 
-/// Why a latency was refused. It reads after "failed to".
+/// Why a latency was refused. It stands for itself.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LatencyError {
     /// The model is not one of the known ones.
-    #[error("read `{given}` as a latency; give none, fixed:20ms, lognormal:20ms,0.4 or lognormal:20ms,0.4,2s")]
+    #[error("`{given}` is no latency: write none, fixed:20ms, lognormal:20ms,0.4 or lognormal:20ms,0.4,2s")]
     UnknownModel {
         /// What was given.
         given: String,
     },
     /// A model was given too few or too many numbers.
-    #[error("read `{given}` as a log-normal latency; give median,sigma or median,sigma,max as in 20ms,0.4,2s")]
+    #[error("`{given}` is no log-normal latency: write median,sigma or median,sigma,max as in 20ms,0.4,2s")]
     WrongParts {
         /// What was given after the model's name.
         given: String,
     },
     /// A duration is not one.
-    #[error("read `{given}` as the {part} of a latency ({source}); give a number with a unit (us, ms, s, m, h)")]
+    #[error("`{given}` is no duration for the {part} of a latency ({source}): write a number with a unit (us, ms, s, m, h)")]
     NotADuration {
         /// Which part of the latency.
         part: Part,
@@ -95,7 +95,7 @@ pub enum LatencyError {
         source: humantime::DurationError,
     },
     /// A duration is below zero.
-    #[error("hold an answer for a negative time: the {part} is `{given}`; give 0 or more")]
+    #[error("the {part} `{given}` is negative: write 0 or more")]
     Negative {
         /// Which part of the latency.
         part: Part,
@@ -103,7 +103,7 @@ pub enum LatencyError {
         given: String,
     },
     /// A duration is longer than [`MAX_HOLD`].
-    #[error("hold an answer for longer than an hour: the {part} is `{given}`; give 1h or less")]
+    #[error("the {part} `{given}` is longer than an hour: write 1h or less")]
     TooLong {
         /// Which part of the latency.
         part: Part,
@@ -111,13 +111,13 @@ pub enum LatencyError {
         given: String,
     },
     /// Sigma is not a number, or out of range.
-    #[error("use `{given}` as the sigma of a log-normal latency; give a number from 0 to 5, as in 0.4")]
+    #[error("`{given}` is no sigma of a log-normal latency: write a number from 0 to 5, as in 0.4")]
     Sigma {
         /// What was given.
         given: String,
     },
     /// The longest hold is shorter than the median one.
-    #[error("cut a latency at {}, below its median of {}; give a maximum of at least the median", duration::text(*.max), duration::text(*.median))]
+    #[error("the maximum {} is below the median {}: write a maximum of at least the median", duration::text(*.max), duration::text(*.median))]
     MaxBelowMedian {
         /// The maximum given.
         max: Duration,
@@ -241,19 +241,19 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("slow", "read `slow` as a latency; give none,"),
-            ("", "read `` as a latency; give none,"),
-            ("uniform:1ms,2ms", "read `uniform:1ms,2ms` as a latency; give none,"),
-            ("-5ms", "the delay is `-5ms`; give 0 or more"),
-            ("fixed:61m", "the delay is `61m`; give 1h or less"),
-            ("fixed:20parsecs", "read `20parsecs` as the delay of a latency"),
-            ("lognormal:20ms", "read `20ms` as a log-normal latency; give median,sigma"),
-            ("lognormal:20ms,5.1", "use `5.1` as the sigma"),
-            ("lognormal:20ms,-0.1", "use `-0.1` as the sigma"),
-            ("lognormal:20ms,NaN", "use `NaN` as the sigma"),
-            ("lognormal:20ms,0.4,10ms", "cut a latency at 10ms, below its median of 20ms"),
-            ("lognormal:20ms,0.4,2h", "the maximum is `2h`"),
-            ("lognormal:-20ms,0.4", "the median is `-20ms`"),
+            ("slow", "`slow` is no latency: write none,"),
+            ("", "`` is no latency: write none,"),
+            ("uniform:1ms,2ms", "`uniform:1ms,2ms` is no latency: write none,"),
+            ("-5ms", "the delay `-5ms` is negative: write 0 or more"),
+            ("fixed:61m", "the delay `61m` is longer than an hour"),
+            ("fixed:20parsecs", "`20parsecs` is no duration for the delay of a latency"),
+            ("lognormal:20ms", "`20ms` is no log-normal latency: write median,sigma"),
+            ("lognormal:20ms,5.1", "`5.1` is no sigma"),
+            ("lognormal:20ms,-0.1", "`-0.1` is no sigma"),
+            ("lognormal:20ms,NaN", "`NaN` is no sigma"),
+            ("lognormal:20ms,0.4,10ms", "the maximum 10ms is below the median 20ms"),
+            ("lognormal:20ms,0.4,2h", "the maximum `2h` is longer"),
+            ("lognormal:-20ms,0.4", "the median `-20ms` is negative"),
         ] {
             let error = given.parse::<Latency>().unwrap_err().to_string();
             assert!(error.contains(said), "{given}: {error}");

@@ -120,17 +120,17 @@ pub fn decide(tat: &AtomicU64, now_ns: u64, limit: &Limit) -> Decision {
     }
 }
 
-/// Why a limit was refused. It reads after "failed to".
+/// Why a limit was refused. It stands for itself.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LimitError {
     /// The period is zero or too long.
-    #[error("limit requests per {}; give a period above zero and up to a day", duration::text(*.period))]
+    #[error("a limit per {} is none: write a period above zero and up to a day", duration::text(*.period))]
     Period {
         /// The period given.
         period: Duration,
     },
     /// More than one request per nanosecond.
-    #[error("limit requests to {permits} per {}, which is above one per nanosecond; leave the limit out", duration::text(*.period))]
+    #[error("{permits} per {} is more than one per nanosecond: leave the limit out", duration::text(*.period))]
     TooFast {
         /// The permits given.
         permits: NonZeroU32,
@@ -138,13 +138,13 @@ pub enum LimitError {
         period: Duration,
     },
     /// The burst would take a lifetime to fill.
-    #[error("allow a burst of {burst} at that rate, which would take 73 years to fill; give a smaller burst")]
+    #[error("a burst of {burst} at that rate would take 73 years to fill: write a smaller burst")]
     Burst {
         /// The burst given.
         burst: NonZeroU32,
     },
     /// A count is not one.
-    #[error("read `{given}` as a number of requests from 1 to 4294967295 ({source})")]
+    #[error("`{given}` is no number of requests from 1 to 4294967295 ({source})")]
     NotACount {
         /// What was given.
         given: String,
@@ -152,7 +152,7 @@ pub enum LimitError {
         source: ParseIntError,
     },
     /// The period is not one.
-    #[error("read `{given}` as a period ({source}); give s, min, h or a duration such as 90s")]
+    #[error("`{given}` is no period ({source}): write s, min, h or a duration such as 90s")]
     NotAPeriod {
         /// What was given.
         given: String,
@@ -160,7 +160,7 @@ pub enum LimitError {
         source: humantime::DurationError,
     },
     /// What follows the rate is not a burst.
-    #[error("read `{given}` behind a rate; give burst=N, as in 1000/s:burst=10")]
+    #[error("`{given}` cannot stand behind a rate: write burst=N, as in 1000/s:burst=10")]
     UnknownOption {
         /// What was given.
         given: String,
@@ -247,18 +247,18 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (given, said) in [
-            ("", "read `` as a number of requests"),
-            ("0/s", "read `0` as a number of requests"),
-            ("-1/s", "read `-1` as a number"),
-            ("1.5/s", "read `1.5` as a number"),
-            ("10/m", "read `m` as a period"),
-            ("10/fortnight", "give s, min, h or a duration such as 90s"),
-            ("10/0s", "give a period above zero"),
+            ("", "`` is no number of requests"),
+            ("0/s", "`0` is no number of requests"),
+            ("-1/s", "`-1` is no number"),
+            ("1.5/s", "`1.5` is no number"),
+            ("10/m", "`m` is no period"),
+            ("10/fortnight", "write s, min, h or a duration such as 90s"),
+            ("10/0s", "write a period above zero"),
             ("10/2days", "up to a day"),
-            ("2000000000/s", "above one per nanosecond"),
-            ("10/s:burst=0", "read `0` as a number of requests"),
-            ("10/s:bust=3", "read `bust=3` behind a rate; give burst=N"),
-            ("1/24h:burst=4000000000", "allow a burst of 4000000000"),
+            ("2000000000/s", "more than one per nanosecond"),
+            ("10/s:burst=0", "`0` is no number of requests"),
+            ("10/s:bust=3", "`bust=3` cannot stand behind a rate: write burst=N"),
+            ("1/24h:burst=4000000000", "a burst of 4000000000"),
         ] {
             let error = given.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains(said), "{given}: {error}");
