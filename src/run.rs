@@ -156,7 +156,11 @@ fn show(report: &Report, saved: &Path, voice: Voice) -> Result<(), Error> {
     match voice {
         Voice::Full | Voice::NoProgress => {
             let heading = if report.interrupted { "stopped early; what was done until then:" } else { "done:" };
-            let text = format!("\n{heading}\n{}\nsaved in {}\n", render::text(report), saved.display());
+            let text = format!(
+                "\n{heading}\n{}\nsaved in {}\n",
+                render::text(report, terminal::columns().unwrap_or(usize::MAX)),
+                saved.display()
+            );
             terminal::print(&text)?;
         }
         Voice::Json | Voice::JsonWithProgress => {

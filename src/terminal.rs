@@ -18,3 +18,9 @@ pub(crate) fn say(text: &str) {
     // Nobody may be listening; that must not stop a run.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
+
+/// Columns of the terminal that results are printed to; none when they go elsewhere.
+pub(crate) fn columns() -> Option<usize> {
+    let out = console::Term::stdout();
+    out.is_term().then(|| usize::from(out.size().1))
+}

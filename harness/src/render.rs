@@ -9,18 +9,36 @@ use crate::stats::Series;
 /// What a closed loop's times are worth, in one sentence.
 const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
 
-/// The summary for a terminal.
+/// The summary for a terminal of so many columns.
 #[must_use]
-pub fn text(report: &Report) -> String {
+pub fn text(report: &Report, columns: usize) -> String {
+    const NAME: usize = 13;
     let mut out = String::new();
     for (name, value) in rows(report) {
-        let mut lines = value.lines();
-        let _ = writeln!(out, "  {name:<10} {}", lines.next().unwrap_or_default());
-        for line in lines {
-            let _ = writeln!(out, "  {:<10} {line}", "");
+        let mut name = name;
+        for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {
+            let _ = writeln!(out, "  {name:<10} {line}");
+            name = "";
         }
     }
     out
+}
+
+/// `line` cut between words so that no part is wider than `columns`, unless a single word is.
+fn wrapped(line: &str, columns: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = line;
+    while rest.chars().count() > columns {
+        let fits = |(at, _): &(usize, &str)| rest[..*at].chars().count() <= columns;
+        let Some((at, _)) = rest.match_indices(' ').take_while(fits).last().or_else(|| rest.match_indices(' ').next())
+        else {
+            break;
+        };
+        parts.push(rest[..at].trim_end());
+        rest = rest[at..].trim_start();
+    }
+    parts.push(rest);
+    parts
 }
 
 /// The summary as Markdown, for a result directory or a step summary.
@@ -189,7 +207,7 @@ fn budget_row(budget: &BudgetReport) -> String {
 fn kept(budget: &BudgetReport) -> String {
     match (budget.kept, budget.unaudited_shards) {
         (true, 0) => "never exceeded in any window".to_owned(),
-        (true, missing) => format!("never exceeded in any window, but {missing} shards could not tell"),
+        (true, missing) => format!("never exceeded in any window (unknown for shards that ended early: {missing})"),
         (false, _) => "EXCEEDED".to_owned(),
     }
 }
@@ -318,6 +336,14 @@ pub fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_cut_between_words() {
+        assert_eq!(wrapped("one two  three four", 9), ["one two", "three", "four"]);
+        assert_eq!(wrapped("one", 2), ["one"]);
+        assert_eq!(wrapped("seventeen is a word", 4), ["seventeen", "is a", "word"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -509,6 +509,9 @@ pub(crate) mod tests {
     }
 
     proptest! {
+        // Each case clones and merges megabytes of histograms.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn merged_shards_equal_one_recorder_fed_everything(
             samples in prop::collection::vec(any_sample(), 0..200), cuts in (0..200_usize, 0..200_usize),

@@ -142,7 +142,7 @@ fn golden(name: &str, text: &str) {
 fn a_whole_run_reads_as_it_did() {
     let mut report = report(None, None);
     report.witness = Some(Witness { agrees: true, differences: Vec::new(), ledger: serde_json::Value::Null });
-    golden("whole.txt", &render::text(&report));
+    golden("whole.txt", &render::text(&report, 100));
     golden("whole.md", &render::markdown(&report));
     golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
     assert_eq!(report.validity.verdict, Verdict::Valid);
@@ -151,7 +151,7 @@ fn a_whole_run_reads_as_it_did() {
 #[test]
 fn a_run_that_lost_a_shard_says_what_is_missing() {
     let report = report(Some(ShardFault::Died), Some(2));
-    golden("incomplete.txt", &render::text(&report));
+    golden("incomplete.txt", &render::text(&report, 100));
     golden("incomplete.md", &render::markdown(&report));
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
     assert_eq!((report.ledger.lost, report.ledger.not_attempted), (500, 0));

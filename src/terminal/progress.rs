@@ -21,11 +21,40 @@ const MOST_BARS: usize = 16;
 /// Draws per second at most. The numbers change more slowly.
 const DRAW_HZ: u8 = 5;
 
-/// Below this width a row is cut to what matters most.
-const NARROW: u16 = 100;
-
 /// The steps of a bar.
 const STEPS: u64 = 1_000;
+
+/// How much of a row fits a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Everything.
+    Wide,
+    /// All but the requests in flight.
+    Middle,
+    /// Rate, percentiles, time to go.
+    Narrow,
+    /// Rate and one percentile.
+    Tiny,
+}
+
+impl Fit {
+    /// For a terminal of so many columns: the length of a row with seven-digit counts, and some to spare.
+    const fn of(columns: u16) -> Self {
+        match columns {
+            0..=67 => Self::Tiny,
+            68..=105 => Self::Narrow,
+            106..=125 => Self::Middle,
+            _ => Self::Wide,
+        }
+    }
+
+    const fn bar(self) -> usize {
+        match self {
+            Self::Wide | Self::Middle => 20,
+            Self::Narrow | Self::Tiny => 10,
+        }
+    }
+}
 
 /// How a run is shown.
 #[derive(Debug)]
@@ -105,24 +134,26 @@ impl Row<'_> {
         [by_items, by_time].into_iter().flatten().min()
     }
 
-    fn text(&self, eta: Option<Duration>, narrow: bool) -> String {
-        let percentiles = match self.recent {
-            Some(Recent { p50, p99 }) => format!("p50 {:>7} p99 {:>7}", percentile(p50), percentile(p99)),
-            None => format!("p50 {:>7} p99 {:>7}", "-", "-"),
+    fn text(&self, eta: Option<Duration>, fit: Fit) -> String {
+        let (p50, p99) = match self.recent {
+            Some(Recent { p50, p99 }) => (percentile(p50), percentile(p99)),
+            None => ("-".to_owned(), "-".to_owned()),
         };
         let eta = eta.map_or_else(|| "-".to_owned(), |eta| format!("{}s", eta.as_secs()));
-        let rate = grouped_f64(self.rate);
-        if narrow {
-            return format!("{rate:>8}/s {percentiles} eta {eta}");
-        }
+        let rate = format!("{:>8}/s", grouped_f64(self.rate));
+        let in_flight = match fit {
+            Fit::Tiny => return format!("{rate} p99 {p99:>7}"),
+            Fit::Narrow => return format!("{rate} p50 {p50:>7} p99 {p99:>7} eta {eta}"),
+            Fit::Middle => String::new(),
+            Fit::Wide => format!("{:>6} in flight", self.in_flight),
+        };
         let items = grouped(self.counters.items());
-        let failed = self.counters.failed;
-        let failed = if failed > 0 { format!("  failed {}", grouped(failed)) } else { String::new() };
         let throttled = grouped(self.counters.throttled);
-        format!(
-            "{items:>11}  {rate:>8}/s  {:>4} in flight  {percentiles}  throttled {throttled}{failed}  eta {eta}",
-            self.in_flight
-        )
+        let failed = match self.counters.failed {
+            0 => String::new(),
+            failed => format!("  failed {}", grouped(failed)),
+        };
+        format!("{items:>11}  {rate}{in_flight}  p50 {p50:>7} p99 {p99:>7}  throttled {throttled}{failed}  eta {eta}")
     }
 }
 
@@ -163,7 +194,7 @@ impl Lines {
         self.next = Duration::from_secs(live.elapsed.as_secs() + 1);
         let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
         let done = row.done(live.elapsed, self.limit) * 100.0;
-        let text = row.text(row.remaining(live.elapsed, self.limit), false);
+        let text = row.text(row.remaining(live.elapsed, self.limit), Fit::Wide);
         let stopping = if live.stopping.is_some() { "  stopping" } else { "" };
         say(&format!("{:>4} s {done:>5.1} %  {}{stopping}\n", live.elapsed.as_secs(), text.trim_start()));
     }
@@ -195,7 +226,7 @@ impl Bars {
 
     fn show(&mut self, live: &Live) {
         self.fit();
-        let (elapsed, limit, narrow) = (live.elapsed, self.limit, self.width < NARROW);
+        let (elapsed, limit, fit) = (live.elapsed, self.limit, Fit::of(self.width));
         for ((bar, meter), shard) in self.shards.iter_mut().zip(&live.shards) {
             let rate = meter.rate(elapsed, shard.counters.items());
             let row = Row {
@@ -207,7 +238,7 @@ impl Bars {
             };
             bar.set_position(steps(row.done(elapsed, limit)));
             match shard.state {
-                LiveState::Running => bar.set_message(row.text(row.remaining(elapsed, limit), narrow)),
+                LiveState::Running => bar.set_message(row.text(row.remaining(elapsed, limit), fit)),
                 LiveState::Done => {
                     bar.set_position(STEPS);
                     bar.set_message(format!("{:>11}  done", grouped(shard.counters.items())));
@@ -225,19 +256,18 @@ impl Bars {
             bar.set_position(STEPS);
             bar.set_message(format!("{:>11}  in {}", grouped(counters.items()), micros(elapsed.as_secs_f64() * 1e6)));
         } else {
-            bar.set_message(row.text(row.remaining(elapsed, limit), narrow));
+            bar.set_message(row.text(row.remaining(elapsed, limit), fit));
         }
     }
 
     /// Follows the terminal's width.
     fn fit(&mut self) {
-        let (_, width) = console_size();
+        let (_, width) = console::Term::stderr().size();
         if width == self.width {
             return;
         }
         self.width = width;
-        let bar = if width < NARROW { 10 } else { 20 };
-        let template = format!("{{prefix:<8}} [{{bar:{bar}}}] {{msg}}");
+        let template = format!("{{prefix:<8}} [{{bar:{}}}] {{msg}}", Fit::of(width).bar());
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style.progress_chars("=> ");
         self.shards.iter().for_each(|(bar, _)| bar.set_style(style.clone()));
@@ -250,11 +280,6 @@ impl Bars {
         // Leaves the last state of the bars on the screen, above what follows.
         let _ = self.all.println("");
     }
-}
-
-/// Rows and columns of the terminal on standard error.
-fn console_size() -> (u16, u16) {
-    console::Term::stderr().size()
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
