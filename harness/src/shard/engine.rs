@@ -210,8 +210,28 @@ mod tests {
         shard
     }
 
-    /// Runs a shard until `ends`, in virtual time, and hands the engine over for inspection.
-    fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Rc<Engine<Target>>, u64) {
+    /// An engine that has run, for inspection.
+    struct Ran {
+        engine: Rc<Engine<Target>>,
+        ended: Nanos,
+    }
+
+    impl std::ops::Deref for Ran {
+        type Target = Engine<Target>;
+
+        fn deref(&self) -> &Engine<Target> {
+            &self.engine
+        }
+    }
+
+    impl Ran {
+        fn ran_for(&self) -> Duration {
+            Duration::from_nanos(self.ended.0)
+        }
+    }
+
+    /// Runs a shard until `ends`, in virtual time. Returns it and the sum of the IDs it performed.
+    fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Ran, u64) {
         virtual_time().block_on(async {
             let clock = Clock::start();
             let performed = Rc::new(Cell::new(0));
@@ -225,7 +245,7 @@ mod tests {
                     run.await;
                 }
             }
-            (engine, performed.get())
+            (Ran { engine, ended: clock.now() }, performed.get())
         })
     }
 
@@ -275,6 +295,11 @@ mod tests {
                 assert_eq!(sum, (0..ids).sum::<u64>(), "{ids} IDs, {lanes} lanes");
                 assert_eq!(engine.totals(|stats, _, _| stats.counters.ok), ids);
                 assert_eq!(engine.progress().remaining, 0);
+                if budget.is_none() {
+                    let rounds = ids.div_ceil(u64::from(lanes));
+                    let last_done = engine.totals(|_, _, last_done| last_done);
+                    assert_eq!(last_done.0, rounds * 1_000_000, "{ids} IDs, {lanes} lanes");
+                }
             }
         }
     }
@@ -285,6 +310,8 @@ mod tests {
         let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
         let progress = engine.progress();
         assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+        // Virtual time would have jumped to the far-away moment if anybody had waited for it.
+        assert!(engine.ran_for() < Duration::from_secs(2), "{:?}", engine.ran_for());
     }
 
     #[test]
