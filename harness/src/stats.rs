@@ -3,176 +3,16 @@
 //! `record` takes a [`Sample`]; `merge` is associative and commutative with an identity, and merged shards equal one
 //! recorder that was fed everything, cell by cell. Percentiles are computed after merging and never averaged.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+mod counters;
+mod timing;
 
-use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::clock::duration_ns;
-use crate::sample::{ErrorKind, Outcome, Sample};
-
-/// Significant decimal digits of every histogram: a relative error of 0.1 % at most, 216 KiB at a limit of a minute.
-pub const SIGNIFICANT_DIGITS: u8 = 3;
-
-/// Samples that must lie beyond a percentile before it is printed.
-const SAMPLES_BEYOND: f64 = 10.0;
-
-/// The bounds of every histogram of a run: 1 ns to twice the timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    highest_ns: u64,
-}
-
-impl Bounds {
-    /// The bounds for attempts that may take `timeout`.
-    #[must_use]
-    pub fn for_timeout(timeout: Duration) -> Self {
-        Self { highest_ns: duration_ns(timeout).saturating_mul(2).max(2) }
-    }
-
-    /// The greatest value that a histogram of these bounds takes, ns.
-    #[must_use]
-    pub const fn highest_ns(&self) -> u64 {
-        self.highest_ns
-    }
-
-    /// An empty histogram of these bounds.
-    #[must_use]
-    pub fn histogram(&self) -> Histogram<u64> {
-        match Histogram::new_with_bounds(1, self.highest_ns, SIGNIFICANT_DIGITS) {
-            Ok(histogram) => histogram,
-            Err(_) => unreachable!("bounds are 1 to at least 2, digits are 3: always valid"),
-        }
-    }
-}
-
-/// A percentile, or why there is none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Percentile {
-    /// Fewer than ten samples lie beyond it.
-    TooFew,
-    /// Its value, ns, at most 0.1 % too high.
-    Exact(u64),
-    /// So many attempts were cut off that all that is known is that it is no less than this, ns.
-    AtLeast(u64),
-}
-
-/// A distribution of times in nanoseconds, with exact count, sum and extremes beside the histogram.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Timing {
-    bounds: Bounds,
-    histogram: Histogram<u64>,
-    /// Values recorded, those beyond the bounds included.
-    pub count: u64,
-    /// Exact least value; `u64::MAX` when empty.
-    pub min_ns: u64,
-    /// Exact greatest value; 0 when empty.
-    pub max_ns: u64,
-    /// Exact sum.
-    pub sum_ns: u128,
-    /// Values beyond the histogram's bounds.
-    pub overflow: u64,
-    /// Attempts that were cut off: their time is only known to be longer than what they had.
-    pub censored: u64,
-}
-
-impl Timing {
-    /// An empty distribution.
-    #[must_use]
-    pub fn new(bounds: Bounds) -> Self {
-        let histogram = bounds.histogram();
-        Self { bounds, histogram, count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0 }
-    }
-
-    /// A distribution from its parts, as they came over a pipe or from a file.
-    #[must_use]
-    pub fn from_parts(bounds: Bounds, histogram: Histogram<u64>, exact: &Exact) -> Self {
-        let Exact { count, min_ns, max_ns, sum_ns, overflow, censored } = *exact;
-        Self { bounds, histogram, count, min_ns, max_ns, sum_ns, overflow, censored }
-    }
-
-    /// The exact figures.
-    #[must_use]
-    pub fn exact(&self) -> Exact {
-        let Self { bounds: _, histogram: _, count, min_ns, max_ns, sum_ns, overflow, censored } = *self;
-        Exact { count, min_ns, max_ns, sum_ns, overflow, censored }
-    }
-
-    /// The histogram, without the values that overflowed.
-    #[must_use]
-    pub const fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
-    }
-
-    /// Records one value.
-    pub fn record(&mut self, ns: u64) {
-        self.count += 1;
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
-        self.sum_ns += u128::from(ns);
-        // A value beyond the bounds is counted, not clipped: clipping hides the very outliers that matter.
-        if ns > self.bounds.highest_ns || self.histogram.record(ns).is_err() {
-            self.overflow += 1;
-        }
-    }
-
-    /// Adds `other`, which must have the same bounds: all histograms of one run do.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { bounds: _, histogram, count, min_ns, max_ns, sum_ns, overflow, censored } = other;
-        let added = self.histogram.add(histogram);
-        debug_assert!(added.is_ok(), "histograms of one run share their bounds");
-        self.count += count;
-        self.min_ns = self.min_ns.min(*min_ns);
-        self.max_ns = self.max_ns.max(*max_ns);
-        self.sum_ns += sum_ns;
-        self.overflow += overflow;
-        self.censored += censored;
-    }
-
-    /// The arithmetic mean, ns; none when empty.
-    #[must_use]
-    pub fn mean_ns(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
-    }
-
-    /// The `q`-th quantile, `0 < q < 1`, by rank `ceil(q * n)` over the recorded and the censored attempts.
-    #[must_use]
-    pub fn percentile(&self, q: f64) -> Percentile {
-        let known = self.count;
-        let all = known + self.censored;
-        if all as f64 * (1.0 - q) < SAMPLES_BEYOND {
-            return Percentile::TooFew;
-        }
-        let rank = (q * all as f64).ceil();
-        if rank > known as f64 {
-            return Percentile::AtLeast(self.max_ns);
-        }
-        let inside = (known - self.overflow) as f64;
-        if rank > inside {
-            return Percentile::AtLeast(self.bounds.highest_ns);
-        }
-        // The histogram knows only the values inside its bounds; ask it by rank among those.
-        Percentile::Exact(self.histogram.value_at_quantile(rank / inside).min(self.max_ns))
-    }
-}
-
-/// The exact figures of a [`Timing`]: all of it but the histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exact {
-    /// See [`Timing::count`].
-    pub count: u64,
-    /// See [`Timing::min_ns`].
-    pub min_ns: u64,
-    /// See [`Timing::max_ns`].
-    pub max_ns: u64,
-    /// See [`Timing::sum_ns`].
-    pub sum_ns: u128,
-    /// See [`Timing::overflow`].
-    pub overflow: u64,
-    /// See [`Timing::censored`].
-    pub censored: u64,
-}
+pub use self::counters::Counters;
+pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
+use crate::sample::{Outcome, Sample};
 
 /// Which distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -223,120 +63,6 @@ impl Series {
             Self::BudgetWait => "budget_wait",
             Self::PoolWait => "pool_wait",
             Self::Connect => "connect",
-        }
-    }
-}
-
-/// What is counted. Constant in size: statuses and kinds of error are few.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Items that ended well.
-    pub ok: u64,
-    /// Items that the target does not have.
-    pub not_found: u64,
-    /// Items that ended in a rejection or an error.
-    pub failed: u64,
-    /// Items that were throttled until no attempt was left.
-    pub gave_up: u64,
-    /// Items cut off when the run was stopped.
-    pub aborted: u64,
-    /// Requests tried, the failed ones included.
-    pub attempts: u64,
-    /// Requests of which at least a byte went out.
-    pub attempts_sent: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
-    /// Attempts that the target throttled.
-    pub throttled: u64,
-    /// Attempts whose good status hid a challenge page.
-    pub soft_blocked: u64,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Bytes of requests, heads included.
-    pub bytes_sent: u64,
-    /// Bytes of answers' bodies.
-    pub bytes_received: u64,
-    /// Answers by status.
-    pub by_status: BTreeMap<u16, u64>,
-    /// Failures by kind.
-    pub by_error: BTreeMap<ErrorKind, u64>,
-}
-
-impl Counters {
-    /// Items in a final state.
-    #[must_use]
-    pub const fn items(&self) -> u64 {
-        self.ok + self.not_found + self.failed + self.gave_up + self.aborted
-    }
-
-    /// Failed attempts of all kinds: errors and rejections.
-    #[must_use]
-    pub fn errors(&self) -> u64 {
-        self.by_error.values().sum()
-    }
-
-    /// Adds `other`.
-    pub fn merge(&mut self, other: &Self) {
-        let Self {
-            ok,
-            not_found,
-            failed,
-            gave_up,
-            aborted,
-            attempts,
-            attempts_sent,
-            retries,
-            throttled,
-            soft_blocked,
-            connections_opened,
-            bytes_sent,
-            bytes_received,
-            by_status,
-            by_error,
-        } = other;
-        self.ok += ok;
-        self.not_found += not_found;
-        self.failed += failed;
-        self.gave_up += gave_up;
-        self.aborted += aborted;
-        self.attempts += attempts;
-        self.attempts_sent += attempts_sent;
-        self.retries += retries;
-        self.throttled += throttled;
-        self.soft_blocked += soft_blocked;
-        self.connections_opened += connections_opened;
-        self.bytes_sent += bytes_sent;
-        self.bytes_received += bytes_received;
-        for (status, count) in by_status {
-            *self.by_status.entry(*status).or_default() += count;
-        }
-        for (kind, count) in by_error {
-            *self.by_error.entry(*kind).or_default() += count;
-        }
-    }
-
-    fn record(&mut self, sample: &Sample) {
-        let attempt = &sample.attempt;
-        self.attempts += 1;
-        self.attempts_sent += u64::from(attempt.sent.is_some());
-        self.connections_opened += u64::from(attempt.connect_ns.is_some());
-        self.bytes_sent += attempt.bytes_sent;
-        self.bytes_received += attempt.bytes_received;
-        if let Some(status) = attempt.status {
-            *self.by_status.entry(status).or_default() += 1;
-        }
-        match attempt.outcome {
-            Outcome::Ok => self.ok += 1,
-            Outcome::NotFound => self.not_found += 1,
-            Outcome::Throttled => {
-                self.throttled += 1;
-                self.gave_up += 1;
-            }
-            Outcome::Rejected => self.failed += 1,
-            Outcome::Error(kind) => {
-                self.failed += 1;
-                *self.by_error.entry(kind).or_default() += 1;
-            }
         }
     }
 }
@@ -420,7 +146,7 @@ impl ShardStats {
             }
         }
         if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
-            self.timing_mut(Series::ServiceOk).censored += 1;
+            self.timing_mut(Series::ServiceOk).time_out();
         }
     }
 
@@ -428,7 +154,7 @@ impl ShardStats {
     pub fn abort(&mut self) {
         self.counters.attempts += 1;
         self.counters.aborted += 1;
-        self.timing_mut(Series::ServiceOk).censored += 1;
+        self.timing_mut(Series::ServiceOk).cut_short();
     }
 
     /// Adds `other`, which must have the same bounds.
@@ -459,9 +185,11 @@ const fn service_series(outcome: Outcome) -> Series {
 pub(crate) mod tests {
     use proptest::prelude::*;
 
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::Nanos;
-    use crate::sample::{Attempt, Permit};
+    use crate::sample::{Attempt, ErrorKind, Permit};
 
     pub(crate) fn bounds() -> Bounds {
         Bounds::for_timeout(Duration::from_secs(1))
@@ -541,49 +269,8 @@ pub(crate) mod tests {
             prop_assert_eq!(counters.attempts, counters.items());
             let answered: u64 = counters.by_status.values().sum();
             prop_assert_eq!(answered + counters.errors() + aborts, counters.attempts);
-            let timed: u64 = stats.timings().filter(|(s, _)| Series::PER_INTERVAL.contains(s)).map(|(_, t)| t.count).sum();
+            let timed: u64 = stats.timings().filter(|(s, _)| Series::PER_INTERVAL.contains(s)).map(|(_, t)| t.exact().count).sum();
             prop_assert_eq!(timed, counters.attempts_sent);
         }
-    }
-
-    #[test]
-    fn c4_a_percentile_is_the_exact_one_or_at_most_a_thousandth_above() {
-        let mut values: Vec<u64> = (0..100_000_u64).map(|i| 1_000 + i * i % 1_900_000_000).collect();
-        let mut timing = Timing::new(bounds());
-        for ns in &values {
-            timing.record(*ns);
-        }
-        values.sort_unstable();
-        for (q, rank) in [(0.5, 50_000), (0.9, 90_000), (0.99, 99_000), (0.999, 99_900)] {
-            let exact = values[rank - 1];
-            let Percentile::Exact(got) = timing.percentile(q) else { panic!("p{q} is known") };
-            assert!(got >= exact && (got - exact) as f64 <= exact as f64 * 0.000_977, "p{q}: {got} for {exact}");
-        }
-    }
-
-    #[test]
-    fn a_percentile_needs_ten_samples_beyond_it() {
-        let mut timing = Timing::new(bounds());
-        (0..999).for_each(|_| timing.record(5));
-        assert_eq!(timing.percentile(0.99), Percentile::TooFew);
-        timing.record(5);
-        assert_eq!(timing.percentile(0.99), Percentile::Exact(5));
-    }
-
-    #[test]
-    fn censored_attempts_push_a_percentile_out_of_sight() {
-        let mut timing = Timing::new(bounds());
-        (0..980).for_each(|_| timing.record(7));
-        timing.censored = 20;
-        assert_eq!(timing.percentile(0.5), Percentile::Exact(7));
-        assert_eq!(timing.percentile(0.99), Percentile::AtLeast(7));
-    }
-
-    #[test]
-    fn a_value_beyond_the_bounds_is_counted_and_not_clipped() {
-        let mut timing = Timing::new(bounds());
-        (0..100).for_each(|_| timing.record(9_000_000_000));
-        assert_eq!((timing.overflow, timing.max_ns, timing.histogram().len()), (100, 9_000_000_000, 0));
-        assert_eq!(timing.percentile(0.5), Percentile::AtLeast(bounds().highest_ns()));
     }
 }

@@ -232,7 +232,7 @@ pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireErro
             serializer
                 .serialize(timing.histogram(), &mut v2)
                 .map_err(|error| WireError::Histogram(error.to_string()))?;
-            Ok(EncodedTiming { series, exact: timing.exact(), v2 })
+            Ok(EncodedTiming { series, exact: *timing.exact(), v2 })
         })
         .collect()
 }
@@ -252,7 +252,7 @@ pub fn decode_stats(bounds: Bounds, counters: Counters, timings: &[EncodedTiming
         if histogram.len() + timing.exact.overflow != timing.exact.count {
             return Err(WireError::Histogram("its cells do not add up to its count".to_owned()));
         }
-        decoded.insert(timing.series, Timing::from_parts(bounds, histogram, &timing.exact));
+        decoded.insert(timing.series, Timing::from_parts(bounds, histogram, timing.exact));
     }
     Ok(ShardStats::from_parts(bounds, counters, decoded))
 }

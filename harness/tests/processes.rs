@@ -131,7 +131,7 @@ fn clean_shards_perform_every_id_once() {
         let counted = |of: fn(&RunRecord, usize) -> u64| (0..shards as usize).map(|i| of(&record, i)).sum::<u64>();
         assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_received), sum(|id| id));
         assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_sent), sum(|id| id * id));
-        assert_eq!(counted(|r, i| r.shards[i].stats.timing(Series::ServiceOk).unwrap().count), 2_000);
+        assert_eq!(counted(|r, i| r.shards[i].stats.timing(Series::ServiceOk).unwrap().exact().count), 2_000);
         assert_eq!(intervals.iter().map(|(_, items)| items).sum::<u64>(), 2_000, "the seconds add up to the run");
         assert!(record.shards.iter().all(|shard| shard.peak_in_flight == 4 && shard.usage.is_some()));
         assert_eq!(record.interrupted, None);
@@ -227,7 +227,7 @@ fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
             assert!(counters.items() < shard.plan.ids.len());
             if ids == 1_000 {
                 assert_eq!((counters.ok, counters.aborted), (0, 4));
-                assert_eq!(shard.stats.timing(Series::ServiceOk).unwrap().censored, 4);
+                assert_eq!(shard.stats.timing(Series::ServiceOk).unwrap().exact().censored, 4);
             }
         }
     }

@@ -146,7 +146,7 @@ impl IntervalLog<'_> {
         let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
         for (shard, stats) in &interval.shards {
             for series in Series::PER_INTERVAL {
-                let Some(timing) = stats.timing(series).filter(|timing| timing.count > 0) else { continue };
+                let Some(timing) = stats.timing(series).filter(|timing| timing.exact().count > 0) else { continue };
                 let tag = format!("shard-{shard}.{}", series.name());
                 let written = self.writer.write_histogram(timing.histogram(), start, INTERVAL, Tag::new(&tag));
                 if let Err(error) = written {

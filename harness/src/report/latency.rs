@@ -1,5 +1,7 @@
 //! A distribution of times as it is reported.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
@@ -59,9 +61,16 @@ impl Latency {
         }
     }
 
+    /// Of every series of `stats`, by name.
+    #[must_use]
+    pub fn all(stats: &ShardStats, detail: Detail) -> BTreeMap<String, Self> {
+        Series::ALL.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
+    }
+
     fn of_timing(timing: &Timing, detail: Detail) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
-        let some = |ns: u64| (timing.count > 0).then(|| us(ns));
+        let exact = timing.exact();
+        let some = |ns: u64| (exact.count > 0).then(|| us(ns));
         let [p50, p90, p99, p999] = REPORTED.map(|(q, _)| timing.percentile(q));
         let known = |percentile| match percentile {
             Percentile::TooFew => None,
@@ -69,17 +78,17 @@ impl Latency {
         };
         let at_least = REPORTED.iter().filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
         Self {
-            count: timing.count,
-            min_us: some(timing.min_ns),
+            count: exact.count,
+            min_us: some(exact.min_ns),
             mean_us: timing.mean_ns().map(|ns| ns / 1e3),
             p50_us: known(p50),
             p90_us: known(p90),
             p99_us: known(p99),
             p999_us: known(p999),
-            max_us: some(timing.max_ns),
+            max_us: some(exact.max_ns),
             at_least: at_least.map(|(_, name)| (*name).to_owned()).collect(),
-            overflow: timing.overflow,
-            censored: timing.censored,
+            overflow: exact.overflow,
+            censored: exact.censored,
             hdr: (detail == Detail::Histogram).then(|| encode(timing)).flatten(),
         }
     }

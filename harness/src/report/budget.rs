@@ -1,0 +1,68 @@
+//! How the budget was used, and the proof that it was kept.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Totals, share};
+use crate::plan::RunPlan;
+use crate::supervisor::RunRecord;
+
+/// How a budget was used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BudgetReport {
+    /// As asked, for people.
+    pub rate: String,
+    /// As asked, per second.
+    pub rate_per_s: f64,
+    /// Requests at once over all shards.
+    pub burst: u64,
+    /// Attempts per second.
+    pub achieved_per_s: f64,
+    /// Attempts over `burst + rate * duration`, at most 1.
+    pub utilisation: f64,
+    /// Whether no window of any width, in any shard that told, held more than its burst plus its rate times the width.
+    pub kept: bool,
+    /// Shards that ended before they could tell.
+    pub unaudited_shards: usize,
+    /// The window of a shard that came closest.
+    pub worst_window: Option<WindowReport>,
+}
+
+/// A window in which a budget was used hard.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WindowReport {
+    /// In which shard.
+    pub shard: u32,
+    /// Its width.
+    pub width_ms: f64,
+    /// Requests admitted in it.
+    pub admitted: u64,
+    /// Requests allowed in it.
+    pub allowed: u64,
+}
+
+impl BudgetReport {
+    pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
+        let rate = plan.rate?;
+        let uses = || record.shards.iter().filter_map(|shard| Some((shard, shard.budget?)));
+        let closeness = |admitted: u64, allowed: u64| admitted as f64 / allowed as f64;
+        let worst = uses().max_by(|(_, a), (_, b)| {
+            closeness(a.worst.admitted, a.worst.allowed).total_cmp(&closeness(b.worst.admitted, b.worst.allowed))
+        });
+        let allowed = plan.burst as f64 + rate.per_second() * totals.duration_s;
+        Some(Self {
+            rate: rate.to_string(),
+            rate_per_s: rate.per_second(),
+            burst: plan.burst,
+            achieved_per_s: totals.attempts_per_s,
+            utilisation: share(totals.attempts as f64, allowed),
+            kept: uses().all(|(_, budget)| budget.kept),
+            unaudited_shards: record.shards.len() - uses().count(),
+            worst_window: worst.map(|(shard, budget)| WindowReport {
+                shard: shard.plan.shard,
+                width_ms: budget.worst.width_ns as f64 / 1e6,
+                admitted: budget.worst.admitted,
+                allowed: budget.worst.allowed,
+            }),
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! One second of the run, as a row.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{Percentile, Series};
+use crate::supervisor::Interval;
+
+/// One second over all shards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalRow {
+    /// Since the common start.
+    pub start_s: u64,
+    /// Attempts intended in it that ended or were cut off.
+    pub attempts: u64,
+    /// Items that ended.
+    pub items: u64,
+    /// Good answers.
+    pub ok: u64,
+    /// The target has no such item.
+    pub not_found: u64,
+    /// Rejected or without a valid answer.
+    pub failed: u64,
+    /// Throttled.
+    pub throttled: u64,
+    /// Cut off.
+    pub aborted: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_received: u64,
+    /// Requests under way at its end.
+    pub in_flight: u32,
+    /// Median service time.
+    pub p50_us: Option<f64>,
+    /// 99th percentile of the service time.
+    pub p99_us: Option<f64>,
+    /// The client's greatest lateness.
+    pub max_sched_lag_us: f64,
+    /// CPU used by the shards.
+    pub cpu_us: u64,
+}
+
+impl IntervalRow {
+    /// The row of a merged interval.
+    #[must_use]
+    pub fn new(interval: &Interval) -> Self {
+        let counters = &interval.merged.counters;
+        let service = interval.merged.timing(Series::ServiceOk);
+        let percentile = |q| match service.map(|timing| timing.percentile(q)) {
+            Some(Percentile::Exact(ns) | Percentile::AtLeast(ns)) => Some(ns as f64 / 1e3),
+            Some(Percentile::TooFew) | None => None,
+        };
+        Self {
+            start_s: interval.index,
+            attempts: counters.attempts,
+            items: counters.items(),
+            ok: counters.ok,
+            not_found: counters.not_found,
+            failed: counters.failed,
+            throttled: counters.throttled,
+            aborted: counters.aborted,
+            bytes_received: counters.bytes_received,
+            in_flight: interval.in_flight,
+            p50_us: percentile(0.5),
+            p99_us: percentile(0.99),
+            max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
+            cpu_us: interval.cpu_us,
+        }
+    }
+}

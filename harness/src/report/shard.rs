@@ -1,0 +1,97 @@
+//! One shard: the same figures as the run's, its process, and what it used of the machine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Detail, Latency, Ledger, Totals, cpu_s, share};
+use crate::plan::ShardPlan;
+use crate::supervisor::{RunRecord, ShardRecord};
+use crate::units::IdRange;
+use crate::wire::Usage;
+
+/// One shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// Its number.
+    pub shard: u32,
+    /// Its process.
+    pub pid: i32,
+    /// The CPU it was pinned to.
+    pub cpu: Option<usize>,
+    /// Its IDs, end excluded.
+    pub id_range: IdRange,
+    /// Its requests in flight at most.
+    pub connections: u32,
+    /// How its process ended.
+    pub exit: String,
+    /// Why its result is not whole.
+    pub fault: Option<String>,
+    /// Its items by state.
+    pub ledger: Ledger,
+    /// What it counted.
+    pub totals: Totals,
+    /// Its times, by series; empty of a shard with a fault.
+    pub latency: BTreeMap<String, Latency>,
+    /// What it used; null of a shard with a fault.
+    pub usage: Option<UsageReport>,
+}
+
+/// What a shard used of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UsageReport {
+    /// User CPU.
+    pub cpu_user_s: f64,
+    /// System CPU.
+    pub cpu_system_s: f64,
+    /// User and system CPU per attempt, us.
+    pub cpu_us_per_attempt: Option<f64>,
+    /// CPU over duration.
+    pub cpu_share: f64,
+    /// Runnable without a CPU; null when the kernel does not say.
+    pub run_delay_s: Option<f64>,
+    /// Largest resident set.
+    pub max_rss_bytes: u64,
+    /// Times that the kernel took the CPU away.
+    pub involuntary_switches: u64,
+}
+
+impl ShardReport {
+    pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
+        let ShardPlan { shard, ids, connections, cpu, .. } = record.plan;
+        let duration_s = record.last_done.since(run.start) as f64 / 1e9;
+        let totals = Totals::new(&record.stats.counters, duration_s, u64::from(record.peak_in_flight));
+        Self {
+            shard,
+            pid: record.pid,
+            cpu,
+            id_range: ids,
+            connections,
+            exit: record.exit.to_string(),
+            fault: record.fault.as_ref().map(ToString::to_string),
+            ledger: Ledger::of(record),
+            latency: if record.fault.is_none() {
+                Latency::all(&record.stats, Detail::Figures)
+            } else {
+                BTreeMap::new()
+            },
+            usage: record.usage.as_ref().map(|usage| UsageReport::new(usage, &totals)),
+            totals,
+        }
+    }
+}
+
+impl UsageReport {
+    fn new(usage: &Usage, totals: &Totals) -> Self {
+        let cpu = cpu_s(usage);
+        Self {
+            cpu_user_s: usage.cpu_user_us as f64 / 1e6,
+            cpu_system_s: usage.cpu_system_us as f64 / 1e6,
+            cpu_us_per_attempt: (totals.attempts > 0).then(|| cpu * 1e6 / totals.attempts as f64),
+            cpu_share: share(cpu, totals.duration_s),
+            run_delay_s: usage.run_delay_ns.map(|ns| ns as f64 / 1e9),
+            max_rss_bytes: usage.max_rss_bytes,
+            involuntary_switches: usage.involuntary_switches,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What was counted, over the run or over a shard: items by state, attempts by what they came to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::share;
+use crate::stats::Counters;
+use crate::supervisor::ShardRecord;
+
+/// Items by state. The states sum to `planned`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// IDs in the range.
+    pub planned: u64,
+    /// Good answers.
+    pub ok: u64,
+    /// The target has no such item.
+    pub not_found: u64,
+    /// Rejected, or no valid answer.
+    pub failed: u64,
+    /// Throttled until no attempt was left.
+    pub gave_up: u64,
+    /// Under way when the run was stopped.
+    pub aborted: u64,
+    /// Never tried.
+    pub not_attempted: u64,
+    /// Their shard ended before it could tell.
+    pub lost: u64,
+}
+
+/// What was counted over the run or a shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Requests tried.
+    pub attempts: u64,
+    /// Of these, beyond the first of their item.
+    pub retries: u64,
+    /// Of these, with a connection under them.
+    pub attempts_sent: u64,
+    /// Answers by status.
+    pub attempts_by_status: BTreeMap<String, u64>,
+    /// Failures by kind.
+    pub errors_by_kind: BTreeMap<String, u64>,
+    /// Attempts that the target throttled.
+    pub throttled: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Bytes of requests, heads included.
+    pub bytes_sent: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_received: u64,
+    /// From the common start to the end of the last attempt.
+    pub duration_s: f64,
+    /// Items that ended by themselves, per second: the aborted ones did not.
+    pub items_per_s: f64,
+    /// Attempts per second.
+    pub attempts_per_s: f64,
+    /// The most requests under way at once; over shards, the sum of each one's, which they may not have reached together.
+    pub peak_in_flight: u64,
+}
+
+impl Ledger {
+    pub(super) fn of(record: &ShardRecord) -> Self {
+        let planned = record.plan.ids.len();
+        let Counters { ok, not_found, failed, gave_up, aborted, .. } = record.stats.counters;
+        let rest = planned.saturating_sub(record.stats.counters.items());
+        // A shard that died had more under way than it had told: what is left is neither done nor untouched.
+        let (not_attempted, lost) = if record.fault.is_none() { (rest, 0) } else { (0, rest) };
+        Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost }
+    }
+
+    /// Items in a final state.
+    #[must_use]
+    pub const fn ended(&self) -> u64 {
+        self.ok + self.not_found + self.failed + self.gave_up + self.aborted
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        let Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost } = other;
+        Self {
+            planned: self.planned + planned,
+            ok: self.ok + ok,
+            not_found: self.not_found + not_found,
+            failed: self.failed + failed,
+            gave_up: self.gave_up + gave_up,
+            aborted: self.aborted + aborted,
+            not_attempted: self.not_attempted + not_attempted,
+            lost: self.lost + lost,
+        }
+    }
+}
+
+impl Totals {
+    pub(super) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
+        Self {
+            attempts: counters.attempts,
+            retries: counters.attempts.saturating_sub(counters.items()),
+            attempts_sent: counters.attempts_sent,
+            attempts_by_status: counters.by_status.iter().map(|(status, n)| (status.to_string(), *n)).collect(),
+            errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),
+            throttled: counters.throttled,
+            connections_opened: counters.connections_opened,
+            bytes_sent: counters.bytes_sent,
+            bytes_received: counters.bytes_received,
+            duration_s,
+            items_per_s: share((counters.items() - counters.aborted) as f64, duration_s),
+            attempts_per_s: share(counters.attempts as f64, duration_s),
+            peak_in_flight,
+        }
+    }
+}

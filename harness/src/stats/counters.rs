@@ -1,0 +1,122 @@
+//! What is counted: items by final state, attempts by what they came to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::{ErrorKind, Outcome, Sample};
+
+/// What is counted. Constant in size: statuses and kinds of error are few.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Items that ended well.
+    pub ok: u64,
+    /// Items that the target does not have.
+    pub not_found: u64,
+    /// Items that ended in a rejection or an error.
+    pub failed: u64,
+    /// Items that were throttled until no attempt was left.
+    pub gave_up: u64,
+    /// Items cut off when the run was stopped.
+    pub aborted: u64,
+    /// Requests tried, the failed ones included.
+    pub attempts: u64,
+    /// Requests of which at least a byte went out.
+    pub attempts_sent: u64,
+    /// Attempts beyond the first of their item.
+    pub retries: u64,
+    /// Attempts that the target throttled.
+    pub throttled: u64,
+    /// Attempts whose good status hid a challenge page.
+    pub soft_blocked: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Bytes of requests, heads included.
+    pub bytes_sent: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_received: u64,
+    /// Answers by status.
+    pub by_status: BTreeMap<u16, u64>,
+    /// Failures by kind.
+    pub by_error: BTreeMap<ErrorKind, u64>,
+}
+
+impl Counters {
+    /// Items in a final state.
+    #[must_use]
+    pub const fn items(&self) -> u64 {
+        self.ok + self.not_found + self.failed + self.gave_up + self.aborted
+    }
+
+    /// Failed attempts of all kinds: errors and rejections.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.by_error.values().sum()
+    }
+
+    /// Adds `other`.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            ok,
+            not_found,
+            failed,
+            gave_up,
+            aborted,
+            attempts,
+            attempts_sent,
+            retries,
+            throttled,
+            soft_blocked,
+            connections_opened,
+            bytes_sent,
+            bytes_received,
+            by_status,
+            by_error,
+        } = other;
+        self.ok += ok;
+        self.not_found += not_found;
+        self.failed += failed;
+        self.gave_up += gave_up;
+        self.aborted += aborted;
+        self.attempts += attempts;
+        self.attempts_sent += attempts_sent;
+        self.retries += retries;
+        self.throttled += throttled;
+        self.soft_blocked += soft_blocked;
+        self.connections_opened += connections_opened;
+        self.bytes_sent += bytes_sent;
+        self.bytes_received += bytes_received;
+        for (status, count) in by_status {
+            *self.by_status.entry(*status).or_default() += count;
+        }
+        for (kind, count) in by_error {
+            *self.by_error.entry(*kind).or_default() += count;
+        }
+    }
+
+    /// Books one attempt that ended.
+    pub(super) fn record(&mut self, sample: &Sample) {
+        let attempt = &sample.attempt;
+        self.attempts += 1;
+        self.attempts_sent += u64::from(attempt.sent.is_some());
+        self.connections_opened += u64::from(attempt.connect_ns.is_some());
+        self.bytes_sent += attempt.bytes_sent;
+        self.bytes_received += attempt.bytes_received;
+        if let Some(status) = attempt.status {
+            *self.by_status.entry(status).or_default() += 1;
+        }
+        match attempt.outcome {
+            Outcome::Ok => self.ok += 1,
+            Outcome::NotFound => self.not_found += 1,
+            Outcome::Throttled => {
+                self.throttled += 1;
+                self.gave_up += 1;
+            }
+            Outcome::Rejected => self.failed += 1,
+            Outcome::Error(kind) => {
+                self.failed += 1;
+                *self.by_error.entry(kind).or_default() += 1;
+            }
+        }
+    }
+}

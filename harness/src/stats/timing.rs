@@ -1,0 +1,252 @@
+//! A distribution of times: fixed-bound histogram and exact figures, percentiles that know what was cut off.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::duration_ns;
+
+/// Significant decimal digits of every histogram: a relative error of 0.1 % at most, 216 KiB at a limit of a minute.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Samples that must lie beyond a percentile before it is printed.
+const SAMPLES_BEYOND: f64 = 10.0;
+
+/// Two values this close are the same for a reader.
+const CLOSE: f64 = 1.01;
+
+/// The bounds of every histogram of a run: 1 ns to twice the timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    highest_ns: u64,
+}
+
+impl Bounds {
+    /// The bounds for attempts that may take `timeout`.
+    #[must_use]
+    pub fn for_timeout(timeout: Duration) -> Self {
+        Self { highest_ns: duration_ns(timeout).saturating_mul(2).max(2) }
+    }
+
+    /// The greatest value that a histogram of these bounds takes, ns.
+    #[must_use]
+    pub const fn highest_ns(&self) -> u64 {
+        self.highest_ns
+    }
+
+    /// An empty histogram of these bounds.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram<u64> {
+        match Histogram::new_with_bounds(1, self.highest_ns, SIGNIFICANT_DIGITS) {
+            Ok(histogram) => histogram,
+            Err(_) => unreachable!("bounds are 1 to at least 2, digits are 3: always valid"),
+        }
+    }
+}
+
+/// A percentile, or why there is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Percentile {
+    /// Fewer than ten samples lie beyond it.
+    TooFew,
+    /// Its value, ns: at most 0.1 % too high, or 1 % where attempts were cut off.
+    Exact(u64),
+    /// So many attempts were cut off that all that is known is that it is no less than this, ns.
+    AtLeast(u64),
+}
+
+/// Exact figures of a distribution of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exact {
+    /// Values recorded, those beyond the histogram's bounds included.
+    pub count: u64,
+    /// Least value, ns; `u64::MAX` when empty.
+    pub min_ns: u64,
+    /// Greatest value, ns; 0 when empty.
+    pub max_ns: u64,
+    /// Sum, ns.
+    pub sum_ns: u128,
+    /// Values beyond the histogram's bounds.
+    pub overflow: u64,
+    /// Attempts whose time is only known to be longer than what they had: timed out, or cut short.
+    pub censored: u64,
+    /// Of these, those that were cut short by the end of the run, at any age. The others had the whole timeout, which
+    /// is longer than any value recorded.
+    pub cut_short: u64,
+}
+
+impl Exact {
+    const EMPTY: Self =
+        Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0, cut_short: 0 };
+
+    fn merge(&mut self, other: &Self) {
+        let Self { count, min_ns, max_ns, sum_ns, overflow, censored, cut_short } = *other;
+        self.count += count;
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
+        self.sum_ns += sum_ns;
+        self.overflow += overflow;
+        self.censored += censored;
+        self.cut_short += cut_short;
+    }
+}
+
+/// A distribution of times: an HDR histogram, and exact figures beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timing {
+    bounds: Bounds,
+    histogram: Histogram<u64>,
+    exact: Exact,
+}
+
+impl Timing {
+    /// An empty distribution.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, histogram: bounds.histogram(), exact: Exact::EMPTY }
+    }
+
+    /// A distribution from its parts, as they came over a pipe or from a file.
+    #[must_use]
+    pub const fn from_parts(bounds: Bounds, histogram: Histogram<u64>, exact: Exact) -> Self {
+        Self { bounds, histogram, exact }
+    }
+
+    /// The exact figures.
+    #[must_use]
+    pub const fn exact(&self) -> &Exact {
+        &self.exact
+    }
+
+    /// The histogram, without the values that overflowed.
+    #[must_use]
+    pub const fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// Records one value.
+    pub fn record(&mut self, ns: u64) {
+        self.exact.count += 1;
+        self.exact.min_ns = self.exact.min_ns.min(ns);
+        self.exact.max_ns = self.exact.max_ns.max(ns);
+        self.exact.sum_ns += u128::from(ns);
+        // A value beyond the bounds is counted, not clipped: clipping hides the very outliers that matter.
+        if ns > self.bounds.highest_ns || self.histogram.record(ns).is_err() {
+            self.exact.overflow += 1;
+        }
+    }
+
+    /// Books an attempt that timed out.
+    pub const fn time_out(&mut self) {
+        self.exact.censored += 1;
+    }
+
+    /// Books an attempt that the end of the run cut short.
+    pub const fn cut_short(&mut self) {
+        self.exact.censored += 1;
+        self.exact.cut_short += 1;
+    }
+
+    /// Adds `other`, which must have the same bounds: all histograms of one run do.
+    pub fn merge(&mut self, other: &Self) {
+        let Self { bounds: _, histogram, exact } = other;
+        let added = self.histogram.add(histogram);
+        debug_assert!(added.is_ok(), "histograms of one run share their bounds");
+        self.exact.merge(exact);
+    }
+
+    /// The arithmetic mean, ns; none when empty.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.exact.count > 0).then(|| self.exact.sum_ns as f64 / self.exact.count as f64)
+    }
+
+    /// The `q`-th quantile, `0 < q < 1`, by rank `ceil(q * n)` over all attempts, the censored ones included.
+    ///
+    /// An attempt that timed out ranks above every value. One that was cut short may belong anywhere, so the quantile lies
+    /// between its value with all of those first and its value with all of them last. Where the two differ by more than
+    /// 1 %, only the lower one is known.
+    #[must_use]
+    pub fn percentile(&self, q: f64) -> Percentile {
+        let all = (self.exact.count + self.exact.censored) as f64;
+        if all * (1.0 - q) < SAMPLES_BEYOND {
+            return Percentile::TooFew;
+        }
+        let rank = (q * all).ceil();
+        match (self.value_at(rank - self.exact.cut_short as f64), self.value_at(rank)) {
+            (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
+            (Some(least), _) => Percentile::AtLeast(least),
+            (None, _) => Percentile::AtLeast(self.exact.max_ns.min(self.bounds.highest_ns)),
+        }
+    }
+
+    /// The value of so high a rank among those in the histogram; none above them. No rank is below the first.
+    fn value_at(&self, rank: f64) -> Option<u64> {
+        let inside = self.histogram.len() as f64;
+        (rank <= inside && inside > 0.0)
+            .then(|| self.histogram.value_at_quantile(rank.max(1.0) / inside).min(self.exact.max_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::tests::bounds;
+
+    #[test]
+    fn c4_a_percentile_is_the_exact_one_or_at_most_a_thousandth_above() {
+        let mut values: Vec<u64> = (0..100_000_u64).map(|i| 1_000 + i * i % 1_900_000_000).collect();
+        let mut timing = Timing::new(bounds());
+        for ns in &values {
+            timing.record(*ns);
+        }
+        values.sort_unstable();
+        for (q, rank) in [(0.5, 50_000), (0.9, 90_000), (0.99, 99_000), (0.999, 99_900)] {
+            let exact = values[rank - 1];
+            let Percentile::Exact(got) = timing.percentile(q) else { panic!("p{q} is known") };
+            assert!(got >= exact && (got - exact) as f64 <= exact as f64 * 0.000_977, "p{q}: {got} for {exact}");
+        }
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_samples_beyond_it() {
+        let mut timing = Timing::new(bounds());
+        (0..999).for_each(|_| timing.record(5));
+        assert_eq!(timing.percentile(0.99), Percentile::TooFew);
+        timing.record(5);
+        assert_eq!(timing.percentile(0.99), Percentile::Exact(5));
+    }
+
+    #[test]
+    fn censored_attempts_push_a_percentile_out_of_sight() {
+        let mut timing = Timing::new(bounds());
+        (0..980).for_each(|_| timing.record(7));
+        (0..20).for_each(|_| timing.time_out());
+        assert_eq!(timing.percentile(0.5), Percentile::Exact(7));
+        assert_eq!(timing.percentile(0.99), Percentile::AtLeast(7));
+    }
+
+    #[test]
+    fn attempts_cut_short_blur_only_the_percentiles_they_could_move() {
+        let mut timing = Timing::new(bounds());
+        (1..=100_000).for_each(|i| timing.record(i * 1_000));
+        (0..64).for_each(|_| timing.cut_short());
+        let Percentile::Exact(p50) = timing.percentile(0.5) else { panic!("64 of 100,000 cannot move the median") };
+        assert!(p50.abs_diff(50_032_000) <= 50_000, "{p50}");
+        // All of the first 1,000 fast, the cut ones anywhere: the 99.9th may be any value above the 36th from the top.
+        let mut timing = Timing::new(bounds());
+        (0..99_900).for_each(|_| timing.record(1_000));
+        (0..100).for_each(|_| timing.record(900_000_000));
+        (0..64).for_each(|_| timing.cut_short());
+        assert_eq!(timing.percentile(0.999), Percentile::AtLeast(1_000));
+    }
+
+    #[test]
+    fn a_value_beyond_the_bounds_is_counted_and_not_clipped() {
+        let mut timing = Timing::new(bounds());
+        (0..100).for_each(|_| timing.record(9_000_000_000));
+        assert_eq!((timing.exact().overflow, timing.exact().max_ns, timing.histogram().len()), (100, 9_000_000_000, 0));
+        assert_eq!(timing.percentile(0.5), Percentile::AtLeast(bounds().highest_ns()));
+    }
+}
