@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crawlmark_harness::units::{IdRange, Rate, UnitError, parse_count, parse_duration};
 use crawlmark_mock_server as target;
 
-use crate::crawl::{Expect, Template};
+use crate::crawl::Expect;
 
 /// Crawls a range of IDs as fast as a target, a rate budget and the machine allow, and tells the truth about how fast
 /// that was.
@@ -65,7 +65,8 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct RunArgs {
     /// The target, with {id} where the ID goes (appended as /{id} when absent)
-    pub url: Option<Template>,
+    // As text: clap would repeat what it cannot read, and that may be a password.
+    pub url: Option<String>,
     /// The IDs to crawl: A..B without B or A..=B with it; 0..100m and ten seconds when neither this nor -n nor -d is given
     #[arg(long, value_name = "A..B", help_heading = "What")]
     pub ids: Option<IdRange>,

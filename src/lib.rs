@@ -25,7 +25,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::error::Error;
 
 /// Runs the program on its own command line.
 #[must_use]
@@ -44,8 +43,6 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(code) => ExitCode::from(code),
-        // Whoever read our output has had enough: that is no failure.
-        Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(error::DONE),
         Err(error) => {
             terminal::say(&(error.message() + "\n"));
             ExitCode::from(error.exit_code())

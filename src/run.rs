@@ -34,8 +34,8 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
         PathBuf::from(RUNS).join(name)
     });
     reach::check_descriptors(&resolved.plan)?;
-    reach::check_target(&resolved.spec)?;
     let directory = ResultDir::create(&out)?;
+    reach::check_target(&resolved.spec)?;
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     voice.say(&render::announcement(&resolved.plan));

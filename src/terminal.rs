@@ -6,11 +6,13 @@ use std::io::{self, Write};
 
 pub(crate) use self::progress::Progress;
 
-/// Prints a result.
+/// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 /// Says something about the run.

@@ -197,7 +197,7 @@ fn a_result_is_never_overwritten_and_never_left_half_made() {
     let report = report(None, None);
     ResultDir::create(&path).unwrap().finish(&report).unwrap();
     assert!(matches!(ResultDir::create(&path), Err(ResultError::Exists(_))));
-    drop(ResultDir::create(&home.path().join("other")).unwrap());
+    drop(ResultDir::create(&home.path().join("other/one")).unwrap());
     let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["result"]);
     let empty = home.path().join("empty");

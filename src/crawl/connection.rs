@@ -27,14 +27,32 @@ type Driver = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
 #[derive(Debug)]
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: Pin<Box<Driver>>,
-    /// How the connection ended, once it has.
-    ended: Option<Result<(), hyper::Error>>,
+    drive: Drive,
     /// Fires at the deadline of some exchange, this one or an earlier one; re-armed only when it does. Timeouts so cost
     /// a timer operation per timeout instead of two per request.
     alarm: Pin<Box<Sleep>>,
     /// The header map of the last answer, whose memory the next request uses.
     headers: HeaderMap,
+}
+
+/// The half of a connection that reads and writes.
+#[derive(Debug)]
+enum Drive {
+    /// At work, or at rest.
+    On(Pin<Box<Driver>>),
+    /// Ended, and how. The driver is dropped then, which gives back a request that it had not taken.
+    Ended(Result<(), hyper::Error>),
+}
+
+impl Drive {
+    /// Moves the connection on.
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Self::On(driver) = self
+            && let Poll::Ready(result) = driver.as_mut().poll(cx)
+        {
+            *self = Self::Ended(result);
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -67,8 +85,7 @@ impl Connection {
         let (sender, driver) = shaken.map_err(|_| ErrorKind::ConnectFailed)?;
         Ok(Self {
             sender,
-            driver: Box::pin(driver),
-            ended: None,
+            drive: Drive::On(Box::pin(driver)),
             alarm: Box::pin(tokio::time::sleep(timeout)),
             headers: HeaderMap::new(),
         })
@@ -81,7 +98,7 @@ impl Connection {
 
     /// Whether another request may be sent on it.
     pub(super) fn is_reusable(&self) -> bool {
-        self.ended.is_none() && !self.sender.is_closed()
+        matches!(self.drive, Drive::On(_)) && !self.sender.is_closed()
     }
 
     /// Sends `request` and reads the whole answer, until `deadline` at most.
@@ -95,17 +112,17 @@ impl Connection {
         let broken = |kind| Failure::Broken(Broken { kind, status: None, first_byte: None });
         self.settle().await?;
         let response = {
-            let Self { sender, driver, ended, alarm, .. } = self;
+            let Self { sender, drive, alarm, .. } = self;
             let mut response = pin!(sender.try_send_request(request));
             let mut alarm = Alarm { timer: alarm, clock, deadline };
             poll_fn(|cx| {
-                drive(driver, ended, cx);
+                drive.poll(cx);
                 match response.as_mut().poll(&mut quiet()) {
                     Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
                     // hyper gives the request back when none of it was written.
                     Poll::Ready(Err(mut error)) => Poll::Ready(Err(match error.take_message() {
                         Some(_) => Failure::NotSent,
-                        None => broken(kind_of(ended.as_ref(), &error.into_error())),
+                        None => broken(kind_of(drive, &error.into_error())),
                     })),
                     Poll::Pending => alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout))),
                 }
@@ -120,9 +137,9 @@ impl Connection {
         if self.sender.is_ready() {
             return Ok(());
         }
-        let Self { sender, driver, ended, .. } = self;
+        let Self { sender, drive, .. } = self;
         let ready = poll_fn(|cx| {
-            drive(driver, ended, cx);
+            drive.poll(cx);
             sender.poll_ready(cx)
         });
         ready.await.map_err(|_| Failure::NotSent)
@@ -138,7 +155,7 @@ impl Connection {
         let first_byte = clock.now();
         let (head, body) = response.into_parts();
         let (mut body, mut bytes_received) = (pin!(body), 0);
-        let Self { driver, ended, alarm, .. } = self;
+        let Self { drive, alarm, .. } = self;
         let mut alarm = Alarm { timer: alarm, clock, deadline };
         let broken =
             |kind| Failure::Broken(Broken { kind, status: Some(head.status.as_u16()), first_byte: Some(first_byte) });
@@ -147,7 +164,7 @@ impl Connection {
                 // A small body came with the head and is there already: ask for it before driving the connection again.
                 let mut frame = body.as_mut().poll_frame(&mut quiet());
                 if frame.is_pending() {
-                    drive(driver, ended, cx);
+                    drive.poll(cx);
                     frame = body.as_mut().poll_frame(&mut quiet());
                 }
                 match frame {
@@ -159,7 +176,7 @@ impl Connection {
                         }
                     }
                     Poll::Ready(Some(Err(error))) => {
-                        return Poll::Ready(Err(broken(body_kind(ended.as_ref(), &error))));
+                        return Poll::Ready(Err(broken(body_kind(drive, &error))));
                     }
                     Poll::Pending => return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout))),
                 }
@@ -173,16 +190,7 @@ impl Connection {
     }
 }
 
-/// Moves the connection on, until it has ended.
-fn drive(driver: &mut Pin<Box<Driver>>, ended: &mut Option<Result<(), hyper::Error>>, cx: &mut Context<'_>) {
-    if ended.is_none()
-        && let Poll::Ready(result) = driver.as_mut().poll(cx)
-    {
-        *ended = Some(result);
-    }
-}
-
-/// For what only [`drive`] moves on: it is polled right after, and needs to wake nobody.
+/// For what only [`Drive::poll`] moves on: it is polled right after, and needs to wake nobody.
 fn quiet() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
@@ -220,18 +228,17 @@ fn connect_error(error: &io::Error) -> ErrorKind {
     }
 }
 
-/// Why no answer began. The connection knows more than the request that was cancelled with it.
-fn kind_of(ended: Option<&Result<(), hyper::Error>>, error: &hyper::Error) -> ErrorKind {
-    match ended {
-        Some(Err(cause)) => classify(cause),
-        Some(Ok(())) => ErrorKind::Closed,
-        None => classify(error),
+/// Why no answer began: as the connection says, or, when that has told the request alone, as the request does.
+fn kind_of(drive: &Drive, error: &hyper::Error) -> ErrorKind {
+    match drive {
+        Drive::Ended(Err(cause)) => classify(cause),
+        Drive::Ended(Ok(())) | Drive::On(_) => classify(error),
     }
 }
 
 /// Why an answer that had begun did not end.
-fn body_kind(ended: Option<&Result<(), hyper::Error>>, error: &hyper::Error) -> ErrorKind {
-    match kind_of(ended, error) {
+fn body_kind(drive: &Drive, error: &hyper::Error) -> ErrorKind {
+    match kind_of(drive, error) {
         ErrorKind::Closed => ErrorKind::Incomplete,
         kind => kind,
     }

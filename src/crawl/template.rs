@@ -22,22 +22,22 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// Not a URL.
-    #[error("`{0}` is not a URL: write something like http://127.0.0.1:8080/items/{{id}}")]
+    #[error("the URL `{0}` cannot be read: write something like http://127.0.0.1:8080/items/{{id}}")]
     Url(String),
     /// No scheme, or one that is not http.
-    #[error("`{0}` does not begin with http://: only plain HTTP/1.1 can be crawled so far")]
+    #[error("the URL `{0}` does not begin with http://: only plain HTTP/1.1 can be crawled so far")]
     Scheme(String),
     /// A user name or password.
     #[error("the URL holds a user name or password: pass credentials with -H 'authorization: ...' instead")]
     Credentials,
     /// More than one place for the ID.
-    #[error("`{0}` has {{id}} more than once")]
+    #[error("the URL `{0}` has {{id}} more than once")]
     Places(String),
     /// The place for the ID is not in the path or query.
-    #[error("`{0}` has {{id}} outside its path and query")]
+    #[error("the URL `{0}` has {{id}} outside its path and query")]
     Authority(String),
     /// A fragment, which no request carries.
-    #[error("`{0}` has a #fragment, which is never sent: leave it away, or write %23")]
+    #[error("the URL `{0}` has a #fragment, which is never sent: leave it away, or write %23")]
     Fragment(String),
 }
 

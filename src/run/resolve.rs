@@ -103,7 +103,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let cores = usable_cpus().len().max(1);
     let source = RequestSource { method: args.method, headers: args.headers, body: Bytes::from(args.body) };
     let (template, bundled_template) = if let Some(url) = args.url {
-        (url, None)
+        (url.parse().map_err(usage)?, None)
     } else {
         let template: Template = format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?;
         (template.clone(), Some(template))

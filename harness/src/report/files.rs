@@ -38,27 +38,34 @@ pub enum ResultError {
 pub struct ResultDir {
     path: PathBuf,
     temporary: PathBuf,
+    /// The directories above that did not exist before, the innermost first.
+    made_for_it: Vec<PathBuf>,
     finished: bool,
 }
 
 impl ResultDir {
+    fn check(path: &Path) -> Result<(), ResultError> {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(ResultError::Io { path: path.to_owned(), error }),
+            Ok(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => Ok(()),
+            Ok(_) => Err(ResultError::Exists(path.to_owned())),
+        }
+    }
+
     /// Makes the directory under its temporary name, so that a place that cannot be written to is known before the run.
     ///
     /// # Errors
-    /// When `path` exists and is not empty, or cannot be written to.
+    /// When `path` exists and is not an empty directory, or cannot be written to.
     pub fn create(path: &Path) -> Result<Self, ResultError> {
-        let taken = match fs::read_dir(path) {
-            Ok(mut entries) => entries.next().is_some(),
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        };
-        if taken {
-            return Err(ResultError::Exists(path.to_owned()));
-        }
+        Self::check(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let made_for_it = temporary.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
         let made = fs::create_dir_all(&temporary);
         made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
-        Ok(Self { path: path.to_owned(), temporary, finished: false })
+        Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false })
     }
 
     /// Opens the log of histograms per shard and interval.
@@ -95,6 +102,10 @@ impl Drop for ResultDir {
     fn drop(&mut self) {
         if !self.finished {
             let _ = fs::remove_dir_all(&self.temporary);
+            for directory in &self.made_for_it {
+                // Somebody else may have put something there meanwhile; then it stays.
+                let _ = fs::remove_dir(directory);
+            }
         }
     }
 }
