@@ -1,0 +1,196 @@
+//! The peers: how each is told to send the same load, and where it prints how much it did.
+//!
+//! Each is told to use one thread, `N` kept-alive connections, HTTP/1.1 and no rate. Readers are pure, and say nothing
+//! rather than something when a figure is not where it should be.
+
+use serde_json::Value;
+
+/// The same load for everybody.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// What peers ask for, again and again.
+    pub(crate) url: String,
+    /// Kept-alive connections.
+    pub(crate) connections: u32,
+    /// How long.
+    pub(crate) seconds: u32,
+}
+
+/// What a client says that it did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted {
+    /// Requests that ended.
+    pub(crate) requests: u64,
+    /// The same per second, by the client's own clock.
+    pub(crate) per_s: f64,
+    /// Of these, without a good answer.
+    pub(crate) failed: u64,
+}
+
+/// Somebody else's program.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// The program, as found in PATH.
+    pub(crate) name: &'static str,
+    /// What it is told.
+    pub(crate) arguments: fn(&Load) -> Vec<String>,
+    /// What it says, from its standard output.
+    pub(crate) read: fn(&str) -> Option<Counted>,
+}
+
+/// Everybody that can be compared with.
+pub(crate) const PEERS: [Peer; 7] = [
+    Peer { name: "wrk", arguments: wrk, read: read_wrk },
+    Peer { name: "oha", arguments: oha, read: read_oha },
+    Peer { name: "hey", arguments: hey, read: read_hey },
+    Peer { name: "ab", arguments: ab, read: read_ab },
+    Peer { name: "h2load", arguments: h2load, read: read_h2load },
+    Peer { name: "bombardier", arguments: bombardier, read: read_bombardier },
+    Peer { name: "zrk", arguments: zrk, read: read_zrk },
+];
+
+/// The peer that ratios are taken to.
+pub(crate) const YARDSTICK: &str = "wrk";
+
+fn words<const N: usize>(words: [&str; N], load: &Load) -> Vec<String> {
+    let fill = |word: &str| match word {
+        "URL" => load.url.clone(),
+        "C" => load.connections.to_string(),
+        "S" => load.seconds.to_string(),
+        "Ss" => format!("{}s", load.seconds),
+        other => other.to_owned(),
+    };
+    words.into_iter().map(fill).collect()
+}
+
+fn wrk(load: &Load) -> Vec<String> {
+    words(["-t", "1", "-c", "C", "-d", "Ss", "URL"], load)
+}
+
+fn oha(load: &Load) -> Vec<String> {
+    // One thread comes from the one CPU that it may use.
+    words(["--no-tui", "-c", "C", "-z", "Ss", "URL"], load)
+}
+
+fn hey(load: &Load) -> Vec<String> {
+    words(["-cpus", "1", "-c", "C", "-z", "Ss", "URL"], load)
+}
+
+fn ab(load: &Load) -> Vec<String> {
+    // -t implies -n 50000 unless -n follows. ab reserves room for every request: more than anyone sends, and no more.
+    let enough = (u64::from(load.seconds) * 1_000_000).to_string();
+    words(["-q", "-k", "-c", "C", "-t", "S", "-n", &enough, "URL"], load)
+}
+
+fn h2load(load: &Load) -> Vec<String> {
+    words(["--h1", "-t", "1", "-c", "C", "-D", "S", "URL"], load)
+}
+
+fn bombardier(load: &Load) -> Vec<String> {
+    words(["-c", "C", "-d", "Ss", "-p", "r", "-o", "json", "URL"], load)
+}
+
+fn zrk(load: &Load) -> Vec<String> {
+    words(["-t", "1", "-c", "C", "-d", "Ss", "--closed", "--format", "json", "URL"], load)
+}
+
+/// `  122251 requests in 2.00s, 25.88MB read`, `Requests/sec:  61056.81`; `Non-2xx or 3xx responses: 3` when there are.
+fn read_wrk(text: &str) -> Option<Counted> {
+    let requests = text.lines().find_map(|line| line.split_once(" requests in ").map(|(count, _)| count))?;
+    let rejected = after(text, "Non-2xx or 3xx responses:").unwrap_or(0.0);
+    // `Socket errors: connect 0, read 0, write 0, timeout 0`
+    let broken: u64 = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Socket errors:"))
+        .flat_map(|errors| errors.split([' ', ',']).filter_map(|word| word.parse::<u64>().ok()))
+        .sum();
+    let requests = requests.trim().parse().ok()?;
+    Some(Counted { requests, per_s: after(text, "Requests/sec:")?, failed: whole(rejected) + broken })
+}
+
+/// `  Requests/sec: 120000.1` and the statuses that hey prints too.
+fn read_oha(text: &str) -> Option<Counted> {
+    let (requests, failed) = by_status(text)?;
+    Some(Counted { requests, per_s: after(text, "Requests/sec:")?, failed })
+}
+
+/// `  Total: 3.0012 secs` and the statuses. Its own rate stops counting at a million requests.
+fn read_hey(text: &str) -> Option<Counted> {
+    let (requests, failed) = by_status(text)?;
+    let seconds = after(text, "Total:").filter(|seconds| *seconds > 0.0)?;
+    Some(Counted { requests, per_s: requests as f64 / seconds, failed })
+}
+
+/// `Complete requests: 129640`, `Requests per second: 64789.06 [#/sec] (mean)`.
+fn read_ab(text: &str) -> Option<Counted> {
+    let failed = after(text, "Failed requests:")? + after(text, "Non-2xx responses:").unwrap_or(0.0);
+    let requests = whole(after(text, "Complete requests:")?);
+    Some(Counted { requests, per_s: after(text, "Requests per second:")?, failed: whole(failed) })
+}
+
+/// `finished in 2.01s, 59288.50 req/s, 12.55MB/s`,
+/// `requests: 118577 total, 118641 started, 118577 done, 118577 succeeded, 0 failed, 0 errored, 0 timeout`.
+fn read_h2load(text: &str) -> Option<Counted> {
+    let finished = text.lines().find_map(|line| line.strip_prefix("finished in "))?;
+    let per_s = finished.split(", ").find_map(|part| part.strip_suffix(" req/s"))?.trim().parse().ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("requests: "))?;
+    let part =
+        |name: &str| -> Option<u64> { line.split(", ").find_map(|part| part.strip_suffix(name))?.trim().parse().ok() };
+    let (requests, good) = (part(" done")?, part(" succeeded")?);
+    Some(Counted { requests, per_s, failed: requests.saturating_sub(good) })
+}
+
+/// `{"spec":..,"result":{"timeTakenSeconds":3.0,"req1xx":0,"req2xx":90000,..,"others":0,..}}`.
+fn read_bombardier(text: &str) -> Option<Counted> {
+    let root = object(text)?;
+    let result = root.get("result")?;
+    let count = |name: &str| result.get(name).and_then(Value::as_u64);
+    let good = count("req2xx")?;
+    let failed = ["req1xx", "req3xx", "req4xx", "req5xx", "others"].into_iter().filter_map(count).sum::<u64>();
+    let seconds = result.get("timeTakenSeconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0)?;
+    Some(Counted { requests: good + failed, per_s: (good + failed) as f64 / seconds, failed })
+}
+
+/// `{.., "requests": 19998, "achieved_rate": 999.80, "status_codes": {"2xx": 19998, ..}, ..}`.
+fn read_zrk(text: &str) -> Option<Counted> {
+    let root = object(text)?;
+    let requests = root.get("requests")?.as_u64()?;
+    let good = root.pointer("/status_codes/2xx")?.as_u64()?;
+    Some(Counted { requests, per_s: root.get("achieved_rate")?.as_f64()?, failed: requests.saturating_sub(good) })
+}
+
+/// The number that follows `label` at the beginning of a line.
+fn after(text: &str, label: &str) -> Option<f64> {
+    let rest = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// Answers, and those of them that are not 2xx, from lines like `  [200] 360000 responses`.
+fn by_status(text: &str) -> Option<(u64, u64)> {
+    let mut all = (0, 0);
+    for line in text.lines() {
+        let Some((status, rest)) = line.trim().strip_prefix('[').and_then(|line| line.split_once(']')) else {
+            continue;
+        };
+        let Some(count) = rest.trim().strip_suffix(" responses") else { continue };
+        let count: u64 = count.trim().parse().ok()?;
+        all.0 += count;
+        all.1 += if status.starts_with('2') { 0 } else { count };
+    }
+    (all.0 > 0).then_some(all)
+}
+
+/// The JSON object in `text`, whatever is printed around it.
+fn object(text: &str) -> Option<Value> {
+    let json = text.get(text.find('{')?..=text.rfind('}')?)?;
+    serde_json::from_str(json).ok()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count that was printed as a whole number"
+)]
+fn whole(count: f64) -> u64 {
+    count as u64
+}

@@ -1,0 +1,107 @@
+//! Medians over the rounds, and ratios within them. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::clients::YARDSTICK;
+use crate::rounds::Run;
+
+/// What all rounds together say.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    /// The fastest first.
+    pub(crate) clients: Vec<Line>,
+}
+
+/// What they say of one client.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    /// Who.
+    pub(crate) client: &'static str,
+    /// Median over the rounds.
+    pub(crate) requests_per_s: f64,
+    /// The slowest round and the fastest.
+    pub(crate) requests_per_s_range: [f64; 2],
+    /// Median over the rounds, user and system.
+    pub(crate) cpu_us_per_request: f64,
+    /// Median over the rounds, user alone.
+    pub(crate) cpu_user_us_per_request: f64,
+    /// Against the yardstick; null without it.
+    pub(crate) ratio: Option<Ratio>,
+    /// Requests without a good answer, over all rounds.
+    pub(crate) failed: u64,
+}
+
+/// Medians over the rounds of the ratio within the round, in which drift cancels.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Ratio {
+    /// Requests per second over the yardstick's.
+    pub(crate) requests_per_s: f64,
+    /// The least and the greatest of any round.
+    pub(crate) requests_per_s_range: [f64; 2],
+    /// CPU per request over the yardstick's.
+    pub(crate) cpu_per_request: f64,
+    /// The least and the greatest of any round.
+    pub(crate) cpu_per_request_range: [f64; 2],
+}
+
+impl Summary {
+    /// Of all runs.
+    pub(crate) fn of(runs: &[Run]) -> Self {
+        let mut by_client: BTreeMap<&'static str, Vec<&Run>> = BTreeMap::new();
+        for run in runs {
+            by_client.entry(run.client).or_default().push(run);
+        }
+        let yardstick: BTreeMap<u32, &Run> =
+            runs.iter().filter(|run| run.client == YARDSTICK).map(|run| (run.round, run)).collect();
+        let mut clients: Vec<Line> =
+            by_client.into_iter().filter_map(|(client, runs)| Line::of(client, &runs, &yardstick)).collect();
+        clients.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
+        Self { clients }
+    }
+
+    /// What it says of `client`.
+    pub(crate) fn of_client(&self, client: &str) -> Option<&Line> {
+        self.clients.iter().find(|line| line.client == client)
+    }
+}
+
+impl Line {
+    fn of(client: &'static str, runs: &[&Run], yardstick: &BTreeMap<u32, &Run>) -> Option<Self> {
+        let over = |figure: fn(&Run) -> f64| -> Vec<f64> { runs.iter().map(|run| figure(run)).collect() };
+        let ratio = |figure: fn(&Run) -> f64| {
+            let pairs = runs.iter().filter_map(|run| Some(figure(run) / figure(yardstick.get(&run.round)?)));
+            let pairs: Vec<f64> = pairs.collect();
+            Some((range(&pairs), median(pairs)?))
+        };
+        let speeds = over(|run| run.requests_per_s);
+        let ratio = match (ratio(|run| run.requests_per_s), ratio(|run| run.cpu_us_per_request)) {
+            (Some((requests_per_s_range, requests_per_s)), Some((cpu_per_request_range, cpu_per_request))) => {
+                Some(Ratio { requests_per_s, requests_per_s_range, cpu_per_request, cpu_per_request_range })
+            }
+            _ => None,
+        };
+        Some(Self {
+            client,
+            requests_per_s_range: range(&speeds),
+            requests_per_s: median(speeds)?,
+            cpu_us_per_request: median(over(|run| run.cpu_us_per_request))?,
+            cpu_user_us_per_request: median(over(|run| run.cpu_user_us_per_request))?,
+            ratio,
+            failed: runs.iter().map(|run| run.failed).sum(),
+        })
+    }
+}
+
+/// The least and the greatest.
+fn range(values: &[f64]) -> [f64; 2] {
+    [values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max)]
+}
+
+/// The middle value, or the mean of the two in the middle; none of nothing.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some(f64::midpoint(*values.get(low)?, *values.get(high)?))
+}

@@ -1,0 +1,128 @@
+//! The comparison as text. Pure: makes a `String` and prints nothing.
+
+use std::fmt::Write;
+
+use crate::clients::YARDSTICK;
+use crate::crawlmark;
+use crate::rounds::{Bench, Footprint};
+use crate::summary::{Line, Summary};
+
+/// At least this share of the yardstick's requests per second.
+const GOAL_SPEED: f64 = 0.65;
+/// At most this multiple of the yardstick's CPU per request.
+const GOAL_CPU: f64 = 1.5;
+/// A shard with 64 connections stays under this, MiB.
+const GOAL_SHARD_MIB: f64 = 24.0;
+/// The supervisor stays under this share of a CPU, per cent.
+const GOAL_SUPERVISOR_PERCENT: f64 = 1.0;
+
+/// A client whose rounds differ by more than this factor shared the machine with something else: on a quiet one they
+/// differ by a few per cent.
+const STEADY: f64 = 1.5;
+
+/// Everything, for people.
+pub(crate) fn render(bench: &Bench<'_>, summary: &Summary, footprint: &Footprint) -> String {
+    let mut text = heading(bench);
+    rows(&mut text, summary);
+    notes(&mut text, bench, summary);
+    own(&mut text, bench, footprint);
+    text.push_str(&verdict(summary));
+    text.push('\n');
+    text
+}
+
+fn heading(bench: &Bench<'_>) -> String {
+    let arguments = bench.arguments;
+    let target = bench.target.description(bench.places);
+    let clients = match bench.places.client_cpu {
+        Some(cpu) => format!("each client alone on CPU {cpu}"),
+        None => "clients and target share the CPUs (no taskset, or a single CPU): the ratios are rough".to_owned(),
+    };
+    format!(
+        "\ntarget {target}\n{clients}\ncrawlmark asks for another item each time, its peers for one and the same\nrounds: \
+         {} of {} s, {} connections, order shuffled with seed {}\n\n",
+        arguments.rounds, arguments.seconds, arguments.connections, arguments.seed
+    )
+}
+
+fn rows(text: &mut String, summary: &Summary) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "{:<11} {:>10} {:>19} {:>7} {:>7}   against {YARDSTICK}",
+        "", "requests/s", "", "CPU us/", "of it"
+    );
+    let _ = writeln!(
+        text,
+        "{:<11} {:>10} {:>19} {:>7} {:>7} {:>11} {:>7}",
+        "client", "median", "min .. max", "request", "user", "requests/s", "CPU"
+    );
+    for line in &summary.clients {
+        let Line { client, requests_per_s, requests_per_s_range: [slowest, fastest], .. } = line;
+        let spread = format!("{slowest:.0} .. {fastest:.0}");
+        let (speed, cpu) = match line.ratio {
+            Some(ratio) => (format!("{:.2} x", ratio.requests_per_s), format!("{:.2} x", ratio.cpu_per_request)),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
+        let _ = writeln!(
+            text,
+            "{client:<11} {requests_per_s:>10.0} {spread:>19} {:>7.2} {:>7.2} {speed:>11} {cpu:>7}",
+            line.cpu_us_per_request, line.cpu_user_us_per_request,
+        );
+    }
+    text.push('\n');
+}
+
+fn notes(text: &mut String, bench: &Bench<'_>, summary: &Summary) {
+    let busy = |line: &&Line| line.requests_per_s_range[1] > line.requests_per_s_range[0] * STEADY;
+    if let Some(line) = summary.clients.iter().find(busy) {
+        let [slowest, fastest] = line.requests_per_s_range;
+        let _ = writeln!(
+            text,
+            "the machine was not quiet: {}'s rounds differ by a factor of {:.1}: run this again when nothing else runs",
+            line.client,
+            fastest / slowest
+        );
+    }
+    for line in summary.clients.iter().filter(|line| line.failed > 0) {
+        let _ = writeln!(text, "{}: {} requests had no good answer: do not trust its line", line.client, line.failed);
+    }
+    for name in bench.missing() {
+        let _ = writeln!(text, "{name}: not found: skipped");
+    }
+    for name in bench.unusable() {
+        let _ = writeln!(text, "{name}: could not run: skipped");
+    }
+}
+
+fn own(text: &mut String, bench: &Bench<'_>, footprint: &Footprint) {
+    let mib =
+        |bytes: Option<u64>| bytes.map_or("?".to_owned(), |bytes| format!("{:.1} MiB", bytes as f64 / 1_048_576.0));
+    let _ = writeln!(
+        text,
+        "shard memory: {} connections: {} (goal at 64: under {GOAL_SHARD_MIB:.0} MiB); 10^3 IDs: {}, 10^9 IDs: {}",
+        bench.arguments.connections,
+        mib(footprint.shard_max_rss_bytes),
+        mib(footprint.thousand_ids_max_rss_bytes),
+        mib(footprint.billion_ids_max_rss_bytes),
+    );
+    let share = footprint.supervisor_cpu_share.map_or("?".to_owned(), |share| format!("{:.2} %", share * 100.0));
+    let _ = writeln!(text, "supervisor: {share} of a CPU (goal: under {GOAL_SUPERVISOR_PERCENT:.0} %)");
+}
+
+fn verdict(summary: &Summary) -> String {
+    match summary.of_client(crawlmark::NAME).and_then(|line| line.ratio) {
+        Some(ratio) => {
+            let ([slow, fast], [cheap, dear]) = (ratio.requests_per_s_range, ratio.cpu_per_request_range);
+            format!(
+                "{0}/{YARDSTICK}, by round: {slow:.2} .. {fast:.2} x the requests/s, {cheap:.2} .. {dear:.2} x the CPU \
+                 per request\n{0}/{YARDSTICK}: {1:.2} x the requests/s (goal: at least {GOAL_SPEED}), {2:.2} x the CPU \
+                 per request (goal: at most {GOAL_CPU})",
+                crawlmark::NAME,
+                ratio.requests_per_s,
+                ratio.cpu_per_request
+            )
+        }
+        None => format!("{}/{YARDSTICK}: no ratio, since {YARDSTICK} did not run", crawlmark::NAME),
+    }
+}

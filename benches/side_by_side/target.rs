@@ -1,0 +1,71 @@
+//! The server that everybody is measured on: the bundled target as one process on its own CPU, or one that runs already.
+
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::process::{ChildStdout, Stdio};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::arguments::TargetUrl;
+use crate::crawlmark;
+use crate::error::Error;
+use crate::place::Places;
+use crate::process::{Running, Signals};
+
+/// How long the bundled target may take to say where it listens, ms.
+const START_MS: u16 = 10_000;
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Target {
+    template: String,
+    /// Kept to its end: dropped, the process ends. The pipe stays open with it, since it still prints its books.
+    process: Option<(Running, BufReader<ChildStdout>)>,
+}
+
+impl Target {
+    /// One that runs already.
+    pub(crate) fn given(url: &TargetUrl) -> Self {
+        Self { template: url.0.clone(), process: None }
+    }
+
+    /// The bundled one, as one process.
+    pub(crate) fn start(places: &Places, signals: &Signals) -> Result<Self, Error> {
+        let mut command = places.command(crawlmark::PROGRAM, places.target_cpu);
+        command.args(["serve", "--processes", "1", "--listen", "127.0.0.1:0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut running = signals.spawn(&mut command, "the bundled target")?;
+        let silent = || Error::Target("it printed nothing".to_owned());
+        let stdout = running.child.stdout.take().ok_or_else(silent)?;
+        if poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], PollTimeout::from(START_MS))? == 0 {
+            return Err(silent());
+        }
+        let mut stdout = BufReader::new(stdout);
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        let Some(url) = line.trim().strip_prefix("listening on ") else {
+            return Err(Error::Target(format!("it printed `{}`", line.trim())));
+        };
+        Ok(Self { template: format!("{url}/items/{{id}}"), process: Some((running, stdout)) })
+    }
+
+    /// With `{id}` in it.
+    pub(crate) fn template(&self) -> &str {
+        &self.template
+    }
+
+    /// One item of it, for the peers that ask for the same thing again and again.
+    pub(crate) fn url(&self) -> String {
+        self.template.replace("{id}", "1")
+    }
+
+    /// What it is, for people.
+    pub(crate) fn description(&self, places: &Places) -> String {
+        let kind = match (&self.process, places.target_cpu) {
+            (None, _) => "given".to_owned(),
+            (Some(_), None) => "bundled, one process".to_owned(),
+            (Some(_), Some(cpu)) => format!("bundled, one process, alone on CPU {cpu}"),
+        };
+        format!("{kind}: {}", self.template)
+    }
+}

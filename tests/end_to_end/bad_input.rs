@@ -1,0 +1,276 @@
+//! Bad input is refused before anything is opened, sent or written: exit 2, and the message names what was wrong.
+#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::path::Path;
+
+use assert_cmd::Command;
+
+use crate::process::{DEADLINE, working_in};
+use crate::run::{Run, program};
+use crate::target::Target;
+
+/// What a call came to.
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// Calls the program with `args` in `directory`.
+fn call(directory: &Path, args: &[&str]) -> Said {
+    let output = Command::new(program()).args(args).current_dir(directory).timeout(DEADLINE).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A port that counts who comes. Nobody should.
+struct Door(TcpListener);
+
+impl Door {
+    fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self(listener)
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/{{id}}", self.0.local_addr().unwrap())
+    }
+
+    fn is_untouched(&self) -> bool {
+        matches!(self.0.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+/// Everything below a directory.
+fn contents(directory: &Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Calls `run` with each case's arguments, `URL` standing for a target that listens, and expects to be refused with a
+/// message that holds the case's word.
+#[track_caller]
+fn assert_refused(cases: &[(&[&str], &str)]) {
+    let door = Door::open();
+    let url = door.url();
+    for (args, named) in cases {
+        let place = tempfile::tempdir().unwrap();
+        let args: Vec<&str> =
+            ["run"].into_iter().chain(args.iter().map(|&arg| if arg == "URL" { &url } else { arg })).collect();
+        let said = call(place.path(), &args);
+        assert_eq!(said.code, Some(2), "{args:?} said {}", said.stderr);
+        assert!(said.stderr.contains(named), "{args:?} does not name {named}: {}", said.stderr);
+        assert_eq!(said.stdout, "", "{args:?}");
+        assert_eq!(contents(place.path()), Vec::<String>::new(), "{args:?}");
+    }
+    assert!(door.is_untouched());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_its_name() {
+    assert_refused(&[
+        (&["URL", "--no-such-flag"], "--no-such-flag"),
+        (&["URL", "--ids", "9..3"], "--ids"),
+        (&["URL", "--ids", "5..5"], "--ids"),
+        (&["URL", "--ids", "x"], "--ids"),
+        (&["URL", "--ids", "0..18446744073709551616"], "--ids"),
+        (&["URL", "--ids", "0..=18446744073709551615"], "--ids"),
+        (&["URL", "-n", "0"], "--requests"),
+        (&["URL", "-n", "1.5k"], "--requests"),
+        (&["URL", "--shards", "0"], "--shards"),
+        (&["URL", "--shards", "1025", "-c", "2000"], "--shards"),
+        (&["URL", "--shards", "many"], "--shards"),
+        (&["URL", "--connections", "1", "--shards", "2"], "--connections"),
+        (&["URL", "--connections", "0"], "--connections"),
+        (&["URL", "--rate", "0"], "--rate"),
+        (&["URL", "--rate", "5/day"], "--rate"),
+        (&["URL", "--burst", "5"], "--burst"),
+        (&["URL", "--burst", "1", "--rate", "5", "--shards", "2"], "--burst"),
+        (&["URL", "--burst", "0", "--rate", "5"], "--burst"),
+        (&["URL", "--timeout", "0"], "--timeout"),
+        (&["URL", "--timeout", "2h"], "--timeout"),
+        (&["URL", "--timeout", "soon"], "--timeout"),
+        (&["URL", "--connect-timeout", "0"], "--connect-timeout"),
+        (&["URL", "--duration", "0"], "--duration"),
+        (&["URL", "--duration=-1s"], "--duration"),
+        (&["URL", "--shard-deadline", "10ms"], "--shard-deadline"),
+        (&["URL", "--seed=-1"], "--seed"),
+        (&["URL", "-H", "no colon"], "--header"),
+        (&["URL", "-H", "bad name: x"], "--header"),
+        (&["URL", "-H", "content-length: 5"], "--header"),
+        (&["URL", "-H", "Transfer-Encoding: chunked"], "--header"),
+        (&["URL", "-H", "connection: close"], "--header"),
+        (&["URL", "-m", "NO METHOD"], "--method"),
+        (&["URL", "-m", "CONNECT"], "--method"),
+        (&["URL", "--target-latency", "1ms"], "--target-latency"),
+        (&["URL", "--target-limit", "1/s"], "--target-limit"),
+        (&["URL", "--target-processes", "1"], "--target-processes"),
+        (&["--target-latency", "slow"], "--target-latency"),
+        (&["--target-limit", "few"], "--target-limit"),
+        (&["--target-processes", "0"], "--target-processes"),
+        (&["URL", "--expect", "nothing"], "--expect"),
+        (&["URL", "--expect", "items:x"], "--expect"),
+        (&["URL", "--name", "a/b"], "--name"),
+        (&["URL", "--name", ".hidden"], "--name"),
+        (&["URL", "--name", ""], "--name"),
+        (&["URL", "--tag", "no-value"], "--tag"),
+        (&["URL", "--tag", "=value"], "--tag"),
+        (&["URL", "URL"], "unexpected argument"),
+    ]);
+}
+
+#[test]
+fn what_is_no_target_is_refused() {
+    assert_refused(&[
+        (&["not a url"], "URL"),
+        (&["ftp://127.0.0.1/{id}"], "ftp://127.0.0.1/"),
+        (&["https://127.0.0.1/{id}"], "https://127.0.0.1/"),
+        (&["http://127.0.0.1:99999/{id}"], "http://127.0.0.1:99999/"),
+        (&["http://127.0.0.1/{id}/{id}"], "{id}"),
+        (&["http://{id}/"], "{id}"),
+        (&["http://127.0.0.1/{id}#top"], "#"),
+        (&["http://192.0.2.1/"], "--rate"),
+        (&["http://192.0.2.1/"], "192.0.2.1"),
+        (&["http://[2001:db8::1]/"], "--rate"),
+    ]);
+}
+
+#[test]
+fn a_password_in_a_url_is_refused_and_never_repeated() {
+    let place = tempfile::tempdir().unwrap();
+    for url in ["http://me:hunter2@127.0.0.1:9/{id}", "https://me:hunter2@127.0.0.1/", "me:hunter2@127.0.0.1/"] {
+        let said = call(place.path(), &["run", url]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""));
+        assert!(said.stderr.contains("authorization"), "{}", said.stderr);
+        assert!(!said.stderr.contains("hunter2"), "{url} is repeated: {}", said.stderr);
+    }
+    let said = call(place.path(), &["run", "http://127.0.0.1:9/", "-H", "author ization: hunter2"]);
+    assert_eq!(said.code, Some(2));
+    assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
+}
+
+#[test]
+fn a_result_is_never_overwritten() {
+    let door = Door::open();
+    for make in [
+        (|out: &Path| {
+            fs::create_dir(out).unwrap();
+            fs::write(out.join("precious"), "1").unwrap();
+        }) as fn(&Path),
+        |out| fs::write(out, "precious").unwrap(),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        make(&place.path().join("taken"));
+        let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", "taken"]);
+        assert_eq!(said.code, Some(2), "{}", said.stderr);
+        assert!(said.stderr.contains("--out taken"), "{}", said.stderr);
+        assert_eq!(contents(place.path()), ["taken"]);
+    }
+    assert!(door.is_untouched());
+}
+
+#[test]
+fn an_empty_directory_may_become_the_result() {
+    let target = Target::start("--processes 1");
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("empty")).unwrap();
+    let said = call(place.path(), &["run", &target.url(), "-n", "3", "--quiet", "--out", "empty"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(place.path().join("empty/result.json").exists());
+    assert_eq!(contents(place.path()), ["empty"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_known_before_the_run() {
+    let door = Door::open();
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("file"), "").unwrap();
+    // Nobody can make a directory in either, not even root.
+    for out in ["/proc/no-such-place/result", "file/result"] {
+        let said = call(place.path(), &["run", &door.url(), "-n", "1", "--out", out]);
+        assert_eq!(said.code, Some(1), "{out}: {}", said.stderr);
+        assert!(said.stderr.contains(out), "{}", said.stderr);
+        assert!(!said.stderr.contains("exists already"), "{out} does not: {}", said.stderr);
+        assert_eq!(contents(place.path()), ["file"]);
+    }
+    assert!(door.is_untouched());
+}
+
+#[test]
+fn a_name_that_does_not_resolve_could_not_be_started() {
+    let place = tempfile::tempdir().unwrap();
+    // RFC 6761 reserves `invalid` for this.
+    let said = call(place.path(), &["run", "http://no-such-host.invalid/", "--rate", "1/s", "-n", "1"]);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("no-such-host.invalid"), "{}", said.stderr);
+    assert_eq!(contents(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn strictness_fails_what_is_not_valid_and_nothing_else() {
+    // Whether the machine is quick enough for a valid measurement is not for this test to say.
+    let ended = Run::start("-n 200 --shards 2 -c 2 --strict".split(' ')).end();
+    let code = ended.code().unwrap();
+    let verdict = ended.report(code).text("/validity/verdict").to_owned();
+    assert_eq!(code, if verdict == "valid" { 0 } else { 4 }, "{verdict}");
+}
+
+#[test]
+fn help_and_version_succeed() {
+    let place = tempfile::tempdir().unwrap();
+    for (args, says) in [
+        (&["--help"][..], "Exit codes"),
+        (&["--version"], env!("CARGO_PKG_VERSION")),
+        (&["run", "--help"], "--connections"),
+        (&["serve", "--help"], "--error-rate"),
+        (&["help"], "serve"),
+    ] {
+        let said = call(place.path(), args);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{args:?}");
+        assert!(said.stdout.contains(says), "{args:?}: {}", said.stdout);
+    }
+    for args in [&[][..], &["fly"]] {
+        assert_eq!(call(place.path(), args).code, Some(2), "{args:?}");
+    }
+    assert_eq!(contents(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_target_refuses_what_makes_no_sense() {
+    let place = tempfile::tempdir().unwrap();
+    for (args, named) in [
+        (&["--listen", "nowhere"][..], "--listen"),
+        (&["--processes", "0"], "--processes"),
+        (&["--latency", "slow"], "--latency"),
+        (&["--limit", "0/s"], "--limit"),
+        (&["--error-rate", "2"], "--error-rate"),
+        (&["--error-status", "200"], "--error-status"),
+        (&["--error-rate", "0.6", "--drop-rate", "0.6"], "--drop-rate"),
+    ] {
+        let args: Vec<&str> = ["serve"].iter().chain(args).copied().collect();
+        let said = call(place.path(), &args);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{args:?} said {}", said.stderr);
+        assert!(said.stderr.contains(named), "{args:?} does not name {named}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_target_does_not_share_an_address() {
+    let target = Target::start("--processes 2");
+    let place = tempfile::tempdir().unwrap();
+    let said = call(place.path(), &["serve", "--listen", target.address(), "--processes", "2"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""), "{}", said.stderr);
+    assert!(said.stderr.contains(target.address()), "{}", said.stderr);
+    assert_eq!(working_in(&place.path().canonicalize().unwrap()), Vec::<i32>::new());
+}
+
+#[test]
+fn a_reader_who_has_had_enough_is_no_failure() {
+    let target = Target::start("--processes 1");
+    let ended = Run::start_unread(format!("{} --ids 0..100 --shards 2 -c 2", target.url()).split(' ')).end();
+    ended.report(0).assert_states(&[("ok", 100)]);
+    assert_eq!(ended.stderr(), "");
+}

@@ -1,0 +1,62 @@
+//! Looks at processes from outside, through `/proc`, and waits for events.
+#![expect(clippy::panic, reason = "a test that waited in vain is over")]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, duration_ns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Only a hang takes this long, on any machine.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
+
+/// How often an event that announces itself to nobody is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Looks until there is something to see.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let clock = Clock::start();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(clock.now().0 <= duration_ns(DEADLINE), "waited in vain for {what}");
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Sends a signal. A process that is gone is no error.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid), signal);
+}
+
+/// The children of a process, with their names.
+pub(crate) fn children(pid: i32) -> Vec<(i32, String)> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let name = |pid: i32| Some((pid, fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned()));
+    children.split_whitespace().filter_map(|pid| name(pid.parse().ok()?)).collect()
+}
+
+/// The processes that work in `directory`: those that were started there and what they forked, whoever their parent is
+/// now. The dead have no directory.
+pub(crate) fn working_in(directory: &Path) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { panic!("/proc cannot be read") };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == directory)).collect()
+}
+
+/// Whether `signal` has been sent to the process and not been taken by it yet.
+pub(crate) fn is_pending(pid: i32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let bits = ["SigPnd:", "ShdPnd:"].into_iter().filter_map(|name| u64::from_str_radix(field(name)?, 16).ok());
+    bits.fold(0, |all, bits| all | bits) >> (signal as i32 - 1) & 1 == 1
+}
+
+/// Whether the process is stopped.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+}

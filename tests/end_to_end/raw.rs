@@ -1,0 +1,269 @@
+//! The crawl against servers that no decent person would run. Each failure has its name, each item ends in one state,
+//! and nothing waits for ever.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket};
+
+use crate::report::Report;
+use crate::run::{Run, crawl};
+use crate::scripted::{OK, Peer, with_server};
+
+/// The items of each crawl.
+const IDS: u64 = 12;
+
+/// Crawls a server whose connections are served by `serve`.
+#[track_caller]
+fn crawl_served(serve: impl Fn(Peer) + Sync, flags: &str) -> Report {
+    with_server(serve, |address| crawl(&format!("http://{address}/{{id}} -n {IDS} --shards 2 -c 4 {flags}")))
+}
+
+/// Every item failed, of one and the same.
+#[track_caller]
+fn assert_all_failed(report: &Report, kind: &str) {
+    report.assert_states(&[("failed", IDS)]);
+    assert_eq!(report.errors(), [(kind.to_owned(), IDS)].into());
+}
+
+fn statuses(of: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    of.iter().map(|(status, count)| ((*status).to_owned(), *count)).collect()
+}
+
+#[test]
+fn a_connection_that_is_closed_at_once_fails_its_item() {
+    let report = crawl_served(drop, "");
+    report.assert_states(&[("failed", IDS)]);
+    // Whether the end or the refusal of what was sent is seen first is a race.
+    assert!(report.errors().keys().all(|kind| kind == "closed" || kind == "reset"), "{:?}", report.errors());
+    assert!(report.statuses().is_empty());
+}
+
+#[test]
+fn a_connection_that_is_closed_after_the_request_is_closed() {
+    let report = crawl_served(|mut peer| drop(peer.request()), "");
+    assert_all_failed(&report, "closed");
+    assert_eq!(report.count("/totals/attempts_sent"), IDS);
+    assert_eq!(report.count("/totals/connections_opened"), IDS);
+}
+
+#[test]
+fn a_head_that_breaks_off_is_closed() {
+    let serve = |mut peer: Peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\ncontent-le");
+    };
+    let report = crawl_served(serve, "");
+    assert_all_failed(&report, "closed");
+    assert!(report.statuses().is_empty());
+}
+
+#[test]
+fn an_answer_that_is_no_http_is_malformed() {
+    for garbage in [
+        "220 mail.example.org ESMTP\r\n",
+        "HTTP/1.1 abc OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+        "\0\0\0\0\0\0\0\0",
+    ] {
+        let serve = |mut peer: Peer| {
+            peer.request();
+            peer.send(garbage);
+            // The client must not need the end of the connection to know.
+            peer.wait_for_the_end();
+        };
+        let report = crawl_served(serve, "");
+        assert_eq!(report.errors(), [("malformed".to_owned(), IDS)].into(), "{garbage:?}");
+        report.assert_states(&[("failed", IDS)]);
+    }
+}
+
+#[test]
+fn a_body_that_breaks_off_is_incomplete() {
+    for (head, part) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", "only this"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", ""),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "4\r\nonly\r\n"),
+    ] {
+        let serve = |mut peer: Peer| {
+            peer.request();
+            peer.send(&[head, part].concat());
+        };
+        let report = crawl_served(serve, "");
+        assert_all_failed(&report, "incomplete");
+        // The answer had begun, so it has a status.
+        assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
+    }
+}
+
+#[test]
+fn a_body_that_goes_on_too_long_is_a_timeout() {
+    let serve = |mut peer: Peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nand now we wait");
+        peer.wait_for_the_end();
+    };
+    let report = crawl_served(serve, "--timeout 100ms");
+    assert_all_failed(&report, "timeout");
+    assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
+}
+
+#[test]
+fn a_server_that_never_answers_is_a_timeout() {
+    let report = crawl_served(|mut peer| peer.wait_for_the_end(), "--timeout 100ms");
+    assert_all_failed(&report, "timeout");
+    assert_eq!(report.count("/totals/attempts_sent"), IDS);
+}
+
+#[test]
+fn a_chunked_answer_is_read_to_its_end() {
+    let serve = |mut peer: Peer| {
+        while peer.request().is_some() {
+            for part in
+                ["HTTP/1.1 200 OK\r\ntransfer-encoding: ch", "unked\r\n\r\n2\r\no", "k\r\n1\r\n!\r\n0", "\r\n\r\n"]
+            {
+                peer.send(part);
+            }
+        }
+    };
+    let report = crawl_served(serve, "");
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(report.count("/totals/bytes_received"), 3 * IDS);
+    assert_eq!(report.count("/totals/connections_opened"), 4);
+}
+
+#[test]
+fn an_interim_answer_is_not_the_answer() {
+    let serve = |mut peer: Peer| {
+        while peer.request().is_some() {
+            peer.send("HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n");
+            peer.send(OK);
+        }
+    };
+    let report = crawl_served(serve, "");
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
+}
+
+#[test]
+fn a_body_that_ends_with_its_connection_is_whole() {
+    let serve = |mut peer: Peer| {
+        peer.request();
+        peer.send("HTTP/1.0 200 OK\r\n\r\nuntil the end");
+    };
+    let report = crawl_served(serve, "");
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(report.count("/totals/bytes_received"), 13 * IDS);
+}
+
+#[test]
+fn a_server_that_wants_a_connection_for_each_request_gets_it() {
+    let serve = |mut peer: Peer| {
+        peer.request();
+        peer.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+        // Whoever believes the answer leaves first, and sends nothing more.
+        assert_eq!(peer.request(), None, "a request after `connection: close`");
+    };
+    let report = crawl_served(serve, "");
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(report.count("/totals/connections_opened"), IDS);
+}
+
+#[test]
+fn a_connection_that_is_closed_at_rest_costs_at_most_the_request_on_its_way() {
+    const PER_CONNECTION: usize = 3;
+    let serve = |mut peer: Peer| {
+        for _ in 0..PER_CONNECTION {
+            if peer.request().is_none() {
+                return;
+            }
+            peer.send(OK);
+        }
+    };
+    let report = crawl_served(serve, "");
+    let lost: u64 = report.errors().values().sum();
+    report.assert_states(&[("ok", IDS - lost), ("failed", lost)]);
+    assert!(report.errors().keys().all(|kind| kind == "closed" || kind == "reset"), "{:?}", report.errors());
+}
+
+#[test]
+fn a_connection_closed_while_it_rests_costs_nothing() {
+    // One request in a third of a second: the goodbye comes long after the answer and long before the next request.
+    let serve = |mut peer: Peer| {
+        if peer.request().is_some() {
+            peer.send(OK);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let report = with_server(serve, |address| {
+        crawl(&format!("http://{address}/ -n 4 --shards 1 -c 1 --rate 3/s --burst 1 --timeout 5s"))
+    });
+    // On a machine that stalls for that long, a request may meet the goodbye on its way.
+    let lost: u64 = report.errors().values().sum();
+    report.assert_states(&[("ok", 4 - lost), ("failed", lost)]);
+    assert!(report.errors().keys().all(|kind| kind == "closed" || kind == "reset"), "{:?}", report.errors());
+    assert_eq!(report.count("/totals/connections_opened"), 4);
+}
+
+#[test]
+fn an_answer_before_its_request_is_not_taken_for_the_next() {
+    // In one piece with the answer that was asked for: what comes later nobody can tell from the next answer.
+    let twice = [OK, "HTTP/1.1 500 Nobody Asked\r\ncontent-length: 0\r\n\r\n"].concat();
+    let serve = |mut peer: Peer| {
+        while peer.request().is_some() {
+            peer.send(&twice);
+        }
+    };
+    let report = crawl_served(serve, "");
+    report.assert_states(&[("ok", IDS)]);
+    assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
+    assert_eq!(report.count("/totals/connections_opened"), IDS);
+}
+
+#[test]
+fn nobody_at_home_is_known_before_the_run() {
+    // Bound and not listening: nobody else can get the port, and nobody answers at it.
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+    let address = format!("127.0.0.1:{}", getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port());
+    let ended = Run::start(format!("http://{address}/ -n {IDS} --shards 2 -c 4").split(' ')).end();
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr().contains(&address) && ended.stderr().contains("refused"), "{}", ended.stderr());
+    assert_eq!((ended.stdout().as_str(), ended.left()), ("", Vec::new()));
+}
+
+#[test]
+fn a_target_that_stops_listening_refuses_the_rest() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The program's look at whether anybody is there at all; then nobody is.
+            drop(listener.accept().unwrap());
+            drop(listener);
+        });
+        crawl(&format!("http://{address}/ -n {IDS} --shards 2 -c 4"))
+    });
+    report.assert_states(&[("failed", IDS)]);
+    // A connection may open in the moment before.
+    let refused = report.errors().get("connect_refused").copied().unwrap_or(0);
+    let known = ["closed", "connect_failed", "connect_refused", "reset"];
+    assert!(refused > 0 && report.errors().keys().all(|kind| known.contains(&kind.as_str())), "{:?}", report.errors());
+}
+
+#[test]
+fn a_connection_that_does_not_open_is_a_timeout_of_its_own() {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+    // The queue has room for one: the program's look at whether anybody is there. The kernel lets the rest wait.
+    listen(&socket, Backlog::new(0).unwrap()).unwrap();
+    let port = getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port();
+    let report = crawl(&format!("http://127.0.0.1:{port}/ -n 4 --shards 2 -c 4 --connect-timeout 200ms"));
+    report.assert_states(&[("failed", 4)]);
+    assert_eq!(report.errors(), [("connect_timeout".to_owned(), 4)].into());
+    assert_eq!((report.count("/totals/attempts_sent"), report.count("/totals/connections_opened")), (0, 0));
+    assert_eq!((report.count("/totals/attempts"), report.count("/totals/bytes_sent")), (4, 0));
+}

@@ -1,0 +1,78 @@
+//! A server that does as the test says, byte by byte: what no decent server would do.
+#![expect(clippy::unwrap_used, reason = "a test without its server is over")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A whole answer, after which the connection may go on.
+pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// A connection as the server sees it.
+pub(crate) struct Peer {
+    reader: BufReader<TcpStream>,
+}
+
+impl Peer {
+    /// Reads a request without a body, and returns its target. None when the client has left.
+    pub(crate) fn request(&mut self) -> Option<String> {
+        let mut target = None;
+        loop {
+            let mut line = String::new();
+            if self.reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            match (&target, line.trim_end()) {
+                (Some(_), "") => return target,
+                (Some(_), _) => {}
+                (None, first) => target = Some(first.split(' ').nth(1)?.to_owned()),
+            }
+        }
+    }
+
+    /// Sends `text`. A client that has left does not care.
+    pub(crate) fn send(&mut self, text: &str) {
+        let _ = self.reader.get_mut().write_all(text.as_bytes());
+    }
+
+    /// Waits until the client has left.
+    pub(crate) fn wait_for_the_end(&mut self) {
+        while self.request().is_some() {}
+    }
+}
+
+/// Serves each connection with `serve`, on a thread of its own, while `test` lasts.
+pub(crate) fn with_server<T>(serve: impl Fn(Peer) + Sync, test: impl FnOnce(SocketAddr) -> T) -> T {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let over = AtomicBool::new(false);
+    let (serve, over) = (&serve, &over);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for stream in listener.incoming() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let reader = BufReader::new(stream.unwrap());
+                scope.spawn(move || serve(Peer { reader }));
+            }
+        });
+        // Also when the test fails: the scope waits for its threads.
+        let _closing = Closing { over, address };
+        test(address)
+    })
+}
+
+/// Ends a server when dropped.
+struct Closing<'a> {
+    over: &'a AtomicBool,
+    address: SocketAddr,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        // Wakes it up to see that it is over.
+        let _ = TcpStream::connect(self.address);
+    }
+}

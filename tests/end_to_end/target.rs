@@ -1,0 +1,121 @@
+//! `crawlmark serve` as a child of the test, and its books: the second witness.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test without a target is over")]
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{DEADLINE, children, signal, wait_for, working_in};
+use crate::report::{Report, counts};
+use crate::run::program;
+
+/// A running target. Dropped, it is ended.
+pub(crate) struct Target {
+    child: Child,
+    address: String,
+    place: TempDir,
+}
+
+impl Target {
+    /// Starts `crawlmark serve` with `flags` on a free port.
+    pub(crate) fn start(flags: &str) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let stdout = place.path().join("stdout");
+        let mut child = Command::new(program())
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(flags.split_whitespace())
+            .current_dir(place.path())
+            .stdin(Stdio::null())
+            .stdout(File::create(&stdout).unwrap())
+            .spawn()
+            .unwrap();
+        let address = wait_for("the target's address", || {
+            assert_eq!(child.try_wait().unwrap(), None, "the target ended");
+            let said = fs::read_to_string(&stdout).unwrap();
+            said.split_once('\n').map(|(line, _)| line.strip_prefix("listening on http://").unwrap().to_owned())
+        });
+        Self { child, address, place }
+    }
+
+    /// Host and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What to crawl.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/items/{{id}}", self.address)
+    }
+
+    /// Its books now, over HTTP.
+    pub(crate) fn books(&self) -> Value {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        write!(stream, "GET /__admin/ledger HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        serde_json::from_str(body).unwrap()
+    }
+
+    /// Waits until it has been asked for this many items.
+    pub(crate) fn wait_for_requests(&self, requests: u64) {
+        wait_for("requests at the target", || (self.books()["requests"].as_u64().unwrap() >= requests).then_some(()));
+    }
+
+    /// Ends it with SIGTERM, and returns the books that it prints.
+    pub(crate) fn stop(mut self) -> Value {
+        signal(self.pid(), Signal::SIGTERM);
+        let status = wait_for("the end of the target", || self.child.try_wait().unwrap());
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(working_in(&self.place.path().canonicalize().unwrap()), Vec::<i32>::new(), "a process is left");
+        let said = fs::read_to_string(self.place.path().join("stdout")).unwrap();
+        let (_, books) = said.split_once('\n').unwrap();
+        serde_json::from_str(books).unwrap_or_else(|error| panic!("{error} in {books}"))
+    }
+
+    /// Ends it and its processes as an accident would.
+    pub(crate) fn kill(&self) {
+        let children = children(self.pid());
+        assert!(!children.is_empty());
+        for pid in [self.pid()].into_iter().chain(children.into_iter().map(|(pid, _)| pid)) {
+            signal(pid, Signal::SIGKILL);
+        }
+    }
+
+    fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
+        // Its children should die with it; a program that is broken there must not leave them to the machine.
+        let orphans = children(self.pid());
+        let _ = self.child.kill();
+        for (pid, _) in orphans {
+            signal(pid, Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The client's report and the target's books tell the same story, to the last request.
+#[track_caller]
+pub(crate) fn assert_agree(report: &Report, books: &Value) {
+    let book = |name: &str| books[name].as_u64().unwrap_or_else(|| panic!("the books have no {name}: {books}"));
+    assert_eq!(book("requests"), report.count("/totals/attempts_sent"), "{books}");
+    assert_eq!(counts(&books["by_status"]), report.statuses());
+    assert_eq!(book("unique_ids") + book("ids_beyond_tracking"), report.count("/totals/attempts_sent"));
+    assert_eq!(book("duplicate_ids"), 0);
+    assert_eq!(book("connections"), report.count("/totals/connections_opened"));
+}
