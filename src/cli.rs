@@ -177,7 +177,7 @@ pub struct ServeArgs {
     /// The seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How long answers are held: none, 20ms, or lognormal:MEDIAN,SIGMA[,MAX] such as lognormal:20ms,0.4
+    /// How long answers are held: none, 20ms, or lognormal:MEDIAN,SIGMA or lognormal:MEDIAN,SIGMA,MAX
     #[arg(long, value_name = "MODEL", default_value = "none")]
     pub latency: target::Latency,
     /// What each client address is let through: N/s, N/min or N/h, with a burst as 1000/s:burst=50; above it 429

@@ -29,6 +29,7 @@ use crate::cli::{Cli, Command};
 /// Runs the program on its own command line.
 #[must_use]
 pub fn main() -> ExitCode {
+    crawlmark_harness::process::prefer_small_pages();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.

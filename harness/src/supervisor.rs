@@ -1,7 +1,7 @@
 //! The supervisor: forks the shards, gives the common start, reads their frames, and owns the run until its end.
 //!
 //! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over the shards' pipes, a `signalfd` and a
-//! `timerfd`. It starts no thread and builds no runtime, so that it may fork at any time. One place, [`Supervisor::step`],
+//! `timerfd`. It starts no thread and builds no runtime, so that it may fork at any time. One place, `Supervisor::step`,
 //! changes the state of a run.
 
 mod member;

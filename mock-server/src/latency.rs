@@ -85,7 +85,7 @@ pub enum LatencyError {
         given: String,
     },
     /// A duration is not one.
-    #[error("`{given}` is no duration for the {part} of a latency ({source}): write a number with a unit (us, ms, s, m, h)")]
+    #[error("`{given}` is no duration for the {part} of a latency ({source}): write 20ms, 1s or the like")]
     NotADuration {
         /// Which part of the latency.
         part: Part,
