@@ -84,7 +84,7 @@ impl Error {
     /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Result(ResultError::Exists(_)) => USAGE,
+            Self::Usage(_) | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
             | Self::Unreachable { .. }

@@ -12,7 +12,7 @@ use crawlmark_harness::render;
 use crawlmark_harness::report::{
     Environment, IntervalLog, IntervalRow, Report, ResultDir, Source, Verdict, directory_name,
 };
-use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord, supervise};
+use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord, Signals, supervise};
 
 use self::resolve::Resolved;
 use crate::cli::RunArgs;
@@ -34,6 +34,8 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
         PathBuf::from(RUNS).join(name)
     });
     reach::check_descriptors(&resolved.plan)?;
+    // Until the report is saved: a run that was measured must not be lost to an impatient second Ctrl-C.
+    let _held = Signals::hold().map_err(Error::Signal)?;
     let directory = ResultDir::create(&out)?;
     reach::check_target(&resolved.spec)?;
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;

@@ -44,12 +44,7 @@ struct Totals {
 
 #[derive(Debug, Deserialize)]
 struct Shard {
-    usage: Option<Usage>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Usage {
-    max_rss_bytes: u64,
+    max_rss_bytes: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +67,7 @@ impl Report {
 
     /// What it used beside CPU time.
     pub(crate) fn own(&self) -> Own {
-        let resident = self.shards.iter().filter_map(|shard| shard.usage.as_ref()).map(|usage| usage.max_rss_bytes);
+        let resident = self.shards.iter().filter_map(|shard| shard.max_rss_bytes);
         Own { shard_max_rss_bytes: resident.max(), supervisor_cpu_share: self.supervisor.cpu_share }
     }
 }

@@ -61,7 +61,7 @@ pub fn markdown(report: &Report) -> String {
         let (per_attempt, share) = shard_cpu(shard);
         let ids = format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end));
         let rate = grouped_f64(shard.totals.items_per_s);
-        let exit = shard.fault.as_deref().unwrap_or(&shard.exit);
+        let exit = shard.fault.clone().unwrap_or_else(|| shard.exits.join(", "));
         let _ =
             writeln!(out, "| {} | {ids} | {rate} | {p50} | {p99} | {per_attempt} | {share} | {exit} |", shard.shard);
     }
@@ -213,9 +213,9 @@ fn kept(budget: &BudgetReport) -> String {
 }
 
 fn client(report: &Report) -> String {
-    let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage?)));
-    let cpu: f64 = usages().map(|(_, usage)| usage.cpu_user_s + usage.cpu_system_s).sum();
-    let rss = usages().map(|(_, usage)| usage.max_rss_bytes).max().unwrap_or(0);
+    let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
+    let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let attempts = usages().map(|(attempts, _)| attempts).sum::<u64>().max(1) as f64;
     format!(
         "{} shards, {:.2} us of CPU per attempt, {} of memory each at most; supervisor {:.1} % of a core",
@@ -258,9 +258,9 @@ fn shard_percentiles(shard: &ShardReport) -> (String, String) {
 }
 
 fn shard_cpu(shard: &ShardReport) -> (String, String) {
-    let Some(usage) = shard.usage else { return ("-".to_owned(), "-".to_owned()) };
-    let per_attempt = usage.cpu_us_per_attempt.map_or_else(|| "-".to_owned(), micros);
-    (per_attempt, format!("{:.0} %", usage.cpu_share * 100.0))
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let of_a_cpu = shard.usage.cpu_share.map(|part| format!("{:.0} %", part * 100.0));
+    (shown(shard.usage.cpu_us_per_attempt.map(micros)), shown(of_a_cpu))
 }
 
 fn counts<'a>(counted: impl Iterator<Item = (&'a String, &'a u64)>) -> String {

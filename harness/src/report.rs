@@ -146,6 +146,10 @@ impl Report {
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
         let totals = Totals::new(&merged.counters, duration_s, peak);
+        if let Some(rate) = plan.rate {
+            let offer = |row: IntervalRow| row.with_offer(rate.per_second(), duration_s);
+            intervals = intervals.into_iter().map(offer).collect();
+        }
         let supervisor_cpu_s = cpu_s(&record.supervisor);
         Self {
             schema: SCHEMA.to_owned(),

@@ -98,7 +98,7 @@ where
     F: Fn(&ShardPlan) -> Result<W, E>,
     O: Observer,
 {
-    let signals = Signals::block()?;
+    let signals = Signals::hold()?;
     let ticks = ticker()?;
     let usage_before = own_usage();
     let mut supervisor = Supervisor {
@@ -406,14 +406,21 @@ fn ticker() -> Result<TimerFd, Errno> {
 }
 
 /// SIGINT, SIGTERM and SIGCHLD as a descriptor, for as long as this lives.
+///
+/// [`supervise`] holds them while a run goes on. A caller that has a report to save afterwards holds them around that as
+/// well: a signal that comes then is dropped with this, and does not cost the report.
 #[derive(Debug)]
-struct Signals {
+pub struct Signals {
     fd: SignalFd,
     before: SigSet,
 }
 
 impl Signals {
-    fn block() -> Result<Self, Errno> {
+    /// Holds them back from their usual effect.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor to give.
+    pub fn hold() -> Result<Self, Errno> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
             set.add(signal);
@@ -434,6 +441,8 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        // What came and was not asked for has had its effect: none.
+        self.take();
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
 }

@@ -89,7 +89,7 @@ fn a_second_interrupt_does_not_wait_for_shards_that_do_not_answer() {
     let report = stop(run, Signal::SIGINT).report(130);
     assert_eq!(report.text("/validity/verdict"), "incomplete");
     for shard in report.shards() {
-        assert_eq!(shard["exit"], json!("was ended by SIGKILL"));
+        assert_eq!(shard["exits"], json!(["was ended by SIGKILL"]));
     }
 }
 
@@ -132,7 +132,7 @@ fn a_killed_shard_costs_its_own_items_and_no_others() {
     assert_eq!(report.text("/validity/verdict"), "incomplete");
     let [whole, broken] = report.shards() else { panic!("{} shards", report.shards().len()) };
     assert_eq!((&whole["fault"], &whole["ledger"]["ok"]), (&json!(null), &json!(PER_SHARD)));
-    assert_eq!(broken["exit"], json!("was ended by SIGKILL"));
+    assert_eq!(broken["exits"], json!(["was ended by SIGKILL"]));
     let lost = broken["ledger"]["lost"].as_u64().unwrap();
     assert!((PER_SHARD - ANSWERED..=PER_SHARD).contains(&lost), "{lost}");
     assert_eq!(broken["ledger"]["not_attempted"], json!(0));

@@ -20,6 +20,9 @@ pub enum ResultError {
     /// Something is there already.
     #[error("--out {0} exists already and is not empty: a result is never overwritten, choose another name")]
     Exists(PathBuf),
+    /// The working directory itself, or a path that ends in nothing.
+    #[error("--out {0} cannot be replaced by a result: name a directory inside it")]
+    NoName(PathBuf),
     /// The system refused.
     #[error("write {path}: {error}")]
     Io {
@@ -56,9 +59,14 @@ impl ResultDir {
     /// Makes the directory under its temporary name, so that a place that cannot be written to is known before the run.
     ///
     /// # Errors
-    /// When `path` exists and is not an empty directory, or cannot be written to.
+    /// When `path` exists and is not an empty directory, is the working directory, or cannot be written to.
     pub fn create(path: &Path) -> Result<Self, ResultError> {
         Self::check(path)?;
+        // An empty directory may be reached by a link or another name; a result takes the place of the real one.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if std::env::current_dir().is_ok_and(|here| here == *path) || path.file_name().is_none() {
+            return Err(ResultError::NoName(path.clone()));
+        }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
         let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::shard::INTERVAL;
 use crate::stats::{Percentile, Series};
 use crate::supervisor::Interval;
 
@@ -10,6 +11,8 @@ use crate::supervisor::Interval;
 pub struct IntervalRow {
     /// Since the common start.
     pub start_s: u64,
+    /// Requests that the budget offered in it; null without one.
+    pub offered: Option<f64>,
     /// Attempts intended in it that ended or were cut off.
     pub attempts: u64,
     /// Items that ended.
@@ -39,6 +42,12 @@ pub struct IntervalRow {
 }
 
 impl IntervalRow {
+    /// The row with what a budget of `rate_per_s` offered in it, in a run of `duration_s`: the last second is cut off.
+    pub(super) fn with_offer(mut self, rate_per_s: f64, duration_s: f64) -> Self {
+        self.offered = Some(rate_per_s * (duration_s - self.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64()));
+        self
+    }
+
     /// The row of a merged interval.
     #[must_use]
     pub fn new(interval: &Interval) -> Self {
@@ -50,6 +59,7 @@ impl IntervalRow {
         };
         Self {
             start_s: interval.index,
+            offered: None,
             attempts: counters.attempts,
             items: counters.items(),
             ok: counters.ok,

@@ -23,8 +23,8 @@ pub struct ShardReport {
     pub id_range: IdRange,
     /// Its requests in flight at most.
     pub connections: u32,
-    /// How its process ended.
-    pub exit: String,
+    /// How its processes ended: one, as long as none is replaced.
+    pub exits: Vec<String>,
     /// Why its result is not whole.
     pub fault: Option<String>,
     /// Its items by state.
@@ -33,27 +33,28 @@ pub struct ShardReport {
     pub totals: Totals,
     /// Its times, by series; empty of a shard with a fault.
     pub latency: BTreeMap<String, Latency>,
-    /// What it used; null of a shard with a fault.
-    pub usage: Option<UsageReport>,
+    /// What it used.
+    #[serde(flatten)]
+    pub usage: UsageReport,
 }
 
-/// What a shard used of the machine.
+/// What a shard used of the machine. All null of a shard with a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// User CPU.
-    pub cpu_user_s: f64,
+    pub cpu_user_s: Option<f64>,
     /// System CPU.
-    pub cpu_system_s: f64,
+    pub cpu_system_s: Option<f64>,
     /// User and system CPU per attempt, us.
     pub cpu_us_per_attempt: Option<f64>,
     /// CPU over duration.
-    pub cpu_share: f64,
+    pub cpu_share: Option<f64>,
     /// Runnable without a CPU; null when the kernel does not say.
     pub run_delay_s: Option<f64>,
     /// Largest resident set.
-    pub max_rss_bytes: u64,
+    pub max_rss_bytes: Option<u64>,
     /// Times that the kernel took the CPU away.
-    pub involuntary_switches: u64,
+    pub involuntary_switches: Option<u64>,
 }
 
 impl ShardReport {
@@ -67,7 +68,7 @@ impl ShardReport {
             cpu,
             id_range: ids,
             connections,
-            exit: record.exit.to_string(),
+            exits: vec![record.exit.to_string()],
             fault: record.fault.as_ref().map(ToString::to_string),
             ledger: Ledger::of(record),
             latency: if record.fault.is_none() {
@@ -75,23 +76,29 @@ impl ShardReport {
             } else {
                 BTreeMap::new()
             },
-            usage: record.usage.as_ref().map(|usage| UsageReport::new(usage, &totals)),
+            usage: UsageReport::new(record.usage.as_ref(), &totals),
             totals,
         }
     }
 }
 
 impl UsageReport {
-    fn new(usage: &Usage, totals: &Totals) -> Self {
-        let cpu = cpu_s(usage);
+    fn new(usage: Option<&Usage>, totals: &Totals) -> Self {
+        let cpu = usage.map(cpu_s);
         Self {
-            cpu_user_s: usage.cpu_user_us as f64 / 1e6,
-            cpu_system_s: usage.cpu_system_us as f64 / 1e6,
-            cpu_us_per_attempt: (totals.attempts > 0).then(|| cpu * 1e6 / totals.attempts as f64),
-            cpu_share: share(cpu, totals.duration_s),
-            run_delay_s: usage.run_delay_ns.map(|ns| ns as f64 / 1e9),
-            max_rss_bytes: usage.max_rss_bytes,
-            involuntary_switches: usage.involuntary_switches,
+            cpu_user_s: usage.map(|usage| usage.cpu_user_us as f64 / 1e6),
+            cpu_system_s: usage.map(|usage| usage.cpu_system_us as f64 / 1e6),
+            cpu_us_per_attempt: cpu.filter(|_| totals.attempts > 0).map(|cpu| cpu * 1e6 / totals.attempts as f64),
+            cpu_share: cpu.map(|cpu| share(cpu, totals.duration_s)),
+            run_delay_s: usage.and_then(|usage| usage.run_delay_ns).map(|ns| ns as f64 / 1e9),
+            max_rss_bytes: usage.map(|usage| usage.max_rss_bytes),
+            involuntary_switches: usage.map(|usage| usage.involuntary_switches),
         }
+    }
+
+    /// User and system CPU, s.
+    #[must_use]
+    pub fn cpu_s(&self) -> Option<f64> {
+        Some(self.cpu_user_s? + self.cpu_system_s?)
     }
 }

@@ -63,7 +63,8 @@ impl Validity {
                 let lost = shard.ledger.lost;
                 reasons.push(format!(
                     "shard {} {fault} (its process {}): {lost} of its items are lost, its times are left out",
-                    shard.shard, shard.exit
+                    shard.shard,
+                    shard.exits.join(", ")
                 ));
             }
         }
@@ -73,12 +74,12 @@ impl Validity {
 }
 
 fn busy(shard: &ShardReport) -> Option<String> {
-    let usage = shard.usage.filter(|_| shard.totals.duration_s >= SHORTEST_JUDGED_S)?;
-    (usage.cpu_share > BUSY_SHARD).then(|| {
+    let used = shard.usage.cpu_share.filter(|_| shard.totals.duration_s >= SHORTEST_JUDGED_S)?;
+    (used > BUSY_SHARD).then(|| {
         format!(
             "shard {} used {:.0} % of a CPU: the rate is the client's ceiling, and times include its own queueing",
             shard.shard,
-            usage.cpu_share * 100.0
+            used * 100.0
         )
     })
 }
