@@ -34,10 +34,11 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
         PathBuf::from(RUNS).join(name)
     });
     reach::check_descriptors(&resolved.plan)?;
-    // Until the report is saved: a run that was measured must not be lost to an impatient second Ctrl-C.
-    let _held = Signals::hold().map_err(Error::Signal)?;
     let directory = ResultDir::create(&out)?;
     reach::check_target(&resolved.spec)?;
+    // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
+    // lost to an impatient second Ctrl-C.
+    std::mem::forget(Signals::hold().map_err(Error::Signal)?);
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     voice.say(&render::announcement(&resolved.plan));

@@ -57,6 +57,16 @@ pub(crate) fn is_pending(pid: i32, signal: Signal) -> bool {
 
 /// Whether the process is stopped.
 pub(crate) fn is_stopped(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    state(pid) == Some('T')
+}
+
+/// Whether the process has ended and waits to be reaped.
+pub(crate) fn is_ended(pid: i32) -> bool {
+    state(pid) == Some('Z')
+}
+
+/// The letter that the kernel shows for the process's state.
+fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }

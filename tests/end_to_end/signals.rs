@@ -7,7 +7,7 @@ use crawlmark_harness::clock::Clock;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::process::{is_pending, is_stopped, signal, wait_for};
+use crate::process::{is_ended, is_pending, is_stopped, signal, wait_for};
 use crate::run::{Ended, Run};
 use crate::scripted::{OK, with_server};
 use crate::target::Target;
@@ -91,6 +91,28 @@ fn a_second_interrupt_does_not_wait_for_shards_that_do_not_answer() {
     for shard in report.shards() {
         assert_eq!(shard["exits"], json!(["was ended by SIGKILL"]));
     }
+}
+
+#[test]
+fn signals_that_do_not_stop_coming_do_not_cost_the_report() {
+    let target = Target::start("--processes 1");
+    let run = Run::start(format!("{} --ids 0..100m --shards 2 -c 8", target.url()).split(' '));
+    target.wait_for_requests(100);
+    let (pid, over) = (run.pid(), AtomicBool::new(false));
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // At its end the process waits to be reaped, so that no other can have its number meanwhile.
+            while !over.load(Ordering::SeqCst) {
+                signal(pid, Signal::SIGINT);
+                std::thread::yield_now();
+            }
+        });
+        wait_for("the end of the run", || is_ended(pid).then_some(()));
+        over.store(true, Ordering::SeqCst);
+        run.end()
+    });
+    let report = ended.report(130);
+    assert_eq!(*report.at("/interrupted_by"), json!(Signal::SIGINT as i32));
 }
 
 #[test]
