@@ -12,7 +12,7 @@ use crawlmark_harness::render;
 use crawlmark_harness::report::{
     Environment, IntervalLog, IntervalRow, Report, ResultDir, Source, Verdict, directory_name,
 };
-use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord, Signals, supervise};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, RunRecord, supervise};
 
 use self::resolve::Resolved;
 use crate::cli::RunArgs;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     reach::check_target(&resolved.spec)?;
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
-    std::mem::forget(Signals::hold().map_err(Error::Signal)?);
+    std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     voice.say(&render::announcement(&resolved.plan));

@@ -98,8 +98,7 @@ where
     F: Fn(&ShardPlan) -> Result<W, E>,
     O: Observer,
 {
-    let signals = Signals::hold()?;
-    let ticks = ticker()?;
+    let _held = HeldSignals::hold()?;
     let usage_before = own_usage();
     let mut supervisor = Supervisor {
         clock,
@@ -114,6 +113,8 @@ where
     for shard in plan.split(&usable_cpus()) {
         supervisor.fork_shard(shard, &workload)?;
     }
+    // After the forks: a shard has no use for them.
+    let (signals, ticks) = (Signals::open()?, ticker()?);
     let mut started_at = wall_time();
     while !supervisor.is_over() {
         let event = supervisor.wait(&signals, &ticks)?;
@@ -405,29 +406,46 @@ fn ticker() -> Result<TimerFd, Errno> {
     Ok(timer)
 }
 
-/// SIGINT, SIGTERM and SIGCHLD as a descriptor, for as long as this lives.
+/// The signals that a supervisor waits for: the two that ask for a stop, and the end of a child.
+fn awaited() -> SigSet {
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD].into_iter().collect()
+}
+
+/// Keeps SIGINT, SIGTERM and SIGCHLD from their usual effect for as long as it lives.
 ///
-/// [`supervise`] holds them while a run goes on. A caller that has a report to save afterwards holds them around that as
-/// well: a signal that comes then is dropped with this, and does not cost the report.
+/// [`supervise`] holds them while a run goes on. A caller that has a report to save afterwards holds them beyond that.
 #[derive(Debug)]
-pub struct Signals {
-    fd: SignalFd,
+pub struct HeldSignals {
     before: SigSet,
 }
 
-impl Signals {
-    /// Holds them back from their usual effect.
+impl HeldSignals {
+    /// Holds them.
     ///
     /// # Errors
-    /// When the kernel has no descriptor to give.
+    /// When the kernel refuses the mask.
     pub fn hold() -> Result<Self, Errno> {
-        let mut set = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
-            set.add(signal);
-        }
         let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&set), Some(&mut before))?;
-        Ok(Self { fd: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?, before })
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&awaited()), Some(&mut before))?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
+/// Held signals as a descriptor.
+#[derive(Debug)]
+struct Signals {
+    fd: SignalFd,
+}
+
+impl Signals {
+    fn open() -> Result<Self, Errno> {
+        Ok(Self { fd: SignalFd::with_flags(&awaited(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
     fn take(&self) -> Vec<i32> {
@@ -441,8 +459,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // What came and was not asked for has had its effect: none.
+        // What comes after the end of the run asks for nothing any more.
         self.take();
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
 }
