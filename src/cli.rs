@@ -76,9 +76,9 @@ pub struct RunArgs {
     /// Stop starting items after this time
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "What")]
     pub duration: Option<Duration>,
-    /// The method of every request
-    #[arg(short = 'm', long, default_value = "GET", help_heading = "What")]
-    pub method: String,
+    /// The method of every request; GET unless given, POST with a body
+    #[arg(short = 'm', long, value_parser = parse_method, help_heading = "What")]
+    pub method: Option<String>,
     /// A header of every request, `name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "What")]
     pub headers: Vec<String>,
@@ -86,7 +86,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "", hide_default_value = true, help_heading = "What")]
     pub body: String,
     /// The seed of everything that is drawn
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What")]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, help_heading = "What")]
     pub seed: u64,
 
     /// Processes that crawl, each on its core: a number, or auto for one per core
@@ -175,7 +175,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
     /// The seed of bodies, delays and faults
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// How long answers are held: none, 20ms, or lognormal:MEDIAN,SIGMA or lognormal:MEDIAN,SIGMA,MAX
     #[arg(long, value_name = "MODEL", default_value = "none")]
@@ -219,6 +219,14 @@ fn parse_positive(text: &str) -> Result<u64, UnitError> {
         0 => Err(UnitError::Count(text.to_owned())),
         count => Ok(count),
     }
+}
+
+/// Methods are case-sensitive (RFC 9110, 9.1), but nobody who writes `head` means another one than HEAD.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers may fail")]
+fn parse_method(text: &str) -> Result<String, String> {
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    let known = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(text));
+    Ok(known.map_or_else(|| text.to_owned(), |known| (*known).to_owned()))
 }
 
 /// A name becomes part of a path.

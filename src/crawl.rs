@@ -127,6 +127,7 @@ impl Workload for Crawl {
                 Err(Failure::Broken(broken)) => {
                     let mut attempt = self.attempt(Some(sent), connect_ns, bytes_sent, broken.kind);
                     (attempt.status, attempt.first_byte) = (broken.status, broken.first_byte);
+                    attempt.bytes_received = broken.bytes_received;
                     return attempt;
                 }
             }

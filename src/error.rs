@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crawlmark_harness::process::ForkError;
-use crawlmark_harness::report::ResultError;
+use crawlmark_harness::results::ResultError;
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError};
 

@@ -4,14 +4,13 @@ mod reach;
 mod resolve;
 mod witness;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::ShardPlan;
 use crawlmark_harness::render;
-use crawlmark_harness::report::{
-    Environment, IntervalLog, IntervalRow, Report, ResultDir, Source, Verdict, directory_name,
-};
+use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
+use crawlmark_harness::results::{IntervalLog, ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, RunRecord, supervise};
 
 use self::resolve::Resolved;
@@ -28,11 +27,10 @@ const RUNS: &str = "results/runs";
 pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     let voice = Voice::of(&args);
     let resolved = resolve::resolve(args)?;
-    let started = wall_time();
-    let out = resolved.out.clone().unwrap_or_else(|| {
-        let name = directory_name(started, &resolved.labels.name);
-        PathBuf::from(RUNS).join(name)
-    });
+    let out = match &resolved.out {
+        Some(out) => out.clone(),
+        None => default_path(Path::new(RUNS), wall_time(), &resolved.labels.name),
+    };
     reach::check_descriptors(&resolved.plan)?;
     let directory = ResultDir::create(&out)?;
     reach::check_target(&resolved.spec)?;
@@ -41,9 +39,14 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
-    voice.say(&render::announcement(&resolved.plan));
+    voice.say(&render::announcement(&resolved.plan, terminal::columns_beside()));
     let mut report = crawl(&resolved, &directory, voice)?;
-    report.witness = target.map(|target| witness::compare(&report, &target.stop()));
+    if let Some(mut target) = target {
+        let lost = target.lost().map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
+        report.validity.check("the target's processes", lost, Verdict::Disturbed);
+        let witness = witness::compare(&report, &target.stop());
+        report.hear(witness);
+    }
     let code = exit_code(&report, resolved.strictness);
     // Saved before it is shown: what is on the screen is on the disk.
     let saved = directory.finish(&report)?;
@@ -159,11 +162,8 @@ fn show(report: &Report, saved: &Path, voice: Voice) -> Result<(), Error> {
     match voice {
         Voice::Full | Voice::NoProgress => {
             let heading = if report.interrupted { "stopped early; what was done until then:" } else { "done:" };
-            let text = format!(
-                "\n{heading}\n{}\nsaved in {}\n",
-                render::text(report, terminal::columns().unwrap_or(usize::MAX)),
-                saved.display()
-            );
+            let text =
+                format!("\n{heading}\n{}\nsaved in {}\n", render::text(report, terminal::columns()), saved.display());
             terminal::print(&text)?;
         }
         Voice::Json | Voice::JsonWithProgress => {

@@ -21,8 +21,16 @@ pub(crate) fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Columns of the terminal that results are printed to; none when they go elsewhere.
-pub(crate) fn columns() -> Option<usize> {
-    let out = console::Term::stdout();
-    out.is_term().then(|| usize::from(out.size().1))
+/// Columns of the terminal that results are printed to; as many as it takes when they go elsewhere.
+pub(crate) fn columns() -> usize {
+    columns_of(&console::Term::stdout())
+}
+
+/// The same for what is said about the run.
+pub(crate) fn columns_beside() -> usize {
+    columns_of(&console::Term::stderr())
+}
+
+fn columns_of(terminal: &console::Term) -> usize {
+    if terminal.is_term() { usize::from(terminal.size().1) } else { usize::MAX }
 }

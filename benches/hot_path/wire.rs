@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::stats::{Series, ShardStats};
 use crawlmark_harness::wire::{
     Frame, FrameDecoder, IntervalFrame, Progress, WireError, decode_stats, encode, encode_timings,
@@ -12,7 +13,8 @@ use crate::samples::{bounds, filled};
 
 pub(crate) fn benches(criterion: &mut Criterion) {
     let stats = filled(&Series::PER_INTERVAL);
-    let progress = Frame::Progress(Progress { counters: stats.counters.clone(), in_flight: 64, remaining: 1 << 40 });
+    let progress =
+        Frame::Progress(Progress { at: Nanos(1), counters: stats.counters.clone(), in_flight: 64, remaining: 1 << 40 });
     criterion.bench_function("wire/encode an interval", |bencher| {
         bencher.iter(|| interval(black_box(&stats)).and_then(|frame| encode(&frame)));
     });

@@ -24,6 +24,7 @@
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | [`report`] | the merged result, as it is saved |
 //! | [`render`] | the report as text for people |
+//! | [`results`] | the directory that a report is saved in |
 
 pub mod clock;
 pub mod pacer;
@@ -31,6 +32,7 @@ pub mod plan;
 pub mod process;
 pub mod render;
 pub mod report;
+pub mod results;
 
 pub mod sample;
 pub mod shard;

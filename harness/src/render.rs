@@ -12,14 +12,9 @@ const UNCORRECTED: &str = "closed loop: service time, not corrected for coordina
 /// The summary for a terminal of so many columns.
 #[must_use]
 pub fn text(report: &Report, columns: usize) -> String {
-    const NAME: usize = 13;
     let mut out = String::new();
     for (name, value) in rows(report) {
-        let mut name = name;
-        for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {
-            let _ = writeln!(out, "  {name:<10} {line}");
-            name = "";
-        }
+        write_row(&mut out, name, &value, columns);
     }
     out
 }
@@ -68,9 +63,9 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-/// What the run is about to do: the effective totals, said before anything is sent.
+/// What the run is about to do: the effective totals, said before anything is sent, for a terminal of so many columns.
 #[must_use]
-pub fn announcement(plan: &RunPlan) -> String {
+pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let parts = plan.split(&[]);
     let per_shard = |value: &dyn Fn(&ShardPlan) -> u64| {
         let (least, most) = parts.iter().map(value).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
@@ -97,9 +92,19 @@ pub fn announcement(plan: &RunPlan) -> String {
     }
     let mut out = format!("crawling {}\n", plan.target);
     for (name, value) in rows {
-        let _ = writeln!(out, "  {name:<12} {value}");
+        write_row(&mut out, name, &value, columns);
     }
     out
+}
+
+/// Writes a named value, in as many lines as it needs.
+fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
+    const NAME: usize = 14;
+    let mut name = name;
+    for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {
+        let _ = writeln!(out, "  {name:<11} {line}");
+        name = "";
+    }
 }
 
 fn rows(report: &Report) -> Vec<(&'static str, String)> {
@@ -234,10 +239,11 @@ fn shared_machine(report: &Report) -> Option<String> {
 }
 
 fn witness_row(witness: &Witness) -> String {
-    if witness.agrees {
-        "the target's own books agree: every attempt, status and ID".to_owned()
-    } else {
-        format!("the target's own books DIFFER: {}", witness.differences.join("; "))
+    match (witness.agrees, witness.cut_off) {
+        (Some(true), 0) => "the target's own books agree: every attempt, status and ID".to_owned(),
+        (Some(true), cut_off) => format!("the target's own books agree, but for {cut_off} requests that were cut off"),
+        (Some(false), _) => format!("the target's own books DIFFER: {}", witness.differences.join("; ")),
+        (None, _) => "a shard could not tell what it did, so the target's own books cannot be compared".to_owned(),
     }
 }
 

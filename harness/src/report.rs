@@ -5,7 +5,6 @@
 
 mod budget;
 mod environment;
-mod files;
 mod interval;
 mod latency;
 mod shard;
@@ -19,7 +18,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::budget::{BudgetReport, WindowReport};
 pub use self::environment::{Environment, Placement};
-pub use self::files::{IntervalLog, LogFile, ResultDir, ResultError, directory_name};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::shard::{ShardReport, UsageReport};
@@ -111,8 +109,10 @@ pub struct SupervisorReport {
 /// What the target's own books say beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Whether the target counted the same attempts, statuses and IDs.
-    pub agrees: bool,
+    /// Whether the target counted the same attempts, statuses and IDs; null when a shard could not tell what it did.
+    pub agrees: Option<bool>,
+    /// Requests that may or may not have arrived, because they were cut off: the counts may differ by so many.
+    pub cut_off: u64,
     /// Where it did not.
     pub differences: Vec<String>,
     /// Its books.
@@ -170,13 +170,21 @@ impl Report {
                 cpu_share: share(supervisor_cpu_s, duration_s),
                 max_rss_bytes: record.supervisor.max_rss_bytes,
             },
-            validity: Validity::judge(&shards),
+            validity: Validity::judge(&shards, &totals),
             environment,
             totals,
             shards,
             intervals,
             witness: None,
         }
+    }
+
+    /// Adds what the target's own books say. A target that counted something else makes the result incomplete.
+    pub fn hear(&mut self, witness: Witness) {
+        let found = (witness.agrees == Some(false))
+            .then(|| format!("the target's own books differ: {}", witness.differences.join("; ")));
+        self.validity.check("the target's books", found, Verdict::Incomplete);
+        self.witness = Some(witness);
     }
 
     /// The times of a series over all shards.

@@ -230,6 +230,7 @@ async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Res
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
             timings: encode_timings(stats)?,
+            remaining: engine.progress().remaining,
             peak_in_flight,
             last_done,
             budget: engine.budget_use(),

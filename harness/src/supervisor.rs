@@ -30,7 +30,7 @@ use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, ShardLink};
 use crate::stats::{Bounds, Series, ShardStats};
-use crate::wire::{Control, Usage, WireError};
+use crate::wire::{Control, Usage};
 use crate::workload::Workload;
 
 /// How often the loop looks at the time and the observer at the run.
@@ -77,9 +77,6 @@ pub enum SuperviseError {
     /// A signal came before the start.
     #[error("start the shards: stopped by signal {0}")]
     Stopped(i32),
-    /// An interval does not decode.
-    #[error("read a shard's interval: {0}")]
-    Interval(#[from] WireError),
 }
 
 /// Runs `plan` to its end. `workload` is called inside each shard's process to build what the shard does with an ID.
@@ -124,7 +121,7 @@ where
             started_at = wall_time();
         }
     }
-    supervisor.finish(observer)?;
+    supervisor.finish(observer);
     let usage = usage_since(&usage_before);
     Ok(RunRecord {
         started_at,
@@ -232,7 +229,7 @@ impl Supervisor {
         if self.start.is_none() {
             self.start_when_ready()?;
         }
-        self.report_intervals(observer)?;
+        self.report_intervals(observer);
         if event.tick {
             self.check_deadlines(now);
             self.refresh(now);
@@ -290,17 +287,21 @@ impl Supervisor {
         Ok(())
     }
 
-    fn report_intervals<O: Observer>(&mut self, observer: &mut O) -> Result<(), SuperviseError> {
+    fn report_intervals<O: Observer>(&mut self, observer: &mut O) {
         let speaking: Vec<u32> =
             self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect();
-        for interval in self.timeline.take_complete(&speaking)? {
+        let (intervals, junk) = self.timeline.take_complete(&speaking);
+        for (shard, error) in junk {
+            let now = self.clock.now();
+            self.members[shard as usize].give_up(ShardFault::Junk(error.to_string()), now);
+        }
+        for interval in intervals {
             self.live.recent = Recent::of(&interval.merged);
             for (shard, stats) in &interval.shards {
                 self.live.shards[*shard as usize].recent = Recent::of(stats);
             }
             observer.interval(&interval);
         }
-        Ok(())
     }
 
     fn check_deadlines(&mut self, now: Nanos) {
@@ -317,6 +318,7 @@ impl Supervisor {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
         self.live.stopping = self.stop.as_ref().map(|stop| stop.signal);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
+            live.at = member.progress.at;
             live.counters.clone_from(&member.progress.counters);
             live.in_flight = member.progress.in_flight;
             live.state = match (&member.last, &member.fault) {
@@ -327,11 +329,10 @@ impl Supervisor {
         }
     }
 
-    fn finish<O: Observer>(&mut self, observer: &mut O) -> Result<(), SuperviseError> {
-        self.report_intervals(observer)?;
+    fn finish<O: Observer>(&mut self, observer: &mut O) {
+        self.report_intervals(observer);
         self.refresh(self.clock.now());
         observer.progress(&self.live);
-        Ok(())
     }
 }
 
@@ -339,6 +340,7 @@ impl LiveShard {
     fn new(plan: &ShardPlan) -> Self {
         Self {
             planned: plan.ids.len(),
+            at: Nanos::default(),
             counters: crate::stats::Counters::default(),
             in_flight: 0,
             recent: None,
@@ -365,6 +367,7 @@ fn record(mut member: Member) -> ShardRecord {
             exit,
             fault: None,
             stats: last.stats,
+            remaining: last.frame.remaining,
             peak_in_flight: last.frame.peak_in_flight,
             last_done: last.frame.last_done,
             budget: last.frame.budget,
@@ -380,6 +383,7 @@ fn record(mut member: Member) -> ShardRecord {
                 exit,
                 fault: Some(fault),
                 stats,
+                remaining: member.progress.remaining,
                 peak_in_flight: 0,
                 last_done: member.heard_at(),
                 budget: None,
@@ -406,12 +410,13 @@ fn ticker() -> Result<TimerFd, Errno> {
     Ok(timer)
 }
 
-/// The signals that a supervisor waits for: the two that ask for a stop, and the end of a child.
+/// The signals that a supervisor waits for: those that ask for a stop, a closed terminal's among them, and the end of a
+/// child.
 fn awaited() -> SigSet {
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD].into_iter().collect()
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD].into_iter().collect()
 }
 
-/// Keeps SIGINT, SIGTERM and SIGCHLD from their usual effect for as long as it lives.
+/// Keeps SIGINT, SIGTERM, SIGHUP and SIGCHLD from their usual effect for as long as it lives.
 ///
 /// [`supervise`] holds them while a run goes on. A caller that has a report to save afterwards holds them beyond that.
 #[derive(Debug)]

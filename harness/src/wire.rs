@@ -57,6 +57,8 @@ pub enum Control {
 /// How far a shard is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
+    /// When this was so.
+    pub at: Nanos,
     /// Everything counted so far.
     pub counters: Counters,
     /// Requests under way.
@@ -89,6 +91,8 @@ pub struct FinalFrame {
     pub counters: Counters,
     /// Its distributions.
     pub timings: Vec<EncodedTiming>,
+    /// IDs that it never started, by its own count of what it dealt out.
+    pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
     /// When its last attempt ended; the start when there was none.
@@ -211,12 +215,6 @@ impl FrameDecoder {
         self.read += HEADER + length;
         Ok(Some(message))
     }
-
-    /// Whether bytes of an unfinished frame are left over.
-    #[must_use]
-    pub fn is_mid_frame(&self) -> bool {
-        self.read < self.buffer.len()
-    }
 }
 
 /// The distributions of `stats`, ready to travel.
@@ -307,7 +305,6 @@ mod tests {
                     frames.push(frame);
                 }
             }
-            prop_assert!(!decoder.is_mid_frame());
             prop_assert_eq!(&frames[..], &[Frame::Ready, frame][..]);
             let Frame::Interval(got) = frames.pop().unwrap() else { unreachable!() };
             prop_assert_eq!(decode_stats(bounds(), got.counters, &got.timings).unwrap(), stats);

@@ -11,9 +11,8 @@ use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::render;
-use crawlmark_harness::report::{
-    Environment, IntervalRow, Labels, Report, ResultDir, ResultError, Source, Verdict, Witness,
-};
+use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
+use crawlmark_harness::results::{ResultDir, ResultError, default_path};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{Interval, RunRecord, ShardFault, ShardRecord};
@@ -82,6 +81,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         fault,
         stats,
         peak_in_flight: if whole { 4 } else { 0 },
+        remaining: 0,
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
         budget: whole
             .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true }),
@@ -141,7 +141,7 @@ fn golden(name: &str, text: &str) {
 #[test]
 fn a_whole_run_reads_as_it_did() {
     let mut report = report(None, None);
-    report.witness = Some(Witness { agrees: true, differences: Vec::new(), ledger: serde_json::Value::Null });
+    report.hear(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger: serde_json::Value::Null });
     golden("whole.txt", &render::text(&report, 100));
     golden("whole.md", &render::markdown(&report));
     golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
@@ -204,4 +204,26 @@ fn a_result_is_never_overwritten_and_never_left_half_made() {
     std::fs::create_dir(&empty).unwrap();
     ResultDir::create(&empty).unwrap().finish(&report).unwrap();
     assert!(empty.join("result.json").exists(), "an empty directory may become a result");
+}
+
+#[test]
+fn a_result_whose_name_was_taken_meanwhile_is_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("result");
+    let mine = ResultDir::create(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("other"), "somebody else's").unwrap();
+    let Err(ResultError::Rename { kept, .. }) = mine.finish(&report(None, None)) else { panic!("the name is taken") };
+    assert!(kept.join("result.json").exists());
+}
+
+#[test]
+fn runs_of_one_second_have_names_of_their_own() {
+    let home = tempfile::tempdir().unwrap();
+    let next = || default_path(home.path(), SystemTime::UNIX_EPOCH, "crawl");
+    let (first, started) = (next(), ResultDir::create(&next()).unwrap());
+    let second = next();
+    assert_ne!(first, second);
+    assert_eq!(started.finish(&report(None, None)).unwrap(), first);
+    assert_eq!(next(), second);
 }

@@ -71,6 +71,8 @@ pub(super) struct Broken {
     /// The status, when the answer had begun.
     pub(super) status: Option<u16>,
     pub(super) first_byte: Option<Nanos>,
+    /// Bytes of its body that had come.
+    pub(super) bytes_received: u64,
 }
 
 impl Connection {
@@ -109,8 +111,9 @@ impl Connection {
         clock: Clock,
         deadline: Nanos,
     ) -> Result<Answer, Failure> {
-        let broken = |kind| Failure::Broken(Broken { kind, status: None, first_byte: None });
+        let broken = |kind| Failure::Broken(Broken { kind, status: None, first_byte: None, bytes_received: 0 });
         self.settle().await?;
+        self.arm(clock, deadline);
         let response = {
             let Self { sender, drive, alarm, .. } = self;
             let mut response = pin!(sender.try_send_request(request));
@@ -130,6 +133,15 @@ impl Connection {
             .await?
         };
         self.read(response, expected, clock, deadline).await
+    }
+
+    /// Makes sure that the alarm fires by `deadline`. It is already set for an earlier exchange's, save on a connection
+    /// that is new or was lent to a slower exchange.
+    fn arm(&mut self, clock: Clock, deadline: Nanos) {
+        let deadline = clock.instant(deadline);
+        if self.alarm.deadline() > deadline {
+            self.alarm.as_mut().reset(deadline);
+        }
     }
 
     /// Lets hyper notice what has happened to a connection at rest.
@@ -157,8 +169,10 @@ impl Connection {
         let (mut body, mut bytes_received) = (pin!(body), 0);
         let Self { drive, alarm, .. } = self;
         let mut alarm = Alarm { timer: alarm, clock, deadline };
-        let broken =
-            |kind| Failure::Broken(Broken { kind, status: Some(head.status.as_u16()), first_byte: Some(first_byte) });
+        let status = Some(head.status.as_u16());
+        let broken = |kind, bytes_received| {
+            Failure::Broken(Broken { kind, status, first_byte: Some(first_byte), bytes_received })
+        };
         poll_fn(|cx| {
             loop {
                 // A small body came with the head and is there already: ask for it before driving the connection again.
@@ -176,9 +190,11 @@ impl Connection {
                         }
                     }
                     Poll::Ready(Some(Err(error))) => {
-                        return Poll::Ready(Err(broken(body_kind(drive, &error))));
+                        return Poll::Ready(Err(broken(body_kind(drive, &error), bytes_received)));
                     }
-                    Poll::Pending => return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout))),
+                    Poll::Pending => {
+                        return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout, bytes_received)));
+                    }
                 }
             }
         })

@@ -71,7 +71,9 @@ impl FromStr for Template {
     type Err = TemplateError;
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
-        let rest = text.strip_prefix("http://").ok_or_else(|| scheme_error(text))?;
+        const SCHEME: &str = "http://";
+        let is_http = text.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
+        let rest = text.get(SCHEME.len()..).filter(|_| is_http).ok_or_else(|| scheme_error(text))?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
             return Err(TemplateError::Credentials);
@@ -144,6 +146,7 @@ mod tests {
             ("http://h/a?id={id}&x=2", "http://h/a?id={id}&x=2"),
             ("http://[::1]:81/{id}.json", "http://[::1]:81/{id}.json"),
             ("http://h?q={id}", "http://h/?q={id}"),
+            ("HTTP://h/", "http://h/{id}"),
         ];
         for (text, full) in cases {
             assert_eq!(text.parse::<Template>().unwrap().to_string(), full);

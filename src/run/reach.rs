@@ -8,20 +8,28 @@ use crawlmark_harness::process::raise_descriptor_limit;
 use crate::crawl::CrawlSpec;
 use crate::error::Error;
 
-/// Descriptors of a shard beside its connections: pipes, poller, standard streams, and some to spare.
+/// Descriptors of a process beside its connections or its shards: poller, standard streams, files, and some to spare.
 const OVERHEAD: u64 = 32;
 
-/// Raises the limit on descriptors and compares it with what a shard needs.
+/// Pipes that the supervisor holds for each shard.
+const PIPES: u64 = 2;
+
+/// Raises the limit on descriptors and compares it with what a shard and the supervisor need.
 pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
-    let most = u64::from(plan.connections.div_ceil(plan.shards.max(1))) + OVERHEAD;
-    match raise_descriptor_limit() {
-        Some(limit) if limit < most => Err(Error::Usage(format!(
-            "--connections {} over --shards {} needs {most} descriptors in a shard, and this machine allows {limit}: \
-             use fewer connections, more shards, or raise the limit (ulimit -Hn)",
-            plan.connections, plan.shards
-        ))),
-        _ => Ok(()),
+    let shard = u64::from(plan.connections.div_ceil(plan.shards.max(1))) + OVERHEAD;
+    let supervisor = u64::from(plan.shards) * PIPES + OVERHEAD;
+    let limit = raise_descriptor_limit().unwrap_or(u64::MAX);
+    let refused = |what: String, needs: u64| {
+        let remedy = "raise the limit (ulimit -Hn)";
+        Err(Error::Usage(format!("{what} needs {needs} descriptors, and a process here may have {limit}: {remedy}")))
+    };
+    if limit < shard {
+        return refused(format!("--connections {} over --shards {}", plan.connections, plan.shards), shard);
     }
+    if limit < supervisor {
+        return refused(format!("--shards {}", plan.shards), supervisor);
+    }
+    Ok(())
 }
 
 /// Opens one connection to the target and closes it: a run against nobody would only count refusals. The bundled

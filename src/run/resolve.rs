@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, Pinning, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
-use crawlmark_harness::units::IdRange;
+use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_mock_server::Config;
 use nix::ifaddrs::getifaddrs;
 
@@ -101,7 +101,10 @@ impl Bundled {
 /// Resolves `args`. Looks up the host's name; starts and writes nothing.
 pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let cores = usable_cpus().len().max(1);
-    let source = RequestSource { method: args.method, headers: args.headers, body: Bytes::from(args.body) };
+    let body = Bytes::from(args.body);
+    // As curl does: a body is meant to be posted.
+    let method = args.method.unwrap_or_else(|| if body.is_empty() { "GET" } else { "POST" }.to_owned());
+    let source = RequestSource { method, headers: args.headers, body };
     let (template, bundled_template) = if let Some(url) = args.url {
         (url.parse().map_err(usage)?, None)
     } else {
@@ -126,6 +129,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         None => (find(&template)?, None),
         Some(template) => {
             let processes = args.target_processes.or_cores(cores);
+            if processes.get() > MAX_SHARDS as usize {
+                return Err(Error::Usage(format!("--target-processes {processes} is out of range: 1 to {MAX_SHARDS}")));
+            }
             let config =
                 Config { seed: args.seed, latency: args.target_latency, limit: args.target_limit, ..Config::default() };
             workload.insert("target_processes".to_owned(), processes.to_string());
@@ -137,7 +143,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
     }
-    refuse_unlimited_strangers(&template, &addresses, args.rate.is_some())?;
+    refuse_unlimited_strangers(&addresses, args.rate)?;
     let ids = match (args.ids, args.requests) {
         (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
         (Some(ids), None) => ids,
@@ -145,8 +151,11 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     };
     let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some();
     let shards = match args.shards {
-        // Each shard needs a connection, and one more than there are cores only waits for the others.
-        Auto::Auto => u32::try_from(cores).unwrap_or(u32::MAX).min(args.connections.max(1)),
+        // Each shard needs a connection and a burst, and one more than there are cores only waits for the others.
+        Auto::Auto => {
+            let burst = args.burst.map_or(u32::MAX, |burst| u32::try_from(burst).unwrap_or(u32::MAX));
+            u32::try_from(cores).unwrap_or(u32::MAX).min(args.connections.max(1)).min(burst)
+        }
         Auto::Exactly(shards) => shards,
     };
     let burst = match (&args.rate, args.burst) {
@@ -197,13 +206,12 @@ fn find(template: &Template) -> Result<Vec<SocketAddr>, Error> {
 }
 
 /// Somebody else's service is not crawled at full speed by accident.
-fn refuse_unlimited_strangers(template: &Template, addresses: &[SocketAddr], limited: bool) -> Result<(), Error> {
-    match addresses.iter().find(|address| !limited && !is_private(address.ip())) {
+fn refuse_unlimited_strangers(addresses: &[SocketAddr], rate: Option<Rate>) -> Result<(), Error> {
+    match addresses.iter().find(|address| rate.is_none() && !is_private(address.ip())) {
         None => Ok(()),
         Some(stranger) => Err(Error::Usage(format!(
-            "{} is {}, which is neither this machine nor a private network: say how fast you may crawl it, for \
-             example --rate 10/s",
-            template.host(),
+            "the URL's host has the address {}, which is neither this machine nor a private network: say how fast you \
+             may crawl it, for example --rate 10/s",
             stranger.ip()
         ))),
     }
@@ -240,7 +248,7 @@ mod tests {
 
     #[test]
     fn strangers_need_a_rate() {
-        let template: Template = "http://h/".parse().unwrap();
+        let rate = Some(Rate { permits: 1, period_ns: 1 });
         for (address, private) in [
             ("127.0.0.1:80", true),
             ("10.1.2.3:80", true),
@@ -255,10 +263,10 @@ mod tests {
             ("[2001:db8::1]:80", false),
         ] {
             let addresses = [address.parse().unwrap()];
-            assert_eq!(refuse_unlimited_strangers(&template, &addresses, false).is_ok(), private, "{address}");
-            assert!(refuse_unlimited_strangers(&template, &addresses, true).is_ok(), "{address}");
+            assert_eq!(refuse_unlimited_strangers(&addresses, None).is_ok(), private, "{address}");
+            assert!(refuse_unlimited_strangers(&addresses, rate).is_ok(), "{address}");
         }
         let mixed = ["127.0.0.1:80".parse().unwrap(), "192.0.2.1:80".parse().unwrap()];
-        assert!(refuse_unlimited_strangers(&template, &mixed, false).is_err(), "one stranger is enough");
+        assert!(refuse_unlimited_strangers(&mixed, None).is_err(), "one stranger is enough");
     }
 }

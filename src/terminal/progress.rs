@@ -4,16 +4,18 @@ use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::render::{grouped, grouped_f64, micros};
 use crawlmark_harness::stats::{Counters, Percentile};
-use crawlmark_harness::supervisor::{Live, LiveState, Recent};
+use crawlmark_harness::supervisor::{Live, LiveShard, LiveState, Recent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::say;
 
-/// A rate is shown over this many looks at the run, ten a second: long enough to read, short enough to be now.
-const RATE_WINDOW: usize = 10;
+/// A rate is shown over at least this long: enough to read, little enough to be now. A shard says how far it is four
+/// times in it.
+const RATE_WINDOW_NS: u64 = 1_000_000_000;
 
 /// More shards than this share the total's bar: the rows would not fit a screen.
 const MOST_BARS: usize = 16;
@@ -35,13 +37,16 @@ enum Fit {
     Narrow,
     /// Rate and one percentile.
     Tiny,
+    /// The rate.
+    Least,
 }
 
 impl Fit {
     /// For a terminal of so many columns: the length of a row with seven-digit counts, and some to spare.
     const fn of(columns: u16) -> Self {
         match columns {
-            0..=67 => Self::Tiny,
+            0..=45 => Self::Least,
+            46..=67 => Self::Tiny,
             68..=105 => Self::Narrow,
             106..=125 => Self::Middle,
             _ => Self::Wide,
@@ -51,7 +56,7 @@ impl Fit {
     const fn bar(self) -> usize {
         match self {
             Self::Wide | Self::Middle => 20,
-            Self::Narrow | Self::Tiny => 10,
+            Self::Narrow | Self::Tiny | Self::Least => 10,
         }
     }
 }
@@ -90,23 +95,40 @@ impl Progress {
     }
 }
 
-/// How far something is: a shard, or all of them.
+/// What a shard said of how far it is, over the last second: pairs of a moment and the items that had ended by then. Its
+/// own moments, not those of the looks at it, which would see four reports in one second and five in the next.
 #[derive(Debug, Default)]
 struct Meter {
-    looks: VecDeque<(Duration, u64)>,
+    said: VecDeque<(Nanos, u64)>,
 }
 
 impl Meter {
-    /// Items per second over the last looks.
-    fn rate(&mut self, elapsed: Duration, items: u64) -> f64 {
-        self.looks.push_back((elapsed, items));
-        if self.looks.len() > RATE_WINDOW {
-            self.looks.pop_front();
+    /// Items per second, now that the shard has said where it was `at`.
+    fn rate(&mut self, at: Nanos, items: u64) -> f64 {
+        if self.said.back().is_none_or(|(last, _)| *last < at) {
+            self.said.push_back((at, items));
         }
-        let Some((since, before)) = self.looks.front() else { return 0.0 };
-        let seconds = elapsed.saturating_sub(*since).as_secs_f64();
+        while self.said.get(1).is_some_and(|(second, _)| at.since(*second) >= RATE_WINDOW_NS) {
+            self.said.pop_front();
+        }
+        let Some((since, before)) = self.said.front() else { return 0.0 };
+        let seconds = at.since(*since) as f64 / 1e9;
         if seconds > 0.0 { items.saturating_sub(*before) as f64 / seconds } else { 0.0 }
     }
+}
+
+/// The rate of each shard that is at work.
+fn rates(meters: &mut [Meter], live: &Live) -> Vec<f64> {
+    let shards = meters.iter_mut().zip(&live.shards);
+    let rate = |(meter, shard): (&mut Meter, &LiveShard)| match shard.state {
+        LiveState::Running => meter.rate(shard.at, shard.counters.items()),
+        LiveState::Done | LiveState::Lost => 0.0,
+    };
+    shards.map(rate).collect()
+}
+
+fn meters(plan: &RunPlan) -> Vec<Meter> {
+    (0..plan.shards).map(|_| Meter::default()).collect()
 }
 
 /// One row, as numbers.
@@ -142,6 +164,7 @@ impl Row<'_> {
         let eta = eta.map_or_else(|| "-".to_owned(), |eta| format!("{}s", eta.as_secs()));
         let rate = format!("{:>8}/s", grouped_f64(self.rate));
         let in_flight = match fit {
+            Fit::Least => return rate,
             Fit::Tiny => return format!("{rate} p99 {p99:>7}"),
             Fit::Narrow => return format!("{rate} p50 {p50:>7} p99 {p99:>7} eta {eta}"),
             Fit::Middle => String::new(),
@@ -176,18 +199,18 @@ fn total(live: &Live) -> (Counters, u64, u32) {
 #[derive(Debug)]
 pub(crate) struct Lines {
     limit: Option<Duration>,
-    meter: Meter,
+    meters: Vec<Meter>,
     next: Duration,
 }
 
 impl Lines {
     fn new(plan: &RunPlan) -> Self {
-        Self { limit: plan.duration, meter: Meter::default(), next: Duration::from_secs(1) }
+        Self { limit: plan.duration, meters: meters(plan), next: Duration::from_secs(1) }
     }
 
     fn show(&mut self, live: &Live) {
         let (counters, planned, in_flight) = total(live);
-        let rate = self.meter.rate(live.elapsed, counters.items());
+        let rate = rates(&mut self.meters, live).iter().sum();
         if live.elapsed < self.next {
             return;
         }
@@ -204,9 +227,9 @@ impl Lines {
 #[derive(Debug)]
 pub(crate) struct Bars {
     limit: Option<Duration>,
-    all: MultiProgress,
-    shards: Vec<(ProgressBar, Meter)>,
-    total: (ProgressBar, Meter),
+    shards: Vec<ProgressBar>,
+    total: ProgressBar,
+    meters: Vec<Meter>,
     width: u16,
 }
 
@@ -217,24 +240,24 @@ impl Bars {
         let bar = |name: String| {
             let bar = all.add(ProgressBar::new(STEPS));
             bar.set_prefix(name);
-            (bar, Meter::default())
+            bar
         };
         let shards = (0..if count <= MOST_BARS { count } else { 0 }).map(|i| bar(format!("shard {i}"))).collect();
         let total = bar("total".to_owned());
-        Self { limit: plan.duration, all, shards, total, width: 0 }
+        Self { limit: plan.duration, shards, total, meters: meters(plan), width: 0 }
     }
 
     fn show(&mut self, live: &Live) {
         self.fit();
         let (elapsed, limit, fit) = (live.elapsed, self.limit, Fit::of(self.width));
-        for ((bar, meter), shard) in self.shards.iter_mut().zip(&live.shards) {
-            let rate = meter.rate(elapsed, shard.counters.items());
+        let rates = rates(&mut self.meters, live);
+        for ((bar, rate), shard) in self.shards.iter().zip(&rates).zip(&live.shards) {
             let row = Row {
                 counters: &shard.counters,
                 planned: shard.planned,
                 in_flight: shard.in_flight,
                 recent: shard.recent,
-                rate,
+                rate: *rate,
             };
             bar.set_position(steps(row.done(elapsed, limit)));
             match shard.state {
@@ -247,8 +270,7 @@ impl Bars {
             }
         }
         let (counters, planned, in_flight) = total(live);
-        let (bar, meter) = &mut self.total;
-        let rate = meter.rate(elapsed, counters.items());
+        let (bar, rate) = (&self.total, rates.iter().sum());
         let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
         bar.set_position(steps(row.done(elapsed, limit)));
         bar.set_prefix(if live.stopping.is_some() { "stopping" } else { "total" });
@@ -270,19 +292,37 @@ impl Bars {
         let template = format!("{{prefix:<8}} [{{bar:{}}}] {{msg}}", Fit::of(width).bar());
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style.progress_chars("=> ");
-        self.shards.iter().for_each(|(bar, _)| bar.set_style(style.clone()));
-        self.total.0.set_style(style);
+        self.shards.iter().for_each(|bar| bar.set_style(style.clone()));
+        self.total.set_style(style);
     }
 
     fn end(&mut self) {
-        self.shards.iter().for_each(|(bar, _)| bar.abandon());
-        self.total.0.abandon();
-        // Leaves the last state of the bars on the screen, above what follows.
-        let _ = self.all.println("");
+        self.shards.iter().for_each(ProgressBar::abandon);
+        self.total.abandon();
+        // Leaves the last state of the bars on the screen, with a line between it and what follows.
+        say("\n");
     }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
 fn steps(done: f64) -> u64 {
     (done.clamp(0.0, 1.0) * STEPS as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_shard_shows_its_rate_whenever_it_is_looked_at() {
+        let mut meter = Meter::default();
+        // 1,000/s, said every 250 ms, looked at every 100 ms.
+        let rates: Vec<f64> = (1..100_u64)
+            .map(|look| {
+                let said = look * 100 / 250 * 250;
+                meter.rate(Nanos(said * 1_000_000), said)
+            })
+            .collect();
+        assert!(rates[5..].iter().all(|rate| (rate - 1_000.0).abs() < 1e-9), "{rates:?}");
+    }
 }

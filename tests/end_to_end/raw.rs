@@ -99,6 +99,12 @@ fn a_body_that_breaks_off_is_incomplete() {
     }
 }
 
+/// The timeout counts from the request on, whatever other timeouts there are; only a hang takes a minute.
+fn assert_timed_out_in_time(report: &Report) {
+    let us = |key: &str| report.number(&format!("/latency/service_error/{key}"));
+    assert!(us("min_us") >= 1e5 && us("max_us") < 6e7, "{} to {}", us("min_us"), us("max_us"));
+}
+
 #[test]
 fn a_body_that_goes_on_too_long_is_a_timeout() {
     let serve = |mut peer: Peer| {
@@ -106,15 +112,18 @@ fn a_body_that_goes_on_too_long_is_a_timeout() {
         peer.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nand now we wait");
         peer.wait_for_the_end();
     };
-    let report = crawl_served(serve, "--timeout 100ms");
+    let report = crawl_served(serve, "--timeout 100ms --connect-timeout 1h");
     assert_all_failed(&report, "timeout");
+    assert_timed_out_in_time(&report);
     assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
+    assert_eq!(report.count("/totals/bytes_received"), 15 * IDS, "what had come of the bodies");
 }
 
 #[test]
 fn a_server_that_never_answers_is_a_timeout() {
-    let report = crawl_served(|mut peer| peer.wait_for_the_end(), "--timeout 100ms");
+    let report = crawl_served(|mut peer| peer.wait_for_the_end(), "--timeout 100ms --connect-timeout 1h");
     assert_all_failed(&report, "timeout");
+    assert_timed_out_in_time(&report);
     assert_eq!(report.count("/totals/attempts_sent"), IDS);
 }
 

@@ -36,7 +36,7 @@ pub struct Totals {
     pub attempts: u64,
     /// Of these, beyond the first of their item.
     pub retries: u64,
-    /// Of these, with a connection under them.
+    /// Of these, those that had a connection in hand and ended by themselves.
     pub attempts_sent: u64,
     /// Answers by status.
     pub attempts_by_status: BTreeMap<String, u64>,
@@ -64,10 +64,19 @@ impl Ledger {
     pub(super) fn of(record: &ShardRecord) -> Self {
         let planned = record.plan.ids.len();
         let Counters { ok, not_found, failed, gave_up, aborted, .. } = record.stats.counters;
-        let rest = planned.saturating_sub(record.stats.counters.items());
-        // A shard that died had more under way than it had told: what is left is neither done nor untouched.
-        let (not_attempted, lost) = if record.fault.is_none() { (rest, 0) } else { (0, rest) };
+        let (not_attempted, lost) = match record.fault {
+            // Its own count of what it never dealt out, not the rest of a subtraction: whether it all adds up is checked.
+            None => (record.remaining, 0),
+            // What a shard did between its last word and its death is unknown.
+            Some(_) => (0, planned.saturating_sub(record.stats.counters.items())),
+        };
         Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost }
+    }
+
+    /// Whether every item is in exactly one state.
+    #[must_use]
+    pub const fn adds_up(&self) -> bool {
+        self.ended() + self.not_attempted + self.lost == self.planned
     }
 
     /// Items in a final state.

@@ -133,6 +133,7 @@ impl<W: Workload> Engine<W> {
     pub(super) fn progress(&self) -> Progress {
         let books = self.books.borrow();
         Progress {
+            at: self.clock.now(),
             counters: books.stats.counters.clone(),
             in_flight: books.intervals.in_flight(),
             remaining: self.gate.remaining(),

@@ -155,9 +155,10 @@ impl Gate {
         }
     }
 
-    /// IDs not yet dealt out.
+    /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
     pub(super) fn remaining(&self) -> u64 {
-        self.inner.borrow().ids.len()
+        let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(_)));
+        self.inner.borrow().ids.len() + self.lanes.iter().filter(untaken).count() as u64
     }
 
     /// How the budget was used; none without one.

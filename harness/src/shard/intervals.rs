@@ -92,7 +92,7 @@ impl Intervals {
     /// interval, also one in which nothing was intended.
     pub(super) fn cut(&mut self, now: Nanos, cpu_us: u64) {
         let index = now.since(self.start) / duration_ns(INTERVAL);
-        while self.first + (self.open.len() as u64) < index && self.open.len() < MOST_OPEN {
+        while self.first + (self.open.len() as u64) < index && self.has_room() {
             self.push();
         }
         let (in_flight, used) = (self.in_flight, cpu_us.saturating_sub(self.cpu_us));
@@ -134,15 +134,23 @@ impl Intervals {
     /// many are open.
     fn at(&mut self, intended: Nanos) -> &mut Interval {
         let wanted = intended.since(self.start) / duration_ns(INTERVAL);
-        let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX).min(MOST_OPEN - 1);
+        let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX);
         while self.open.get(slot).is_some_and(Option::is_none) {
             slot += 1;
         }
-        while self.open.len() <= slot {
+        while self.open.len() <= slot && self.has_room() {
             self.push();
         }
+        // Without room the newest is open: only what was handed out lies before it.
+        let slot = slot.min(self.open.len().saturating_sub(1));
         let (index, bounds) = (self.first + slot as u64, self.bounds);
         self.open[slot].get_or_insert_with(|| Interval::new(index, bounds))
+    }
+
+    /// Whether another interval may be opened. What was handed out while an older one was still open takes no memory to
+    /// speak of.
+    fn has_room(&self) -> bool {
+        self.open.iter().flatten().count() < MOST_OPEN || self.open.back().is_none_or(Option::is_none)
     }
 
     fn push(&mut self) {

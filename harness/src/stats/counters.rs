@@ -21,14 +21,10 @@ pub struct Counters {
     pub aborted: u64,
     /// Requests tried, the failed ones included.
     pub attempts: u64,
-    /// Requests of which at least a byte went out.
+    /// Requests that had a connection in hand and ended by themselves.
     pub attempts_sent: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
     /// Attempts that the target throttled.
     pub throttled: u64,
-    /// Attempts whose good status hid a challenge page.
-    pub soft_blocked: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// Bytes of requests, heads included.
@@ -48,7 +44,7 @@ impl Counters {
         self.ok + self.not_found + self.failed + self.gave_up + self.aborted
     }
 
-    /// Failed attempts of all kinds: errors and rejections.
+    /// Attempts without a valid answer.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.by_error.values().sum()
@@ -64,9 +60,7 @@ impl Counters {
             aborted,
             attempts,
             attempts_sent,
-            retries,
             throttled,
-            soft_blocked,
             connections_opened,
             bytes_sent,
             bytes_received,
@@ -80,9 +74,7 @@ impl Counters {
         self.aborted += aborted;
         self.attempts += attempts;
         self.attempts_sent += attempts_sent;
-        self.retries += retries;
         self.throttled += throttled;
-        self.soft_blocked += soft_blocked;
         self.connections_opened += connections_opened;
         self.bytes_sent += bytes_sent;
         self.bytes_received += bytes_received;

@@ -170,7 +170,8 @@ impl Timing {
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
         let all = (self.exact.count + self.exact.censored) as f64;
-        if all * (1.0 - q) < SAMPLES_BEYOND {
+        // Of nothing but attempts cut short, nothing is known.
+        if all * (1.0 - q) < SAMPLES_BEYOND || self.exact.count == 0 {
             return Percentile::TooFew;
         }
         let rank = (q * all).ceil();

@@ -155,8 +155,12 @@ impl Member {
                 Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
                 Frame::Final(frame) => {
                     let stats = decode_stats(self.bounds, frame.counters.clone(), &frame.timings)?;
-                    let remaining = self.plan.ids.len().saturating_sub(frame.counters.items());
-                    self.progress = Progress { counters: frame.counters.clone(), in_flight: 0, remaining };
+                    self.progress = Progress {
+                        at: frame.last_done,
+                        counters: frame.counters.clone(),
+                        in_flight: 0,
+                        remaining: frame.remaining,
+                    };
                     self.last = Some(Last { frame: *frame, stats });
                 }
             }

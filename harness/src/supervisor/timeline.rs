@@ -23,19 +23,20 @@ impl Timeline {
         self.pending.entry(frame.index).or_default().push((shard, frame));
     }
 
-    /// The intervals that every shard in `speaking` has reported, merged, the oldest first.
-    pub(super) fn take_complete(&mut self, speaking: &[u32]) -> Result<Vec<Interval>, WireError> {
+    /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and whose part of one does
+    /// not decode, and is left out.
+    pub(super) fn take_complete(&mut self, speaking: &[u32]) -> (Vec<Interval>, Vec<(u32, WireError)>) {
         let reported =
             |frames: &[(u32, IntervalFrame)]| speaking.iter().all(|s| frames.iter().any(|(shard, _)| shard == s));
         let complete: Vec<u64> =
             self.pending.iter().filter(|(_, frames)| reported(frames)).map(|(index, _)| *index).collect();
-        complete
-            .into_iter()
-            .filter_map(|index| self.pending.remove(&index).map(|frames| self.merge(index, frames)))
-            .collect()
+        let mut junk = Vec::new();
+        let taken = complete.into_iter().filter_map(|index| Some((index, self.pending.remove(&index)?)));
+        let taken: Vec<_> = taken.collect();
+        (taken.into_iter().map(|(index, frames)| self.merge(index, frames, &mut junk)).collect(), junk)
     }
 
-    fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>) -> Result<Interval, WireError> {
+    fn merge(&self, index: u64, frames: Vec<(u32, IntervalFrame)>, junk: &mut Vec<(u32, WireError)>) -> Interval {
         let mut interval = Interval {
             index,
             merged: ShardStats::new(self.bounds),
@@ -45,13 +46,17 @@ impl Timeline {
             max_sched_lag_ns: 0,
         };
         for (shard, frame) in frames {
-            let stats = decode_stats(self.bounds, frame.counters, &frame.timings)?;
-            interval.merged.merge(&stats);
-            interval.in_flight += frame.in_flight;
-            interval.cpu_us += frame.cpu_us;
-            interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
-            interval.shards.push((shard, stats));
+            match decode_stats(self.bounds, frame.counters, &frame.timings) {
+                Ok(stats) => {
+                    interval.merged.merge(&stats);
+                    interval.in_flight += frame.in_flight;
+                    interval.cpu_us += frame.cpu_us;
+                    interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
+                    interval.shards.push((shard, stats));
+                }
+                Err(error) => junk.push((shard, error)),
+            }
         }
-        Ok(interval)
+        interval
     }
 }

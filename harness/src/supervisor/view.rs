@@ -36,6 +36,8 @@ pub struct Live {
 pub struct LiveShard {
     /// Its IDs.
     pub planned: u64,
+    /// When it last said how far it is.
+    pub at: Nanos,
     /// Everything counted so far.
     pub counters: Counters,
     /// Requests under way.
@@ -113,6 +115,8 @@ pub struct ShardRecord {
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
     pub stats: ShardStats,
+    /// IDs that it never started, by its own count.
+    pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.

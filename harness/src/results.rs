@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
-use super::Report;
 use crate::render;
+use crate::report::Report;
 use crate::shard::INTERVAL;
 use crate::stats::Series;
 use crate::supervisor::Interval;
@@ -18,7 +18,7 @@ use crate::supervisor::Interval;
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// Something is there already.
-    #[error("--out {0} exists already and is not empty: a result is never overwritten, choose another name")]
+    #[error("--out {0} exists already and is no empty directory: a result is never overwritten, choose another name")]
     Exists(PathBuf),
     /// The working directory itself, or a path that ends in nothing.
     #[error("--out {0} cannot be replaced by a result: name a directory inside it")]
@@ -29,6 +29,16 @@ pub enum ResultError {
         /// The file.
         path: PathBuf,
         /// What it said.
+        error: io::Error,
+    },
+    /// The finished result cannot have its name.
+    #[error("rename the result, which lies in {kept}, to {path}: {error}")]
+    Rename {
+        /// Where it is.
+        kept: PathBuf,
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system said.
         error: io::Error,
     },
     /// The report is no JSON.
@@ -88,16 +98,19 @@ impl ResultDir {
         }
     }
 
-    /// Saves the report and gives the directory its name.
+    /// Saves the report and gives the directory its name. Whatever goes wrong, nothing that was measured is removed: the
+    /// error says where it lies.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// When a file cannot be written, or something has taken the directory's place meanwhile.
     pub fn finish(mut self, report: &Report) -> Result<PathBuf, ResultError> {
+        self.finished = true;
         self.write("result.json", &(serde_json::to_string_pretty(report)? + "\n"))?;
         self.write("summary.md", &render::markdown(report))?;
-        fs::rename(&self.temporary, &self.path).map_err(|error| ResultError::Io { path: self.path.clone(), error })?;
-        self.finished = true;
-        Ok(self.path.clone())
+        match fs::rename(&self.temporary, &self.path) {
+            Ok(()) => Ok(self.path.clone()),
+            Err(error) => Err(ResultError::Rename { kept: self.temporary.clone(), path: self.path.clone(), error }),
+        }
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), ResultError> {
@@ -184,9 +197,18 @@ impl IntervalLog<'_> {
     }
 }
 
-/// The default name of a result directory: UTC time to the second, and the run's name.
+/// A path in `runs` for a result that has none: UTC time to the second, the run's name, and a number when another run has
+/// that or is about to.
 #[must_use]
-pub fn directory_name(started_at: SystemTime, name: &str) -> String {
+pub fn default_path(runs: &Path, started_at: SystemTime, name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(started_at).to_string().replace(':', "-");
-    format!("{time}-{name}")
+    let names: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    let taken = |wanted: &String| {
+        let partial = format!(".{wanted}.");
+        names.iter().map(|name| name.to_string_lossy()).any(|name| name == *wanted || name.starts_with(&partial))
+    };
+    let first = format!("{time}-{name}");
+    let numbered = (2..).map(|number| format!("{first}-{number}"));
+    let free = std::iter::once(first.clone()).chain(numbered).find(|wanted| !taken(wanted));
+    runs.join(free.unwrap_or(first))
 }
