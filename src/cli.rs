@@ -25,7 +25,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 could not start or complete · 2 usage · 4 the measurement is invalid (a shard died, or --strict)
-            130 / 143 interrupted by SIGINT / SIGTERM, partial report written";
+            129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

@@ -43,8 +43,12 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     let mut report = crawl(&resolved, &directory, voice)?;
     if let Some(mut target) = target {
         let lost = target.lost().map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
+        let mut witness = witness::compare(&report, &target.stop());
+        if lost.is_some() {
+            // It may have counted answers that it did not live to send.
+            witness.agrees = None;
+        }
         report.validity.check("the target's processes", lost, Verdict::Disturbed);
-        let witness = witness::compare(&report, &target.stop());
         report.hear(witness);
     }
     let code = exit_code(&report, resolved.strictness);

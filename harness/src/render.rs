@@ -243,7 +243,10 @@ fn witness_row(witness: &Witness) -> String {
         (Some(true), 0) => "the target's own books agree: every attempt, status and ID".to_owned(),
         (Some(true), cut_off) => format!("the target's own books agree, but for {cut_off} requests that were cut off"),
         (Some(false), _) => format!("the target's own books DIFFER: {}", witness.differences.join("; ")),
-        (None, _) => "a shard could not tell what it did, so the target's own books cannot be compared".to_owned(),
+        (None, _) => {
+            "the target's own books cannot be compared: a shard or a process of the target did not live to tell"
+                .to_owned()
+        }
     }
 }
 

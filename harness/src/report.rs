@@ -109,7 +109,8 @@ pub struct SupervisorReport {
 /// What the target's own books say beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Whether the target counted the same attempts, statuses and IDs; null when a shard could not tell what it did.
+    /// Whether the target counted the same attempts, statuses and IDs; null when a shard, or a process of the
+    /// target, did not live to tell.
     pub agrees: Option<bool>,
     /// Requests that may or may not have arrived, because they were cut off: the counts may differ by so many.
     pub cut_off: u64,

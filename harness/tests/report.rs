@@ -159,28 +159,77 @@ fn a_run_that_lost_a_shard_says_what_is_missing() {
     assert_eq!(states.ended() + states.not_attempted + states.lost, states.planned);
 }
 
+/// The verdict on a run of one shard whose record was spoilt.
+fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
+    let plan = plan();
+    let mut shard = shard(plan.split(&[]).remove(0), None);
+    spoil(&mut shard);
+    let record = RunRecord {
+        started_at: SystemTime::UNIX_EPOCH,
+        finished_at: SystemTime::UNIX_EPOCH,
+        start: Nanos(0),
+        interrupted: None,
+        shards: vec![shard],
+        supervisor: Usage::default(),
+    };
+    let environment = report(None, None).environment;
+    let labels = Labels::default();
+    let report =
+        Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals: Vec::new(), environment });
+    let said = report.validity.reasons.is_empty();
+    assert_eq!(said, report.validity.verdict == Verdict::Valid, "a verdict has its reasons: {:?}", report.validity);
+    report.validity.verdict
+}
+
 #[test]
 fn a_busy_shard_is_the_limit_and_a_short_run_is_not_judged() {
     let busy = |cpu_user_us: u64, last_done: u64| {
-        let plan = plan();
-        let mut record = shard(plan.split(&[]).remove(0), None);
-        record.last_done = Nanos(last_done);
-        record.usage = record.usage.map(|usage| Usage { cpu_user_us, cpu_system_us: 0, ..usage });
-        let record = RunRecord {
-            started_at: SystemTime::UNIX_EPOCH,
-            finished_at: SystemTime::UNIX_EPOCH,
-            start: Nanos(0),
-            interrupted: None,
-            shards: vec![record],
-            supervisor: Usage::default(),
-        };
-        let environment = report(None, None).environment;
-        let labels = Labels::default();
-        Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals: Vec::new(), environment })
+        verdict(|shard| {
+            shard.last_done = Nanos(last_done);
+            shard.usage = shard.usage.map(|usage| Usage { cpu_user_us, cpu_system_us: 0, ..usage });
+        })
     };
-    assert_eq!(busy(860_000, 1_000 * MS).validity.verdict, Verdict::ClientLimited);
-    assert_eq!(busy(840_000, 1_000 * MS).validity.verdict, Verdict::Valid);
-    assert_eq!(busy(99_000, 100 * MS).validity.verdict, Verdict::Valid);
+    assert_eq!(busy(860_000, 1_000 * MS), Verdict::ClientLimited);
+    assert_eq!(busy(840_000, 1_000 * MS), Verdict::Valid);
+    assert_eq!(busy(99_000, 100 * MS), Verdict::Valid);
+}
+
+#[test]
+fn a_shard_that_does_not_end_well_or_does_not_add_up_makes_a_run_incomplete() {
+    assert_eq!(verdict(|_| {}), Verdict::Valid);
+    assert_eq!(verdict(|shard| shard.exit = ShardExit::Code(3)), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.exit = ShardExit::Signal(11)), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.remaining = 1), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.stats.counters.ok -= 1), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.fault = Some(ShardFault::Died)), Verdict::Incomplete);
+}
+
+#[test]
+fn a_run_of_mostly_errors_measured_how_fast_they_came() {
+    let errors = |count: u64| {
+        verdict(|shard| {
+            let counters = &mut shard.stats.counters;
+            *counters.by_error.entry(ErrorKind::ConnectRefused).or_default() += count;
+            counters.ok -= count;
+            counters.failed += count;
+        })
+    };
+    assert_eq!((errors(900), errors(1_100)), (Verdict::Valid, Verdict::TargetLimited));
+}
+
+#[test]
+fn books_that_differ_make_a_run_incomplete() {
+    let heard = |agrees| {
+        let mut report = report(None, None);
+        report.hear(Witness {
+            agrees,
+            cut_off: 0,
+            differences: vec!["requests".to_owned()],
+            ledger: serde_json::Value::Null,
+        });
+        report.validity.verdict
+    };
+    assert_eq!([Some(true), None, Some(false)].map(heard), [Verdict::Valid, Verdict::Valid, Verdict::Incomplete]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crawlmark_harness::clock::Clock;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::process::{is_ended, is_pending, is_stopped, signal, wait_for};
+use crate::process::{children, is_ended, is_pending, is_stopped, signal, wait_for};
 use crate::run::{Ended, Run};
 use crate::scripted::{OK, with_server};
 use crate::target::Target;
@@ -27,7 +27,7 @@ fn stop(run: Run, number: Signal) -> Ended {
 
 #[test]
 fn a_signal_in_the_middle_ends_a_run_with_what_it_had() {
-    for (number, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+    for (number, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let target = Target::start("--processes 1");
         let run = Run::start(format!("{} --ids 0..100m --shards 2 -c 8", target.url()).split(' '));
         target.wait_for_requests(100);
@@ -71,6 +71,27 @@ fn a_run_of_the_bundled_target_can_be_interrupted_as_well() {
     let report = ended.report(130);
     assert!(report.items("not_attempted") > 0);
     assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness"));
+}
+
+#[test]
+fn a_bundled_target_that_loses_a_process_disturbs_the_run() {
+    let run = Run::start("--shards 1 -c 8 --target-processes 2 --ids 0..100m".split(' '));
+    let target = wait_for("the target", || {
+        let named = |name: &str| children(run.pid()).into_iter().find(|(_, child)| child == name);
+        named("crawlmark-s0").and(named("crawlmark-t0")).map(|(pid, _)| pid)
+    });
+    signal(target, Signal::SIGKILL);
+    // The shard lives: the common start has come or comes within moments, and the signal waits for it.
+    wait_for("an end of the process", || is_ended(target).then_some(()));
+    let connected = |pid: i32| {
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let links = fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        (links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() >= 4).then_some(())
+    };
+    wait_for("open connections", || connected(run.shard(0)));
+    let report = stop(run, Signal::SIGINT).report(130);
+    assert_eq!(report.text("/validity/verdict"), "disturbed", "{}", report.at("/validity"));
+    assert_eq!(*report.at("/witness/agrees"), json!(null));
 }
 
 #[test]
