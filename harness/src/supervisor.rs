@@ -5,6 +5,7 @@
 //! changes the state of a run.
 
 mod member;
+mod signals;
 mod timeline;
 mod view;
 
@@ -15,14 +16,15 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::pipe2;
 
 pub use self::member::ShardFault;
 use self::member::{Heard, Member, MemberLink};
+pub use self::signals::HeldSignals;
+use self::signals::Signals;
 use self::timeline::Timeline;
 pub use self::view::{Interval, Live, LiveShard, LiveState, Observer, Recent, RunRecord, ShardRecord};
 use crate::clock::{Clock, Nanos, wall_time};
@@ -408,63 +410,4 @@ fn ticker() -> Result<TimerFd, Errno> {
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
     timer.set(Expiration::Interval(TimeSpec::from_duration(TICK)), TimerSetTimeFlags::empty())?;
     Ok(timer)
-}
-
-/// The signals that a supervisor waits for: those that ask for a stop, a closed terminal's among them, and the end of a
-/// child.
-fn awaited() -> SigSet {
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD].into_iter().collect()
-}
-
-/// Keeps SIGINT, SIGTERM, SIGHUP and SIGCHLD from their usual effect for as long as it lives.
-///
-/// [`supervise`] holds them while a run goes on. A caller that has a report to save afterwards holds them beyond that.
-#[derive(Debug)]
-pub struct HeldSignals {
-    before: SigSet,
-}
-
-impl HeldSignals {
-    /// Holds them.
-    ///
-    /// # Errors
-    /// When the kernel refuses the mask.
-    pub fn hold() -> Result<Self, Errno> {
-        let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&awaited()), Some(&mut before))?;
-        Ok(Self { before })
-    }
-}
-
-impl Drop for HeldSignals {
-    fn drop(&mut self) {
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
-    }
-}
-
-/// Held signals as a descriptor.
-#[derive(Debug)]
-struct Signals {
-    fd: SignalFd,
-}
-
-impl Signals {
-    fn open() -> Result<Self, Errno> {
-        Ok(Self { fd: SignalFd::with_flags(&awaited(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
-    }
-
-    fn take(&self) -> Vec<i32> {
-        let mut taken = Vec::new();
-        while let Ok(Some(info)) = self.fd.read_signal() {
-            taken.extend(i32::try_from(info.ssi_signo));
-        }
-        taken
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        // What comes after the end of the run asks for nothing any more.
-        self.take();
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, duration_ns};
@@ -30,6 +31,20 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 /// Sends a signal. A process that is gone is no error.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid), signal);
+}
+
+/// Ends a program that is still running, and its children: those should die with it, but a program that is broken there
+/// must not leave them to the machine.
+pub(crate) fn end_with_children(program: &mut Child) {
+    if !matches!(program.try_wait(), Ok(None)) {
+        return;
+    }
+    let orphans = i32::try_from(program.id()).map(children).unwrap_or_default();
+    let _ = program.kill();
+    for (pid, _) in orphans {
+        signal(pid, Signal::SIGKILL);
+    }
+    let _ = program.wait();
 }
 
 /// The children of a process, with their names.

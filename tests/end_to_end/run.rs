@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::process::{children, signal, wait_for, working_in};
+use crate::process::{children, end_with_children, signal, wait_for, working_in};
 use crate::report::Report;
 
 /// The program.
@@ -123,16 +123,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
-        }
-        // Its children should die with it; a program that is broken there must not leave them to the machine.
-        let orphans = children(self.pid());
-        let _ = self.child.kill();
-        for (pid, _) in orphans {
-            signal(pid, Signal::SIGKILL);
-        }
-        let _ = self.child.wait();
+        end_with_children(&mut self.child);
     }
 }
 

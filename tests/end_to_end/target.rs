@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{DEADLINE, children, signal, wait_for, working_in};
+use crate::process::{DEADLINE, children, end_with_children, signal, wait_for, working_in};
 use crate::report::{Report, counts};
 use crate::run::program;
 
@@ -96,16 +96,7 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
-        }
-        // Its children should die with it; a program that is broken there must not leave them to the machine.
-        let orphans = children(self.pid());
-        let _ = self.child.kill();
-        for (pid, _) in orphans {
-            signal(pid, Signal::SIGKILL);
-        }
-        let _ = self.child.wait();
+        end_with_children(&mut self.child);
     }
 }
 
