@@ -7,7 +7,7 @@ use crate::latency::Latency;
 use crate::limit::Limit;
 
 /// How the target behaves. The default is the null target: every item at once, no limit, no faults.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// What all draws start from: two targets with one seed serve the same items, delays and faults.
     pub seed: u64,

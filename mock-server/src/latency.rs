@@ -1,38 +1,54 @@
 //! Delays: how long the target holds an answer back. The server asks [`Latency::hold`] for every item, and a client
 //! may ask the same question to know what it should have measured.
 //!
-//! It must not sleep, and a hold must stay a pure function of (seed, id).
+//! It must not sleep, and a hold must stay a pure function of (seed, id). What depends on more than that (how much is in
+//! flight, whether the target stalls) is added by the server and kept out of here.
+
+mod error;
+mod per_in_flight;
+mod quantiles;
+mod text;
+
+pub use error::{LatencyError, Model, Part};
+pub use per_in_flight::PerInFlight;
+pub use quantiles::{Quantile, Quantiles};
 
 use crate::draw::{Draws, Stream};
-use crate::duration;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// No hold is longer: beyond an hour a delay is a typing error.
 pub const MAX_HOLD: Duration = Duration::from_hours(1);
 
-/// The longest hold of a log-normal latency, in medians, if none is given. At sigma 0.4 about one item in 10^8 reaches
-/// it, at sigma 1 one in a hundred.
-const DEFAULT_MAX_MEDIANS: u32 = 10;
-
-/// The greatest sigma: at 5 the 99th percentile is already 100,000 medians.
-const MAX_SIGMA: f64 = 5.0;
-
 /// How long an answer is held back.
 ///
-/// On the command line: `none`, `fixed:20ms` or just `20ms`, `lognormal:20ms,0.4` or `lognormal:20ms,0.4,2s` (median,
-/// sigma, maximum; the maximum is ten medians if it is left out). A bare number means seconds.
+/// On the command line, where a bare number means seconds:
 ///
-/// Values read by [`FromStr`] are within range. Values made by hand may be anything: [`Latency::hold`] is defined for
-/// all of them and never longer than [`MAX_HOLD`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// | written | meaning |
+/// |---|---|
+/// | `none` | at once |
+/// | `20ms`, `fixed:20ms` | every answer equally long |
+/// | `uniform:10ms,30ms` | every whole microsecond from the low to the high end equally likely, both ends included |
+/// | `lognormal:20ms,0.4`, `lognormal:20ms,0.4,2s` | median, sigma and maximum, which is ten medians if left out |
+/// | `pareto:5ms,1.5`, `pareto:5ms,1.5,10s` | minimum, alpha and maximum, which is a thousand minimums if left out |
+/// | `bimodal:2ms,200ms,0.05` | the first, or the second for a share of the items (a cache and its misses) |
+/// | `quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s` | measured quantiles, straight lines in between |
+///
+/// Values read by [`FromStr`](std::str::FromStr) are within range. Values made by hand may be anything:
+/// [`Latency::hold`] is defined for all of them and never longer than [`MAX_HOLD`].
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Latency {
     /// At once.
     #[default]
     None,
     /// Every answer equally long.
     Fixed(Duration),
+    /// Evenly spread.
+    Uniform {
+        /// The shortest hold, included.
+        low: Duration,
+        /// The longest hold, included.
+        high: Duration,
+    },
     /// Log-normally distributed, as the latencies of real services roughly are: most near the median, a long tail.
     LogNormal {
         /// Half of the holds are shorter.
@@ -42,176 +58,84 @@ pub enum Latency {
         /// Longer holds are cut to this.
         max: Duration,
     },
+    /// Pareto distributed: a heavy tail, in which a hold k times as long is k^alpha times as rare.
+    Pareto {
+        /// The shortest hold.
+        min: Duration,
+        /// How fast the tail thins out, `0.1..=100.0`, without unit; at 1 and below the mean is the maximum's doing.
+        alpha: f64,
+        /// Longer holds are cut to this.
+        max: Duration,
+    },
+    /// One of two holds.
+    Bimodal {
+        /// The hold of most items, or rather of those that are not `second`.
+        first: Duration,
+        /// The hold of the others.
+        second: Duration,
+        /// The share of items with the second hold, `0.0..=1.0`.
+        share_of_second: f64,
+    },
+    /// As measured elsewhere.
+    Quantiles(Quantiles),
 }
 
 impl Latency {
     /// How long the answer for `id` is held back, in whole microseconds; zero means that it is not held at all.
     ///
-    /// For [`Latency::LogNormal`] it is `min(median * exp(sigma * z), max)` with `z = sqrt(-2 ln u1) cos(2 pi u2)`
-    /// standard normal and `u1` in (0, 1], `u2` in [0, 1) drawn from (seed, id). Source: Box and Muller, "A Note on
-    /// the Generation of Random Normal Deviates" (1958). The logarithm and the cosine are the platform's, so two
-    /// platforms may differ in the last microsecond.
+    /// With `u`, `u1`, `u2` uniform in [0, 1) and drawn from (seed, id):
+    ///
+    /// - [`Latency::Uniform`]: `low + floor(u (high - low + 1))` in microseconds; `low` if `high` is below it;
+    /// - [`Latency::LogNormal`]: `min(median exp(sigma z), max)` with `z = sqrt(-2 ln(1 - u1)) cos(2 pi u2)` standard
+    ///   normal. Source: Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958);
+    /// - [`Latency::Pareto`]: `min(minimum (1 - u)^(-1/alpha), max)`, the inverse of `F(x) = 1 - (minimum/x)^alpha`;
+    /// - [`Latency::Bimodal`]: `second` if `u < share`, else `first`;
+    /// - [`Latency::Quantiles`]: the quantile of `u`.
+    ///
+    /// Logarithm, cosine and power are the platform's, so two platforms may differ in the last microsecond.
     #[must_use]
     pub fn hold(&self, seed: u64, id: u64) -> Duration {
-        let hold = match *self {
+        let draws = || Draws::new(Stream::Hold, seed, id);
+        let hold = match self {
             Self::None => Duration::ZERO,
-            Self::Fixed(hold) => hold,
+            Self::Fixed(hold) => *hold,
+            Self::Uniform { low, high } => uniform(*low, *high, draws().word()),
             Self::LogNormal { median, sigma, max } => {
-                let mut draws = Draws::new(Stream::Hold, seed, id);
+                let mut draws = draws();
                 let u1 = 1.0 - draws.unit();
                 let u2 = draws.unit();
                 let z = (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos();
-                Duration::try_from_secs_f64(median.as_secs_f64() * (sigma * z).exp()).map_or(max, |hold| hold.min(max))
+                scaled(*median, (sigma * z).exp(), *max)
             }
+            Self::Pareto { min, alpha, max } => scaled(*min, (1.0 - draws().unit()).powf(-1.0 / alpha), *max),
+            Self::Bimodal { first, second, share_of_second } => {
+                if draws().unit() < *share_of_second {
+                    *second
+                } else {
+                    *first
+                }
+            }
+            Self::Quantiles(quantiles) => quantiles.at(draws().unit()),
         };
         let hold = hold.min(MAX_HOLD);
         Duration::new(hold.as_secs(), hold.subsec_micros() * 1000)
     }
 }
 
-/// Why a latency was refused. It stands for itself.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum LatencyError {
-    /// The model is not one of the known ones.
-    #[error("`{given}` is no latency: write none, fixed:20ms, lognormal:20ms,0.4 or lognormal:20ms,0.4,2s")]
-    UnknownModel {
-        /// What was given.
-        given: String,
-    },
-    /// A model was given too few or too many numbers.
-    #[error("`{given}` is no log-normal latency: write median,sigma or median,sigma,max as in 20ms,0.4,2s")]
-    WrongParts {
-        /// What was given after the model's name.
-        given: String,
-    },
-    /// A duration is not one.
-    #[error("`{given}` is no duration for the {part} of a latency ({source}): write 20ms, 1s or the like")]
-    NotADuration {
-        /// Which part of the latency.
-        part: Part,
-        /// What was given.
-        given: String,
-        /// What is wrong with it.
-        source: humantime::DurationError,
-    },
-    /// A duration is below zero.
-    #[error("the {part} `{given}` is negative: write 0 or more")]
-    Negative {
-        /// Which part of the latency.
-        part: Part,
-        /// What was given.
-        given: String,
-    },
-    /// A duration is longer than [`MAX_HOLD`].
-    #[error("the {part} `{given}` is longer than an hour: write 1h or less")]
-    TooLong {
-        /// Which part of the latency.
-        part: Part,
-        /// What was given.
-        given: String,
-    },
-    /// Sigma is not a number, or out of range.
-    #[error("`{given}` is no sigma of a log-normal latency: write a number from 0 to 5, as in 0.4")]
-    Sigma {
-        /// What was given.
-        given: String,
-    },
-    /// The longest hold is shorter than the median one.
-    #[error("the maximum {} is below the median {}: write a maximum of at least the median", duration::text(*.max), duration::text(*.median))]
-    MaxBelowMedian {
-        /// The maximum given.
-        max: Duration,
-        /// The median given.
-        median: Duration,
-    },
+/// A whole number of microseconds, `low` and `high` included.
+fn uniform(low: Duration, high: Duration, word: u64) -> Duration {
+    let whole_us = |end: Duration| u64::try_from(end.min(MAX_HOLD).as_micros()).unwrap_or(u64::MAX);
+    let (low_us, high_us) = (whole_us(low), whole_us(high));
+    let choices = u128::from(high_us.saturating_sub(low_us)) + 1;
+    // The high half of the product is below `choices`, which an hour of microseconds keeps within 64 bits; what it
+    // favours some choices by is below 2^-32.
+    let choice = u64::try_from((u128::from(word) * choices) >> u64::BITS).unwrap_or_default();
+    Duration::from_micros(low_us + choice)
 }
 
-/// Which duration of a latency an error speaks of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The delay of [`Latency::Fixed`].
-    Delay,
-    /// The median of [`Latency::LogNormal`].
-    Median,
-    /// The maximum of [`Latency::LogNormal`].
-    Maximum,
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Delay => "delay",
-            Self::Median => "median",
-            Self::Maximum => "maximum",
-        })
-    }
-}
-
-impl FromStr for Latency {
-    type Err = LatencyError;
-
-    fn from_str(given: &str) -> Result<Self, LatencyError> {
-        let text = given.trim();
-        match text.split_once(':') {
-            None if text.eq_ignore_ascii_case("none") => Ok(Self::None),
-            // A plain delay starts with a digit; a minus sign is let through to be told what is wrong with it.
-            None if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') => fixed(text),
-            Some(("fixed", delay)) => fixed(delay),
-            Some(("lognormal", parts)) => log_normal(parts),
-            _ => Err(LatencyError::UnknownModel { given: given.to_owned() }),
-        }
-    }
-}
-
-fn fixed(delay: &str) -> Result<Latency, LatencyError> {
-    Ok(Latency::Fixed(bounded(Part::Delay, delay)?))
-}
-
-fn log_normal(given: &str) -> Result<Latency, LatencyError> {
-    let parts: Vec<&str> = given.split(',').map(str::trim).collect();
-    let (median, sigma, max) = match parts[..] {
-        [median, sigma] => (median, sigma, None),
-        [median, sigma, max] => (median, sigma, Some(max)),
-        _ => return Err(LatencyError::WrongParts { given: given.to_owned() }),
-    };
-    let median = bounded(Part::Median, median)?;
-    let sigma = match sigma.parse() {
-        Ok(number) if (0.0..=MAX_SIGMA).contains(&number) => number,
-        _ => return Err(LatencyError::Sigma { given: sigma.to_owned() }),
-    };
-    let max = match max {
-        Some(max) => bounded(Part::Maximum, max)?,
-        None => (median * DEFAULT_MAX_MEDIANS).min(MAX_HOLD),
-    };
-    if max < median {
-        return Err(LatencyError::MaxBelowMedian { max, median });
-    }
-    Ok(Latency::LogNormal { median, sigma, max })
-}
-
-fn bounded(part: Part, given: &str) -> Result<Duration, LatencyError> {
-    let owned = || given.to_owned();
-    if given.trim_start().starts_with('-') {
-        return Err(LatencyError::Negative { part, given: owned() });
-    }
-    let duration =
-        duration::parse(given).map_err(|source| LatencyError::NotADuration { part, given: owned(), source })?;
-    if duration > MAX_HOLD {
-        return Err(LatencyError::TooLong { part, given: owned() });
-    }
-    Ok(duration)
-}
-
-impl fmt::Display for Latency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::None => f.write_str("none"),
-            Self::Fixed(delay) => write!(f, "fixed:{}", duration::text(delay)),
-            Self::LogNormal { median, sigma, max } => {
-                write!(f, "lognormal:{},{sigma},{}", duration::text(median), duration::text(max))
-            }
-        }
-    }
+/// `factor` times `hold`, at most `max`; `max` if that is no duration.
+fn scaled(hold: Duration, factor: f64, max: Duration) -> Duration {
+    Duration::try_from_secs_f64(hold.as_secs_f64() * factor).map_or(max, |hold| hold.min(max))
 }
 
 #[cfg(test)]
@@ -222,78 +146,97 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn every_model_is_read() {
-        let log_normal = |max| Latency::LogNormal { median: 20 * MS, sigma: 0.4, max };
-        for (given, expected) in [
-            ("none", Latency::None),
-            ("fixed:20ms", Latency::Fixed(20 * MS)),
-            ("20ms", Latency::Fixed(20 * MS)),
-            ("0", Latency::Fixed(Duration::ZERO)),
-            ("2", Latency::Fixed(2000 * MS)),
-            ("lognormal:20ms,0.4", log_normal(200 * MS)),
-            ("lognormal:20ms, 0.4, 2s", log_normal(2000 * MS)),
-            ("1h", Latency::Fixed(MAX_HOLD)),
-        ] {
-            assert_eq!(given.parse(), Ok(expected), "{given}");
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_said() {
-        for (given, said) in [
-            ("slow", "`slow` is no latency: write none,"),
-            ("", "`` is no latency: write none,"),
-            ("uniform:1ms,2ms", "`uniform:1ms,2ms` is no latency: write none,"),
-            ("-5ms", "the delay `-5ms` is negative: write 0 or more"),
-            ("fixed:61m", "the delay `61m` is longer than an hour"),
-            ("fixed:20parsecs", "`20parsecs` is no duration for the delay of a latency"),
-            ("lognormal:20ms", "`20ms` is no log-normal latency: write median,sigma"),
-            ("lognormal:20ms,5.1", "`5.1` is no sigma"),
-            ("lognormal:20ms,-0.1", "`-0.1` is no sigma"),
-            ("lognormal:20ms,NaN", "`NaN` is no sigma"),
-            ("lognormal:20ms,0.4,10ms", "the maximum 10ms is below the median 20ms"),
-            ("lognormal:20ms,0.4,2h", "the maximum `2h` is longer"),
-            ("lognormal:-20ms,0.4", "the median `-20ms` is negative"),
-        ] {
-            let error = given.parse::<Latency>().unwrap_err().to_string();
-            assert!(error.contains(said), "{given}: {error}");
-        }
-    }
-
-    #[test]
     fn a_hold_is_defined_for_any_value() {
-        let odd = |sigma| Latency::LogNormal { median: Duration::MAX, sigma, max: Duration::MAX };
-        for latency in [odd(f64::NAN), odd(f64::INFINITY), odd(-3.0), odd(1e300), Latency::Fixed(Duration::MAX)] {
+        let max = Duration::MAX;
+        let mut all = vec![Latency::Fixed(max), Latency::Uniform { low: max, high: max }];
+        all.push(Latency::Uniform { low: 5 * MS, high: MS });
+        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.0, 0.0, -0.0, 1e300, 1e-300] {
+            all.push(Latency::LogNormal { median: max, sigma: odd, max });
+            all.push(Latency::Pareto { min: max, alpha: odd, max });
+            all.push(Latency::Pareto { min: Duration::ZERO, alpha: odd, max });
+            all.push(Latency::Bimodal { first: max, second: MS, share_of_second: odd });
+        }
+        for latency in all {
             for id in 0..100 {
-                assert!(latency.hold(1, id) <= MAX_HOLD);
+                assert!(latency.hold(1, id) <= MAX_HOLD, "{latency:?}");
             }
         }
     }
 
+    /// The hold that a share of the items stays below or at, judged over `0..10_000`.
+    fn holds(latency: &Latency, seed: u64) -> Vec<f64> {
+        let mut holds: Vec<f64> = (0..10_000).map(|id| latency.hold(seed, id).as_secs_f64()).collect();
+        holds.sort_by(f64::total_cmp);
+        holds
+    }
+
     #[test]
-    fn quantiles_are_those_of_the_distribution() {
-        let latency = Latency::LogNormal { median: 20 * MS, sigma: 0.4, max: MAX_HOLD };
-        let mut holds: Vec<Duration> = (0..10_000).map(|id| latency.hold(3, id)).collect();
-        holds.sort_unstable();
+    fn quantiles_of_a_log_normal_latency_are_those_of_its_definition() {
+        let holds = holds(&Latency::LogNormal { median: 20 * MS, sigma: 0.4, max: MAX_HOLD }, 3);
         // z of the 15.87th, 50th and 84.13th percentile is -1, 0 and 1.
         for (rank, z) in [(1587, -1.0_f64), (5000, 0.0), (8413, 1.0)] {
             let expected = 0.020 * (0.4 * z).exp();
-            let found = holds[rank].as_secs_f64();
+            let found = holds[rank];
             assert!((found / expected - 1.0).abs() < 0.04, "z {z}: {found} instead of {expected}");
         }
+    }
+
+    #[test]
+    fn quantiles_of_a_pareto_latency_are_those_of_its_definition() {
+        for alpha in [1.2_f64, 3.0] {
+            let holds = holds(&Latency::Pareto { min: 10 * MS, alpha, max: MAX_HOLD }, 3);
+            for (rank, share) in [(1000, 0.1_f64), (5000, 0.5), (9000, 0.9), (9900, 0.99)] {
+                let expected = 0.010 * (1.0 - share).powf(-1.0 / alpha);
+                let found = holds[rank];
+                // At the 99th percentile 100 holds remain: a relative standard deviation of 0.1 / alpha.
+                assert!((found / expected - 1.0).abs() < 0.3, "alpha {alpha}, {share}: {found} instead of {expected}");
+            }
+            assert!(holds[0] >= 0.010 && holds[0] < 0.0101, "{}", holds[0]);
+        }
+    }
+
+    #[test]
+    fn a_cut_pareto_tail_is_at_its_maximum() {
+        let latency = Latency::Pareto { min: MS, alpha: 1.0, max: 10 * MS };
+        let cut = (0..10_000).filter(|id| latency.hold(5, *id) == 10 * MS).count();
+        // One in ten expected, standard deviation 30: six of them either way.
+        assert!((820..=1180).contains(&cut), "{cut}");
+    }
+
+    #[test]
+    fn a_uniform_latency_reaches_every_microsecond_of_its_range_equally_often() {
+        let latency = Latency::Uniform { low: Duration::from_micros(3), high: Duration::from_micros(7) };
+        let mut counts = [0_u32; 10];
+        for id in 0..10_000 {
+            counts[usize::try_from(latency.hold(4, id).as_micros()).unwrap()] += 1;
+        }
+        // 2,000 expected in each of five, standard deviation 40: six of them either way.
+        assert_eq!((counts[..3].iter().sum::<u32>(), counts[8..].iter().sum::<u32>()), (0, 0), "{counts:?}");
+        assert!(counts[3..8].iter().all(|count| (1760..=2240).contains(count)), "{counts:?}");
     }
 
     proptest! {
         #[test]
         fn a_hold_is_pure_bounded_and_whole_microseconds(
-            seed: u64, id: u64, median_us in 0_u64..1_000_000, sigma in 0.0..5.0_f64, medians in 1_u32..100,
+            seed: u64, id: u64, low_us in 0_u64..1_000_000, more_us in 0_u64..1_000_000, share in 0.0..1.0_f64,
         ) {
-            let median = Duration::from_micros(median_us);
-            let latency = Latency::LogNormal { median, sigma, max: median * medians };
-            let hold = latency.hold(seed, id);
-            prop_assert_eq!(hold, latency.hold(seed, id));
-            prop_assert!(hold <= median * medians);
-            prop_assert_eq!(hold.subsec_nanos() % 1000, 0);
+            let (low, high) = (Duration::from_micros(low_us), Duration::from_micros(low_us + more_us));
+            let middle = Quantile { share: 0.5, hold: low + (high - low) / 3 };
+            let ends = |share, hold| Quantile { share, hold };
+            let quantiles = Quantiles::new(&[ends(0.0, low), middle, ends(1.0, high)]).unwrap();
+            for (latency, least) in [
+                (Latency::Fixed(high), high),
+                (Latency::Uniform { low, high }, low),
+                (Latency::LogNormal { median: low, sigma: 5.0 * share, max: high }, Duration::ZERO),
+                (Latency::Pareto { min: low, alpha: 0.1 + share, max: high }, low),
+                (Latency::Bimodal { first: low, second: high, share_of_second: share }, low),
+                (Latency::Quantiles(quantiles), low),
+            ] {
+                let hold = latency.hold(seed, id);
+                prop_assert_eq!(hold, latency.hold(seed, id));
+                prop_assert!(least <= hold && hold <= high, "{}: {:?}", latency, hold);
+                prop_assert_eq!(hold.subsec_nanos() % 1000, 0);
+            }
         }
 
         #[test]
@@ -306,13 +249,23 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back(
-            median_us in 0_u64..1_000_000_000, sigma in 0.0..5.0_f64, more_us in 0_u64..1_000_000_000,
-        ) {
-            let median = Duration::from_micros(median_us);
-            let max = Duration::from_micros(median_us + more_us);
-            for latency in [Latency::None, Latency::Fixed(median), Latency::LogNormal { median, sigma, max }] {
-                prop_assert_eq!(latency.to_string().parse(), Ok(latency));
+        fn the_second_mode_is_as_frequent_as_asked(seed: u64, share in 0.0..=1.0_f64) {
+            let latency = Latency::Bimodal { first: MS, second: 2 * MS, share_of_second: share };
+            let second = (0..1000).filter(|id| latency.hold(seed, *id) == 2 * MS).count() as f64;
+            // Standard deviation at most 16: six of them either way.
+            prop_assert!((second - 1000.0 * share).abs() <= 95.0, "{} of {}", second, share);
+        }
+
+        #[test]
+        fn given_quantiles_are_met(seed: u64, shares in proptest::array::uniform2(0.05..0.45_f64)) {
+            let knee = shares[0];
+            let bend = 0.5 + shares[1];
+            let points: Vec<_> = [(0.0, 1), (knee, 2), (bend, 50), (1.0, 51)]
+                .map(|(share, ms)| Quantile { share, hold: ms * MS }).into();
+            let latency = Latency::Quantiles(Quantiles::new(&points).unwrap());
+            for (share, hold) in [(knee, 2 * MS), (bend, 50 * MS)] {
+                let below = (0..1000).filter(|id| latency.hold(seed, *id) < hold).count() as f64;
+                prop_assert!((below - 1000.0 * share).abs() <= 95.0, "{} below {:?}, not {}", below, hold, share);
             }
         }
     }

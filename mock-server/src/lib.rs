@@ -68,7 +68,7 @@ pub use clock::Clock;
 pub use config::Config;
 pub use fault::{ErrorStatus, Fault, FaultError, Faults, Rate};
 pub use items::ItemPath;
-pub use latency::{Latency, LatencyError};
+pub use latency::{Latency, LatencyError, PerInFlight};
 pub use ledger::{Books, HeldUs, Ledger};
 pub use limit::{Limit, LimitError};
 pub use listen::{ListenError, listeners};

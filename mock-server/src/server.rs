@@ -123,7 +123,7 @@ async fn serve_std(
 ) -> Result<(), ServeError> {
     listener.set_nonblocking(true).map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    serve(listener, Rc::new(*config), Rc::new(Books::open(shared)), shutdown).await;
+    serve(listener, Rc::new(config.clone()), Rc::new(Books::open(shared)), shutdown).await;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ struct Target {
 
 impl Target {
     /// Serves with `processes` runtimes, one per thread, until `test` returns or panics.
-    fn serve(config: Config, processes: usize, test: impl FnOnce(&Target)) {
+    fn serve(config: &Config, processes: usize, test: impl FnOnce(&Target)) {
         let shared = Shared::new().unwrap();
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listeners = listeners(any_port, NonZeroUsize::new(processes).unwrap()).unwrap();
@@ -30,10 +30,10 @@ impl Target {
             for listener in listeners {
                 let (stop, stopped) = oneshot::channel::<()>();
                 stops.push(stop);
-                let shared = shared.clone();
+                let shared = &shared;
                 scope.spawn(move || {
                     let shutdown = async move { drop(stopped.await) };
-                    run_until(listener, &config, &shared, shutdown).unwrap();
+                    run_until(listener, config, shared, shutdown).unwrap();
                 });
             }
             // Dropping `stops`, on a panic too, ends the servers.
@@ -134,7 +134,7 @@ fn named(entries: &[(&str, u64)]) -> BTreeMap<String, u64> {
 
 #[test]
 fn items_are_what_the_seed_says_and_the_books_agree() {
-    Target::serve(Config { seed: 9, ..Config::default() }, 1, |target| {
+    Target::serve(&Config { seed: 9, ..Config::default() }, 1, |target| {
         let mut client = target.connect();
         for id in [0, 1, 1234, 1] {
             let answer = client.request("GET", &format!("/items/{id}")).unwrap();
@@ -154,7 +154,7 @@ fn items_are_what_the_seed_says_and_the_books_agree() {
 
 #[test]
 fn any_path_is_an_item() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         for path in ["/", "/about?page=2", "/items/7/reviews", "/__adminx"] {
             let id = items::ItemPath::parse(path).id();
             assert_eq!(target.get(path).body, body(0, id), "{path}");
@@ -168,7 +168,7 @@ fn any_path_is_an_item() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
         for id in 0..50 {
             client.send("GET", &format!("/items/{id}"));
@@ -182,7 +182,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn head_has_the_headers_and_no_body() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
         let answer = client.request("HEAD", "/items/7").unwrap();
         assert_eq!(answer.status, 200);
@@ -195,7 +195,7 @@ fn head_has_the_headers_and_no_body() {
 
 #[test]
 fn other_methods_are_refused_and_counted() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
             let answer = target.connect().request(method, "/items/7").unwrap();
             assert_eq!(answer.status, 405, "{method}");
@@ -210,7 +210,7 @@ fn other_methods_are_refused_and_counted() {
 fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
     // A limit of one request a day: admin routes must not be subject to it.
     let config = Config { limit: Some("1/24h".parse().unwrap()), ..Config::default() };
-    Target::serve(config, 1, |target| {
+    Target::serve(&config, 1, |target| {
         let empty = Ledger { uniqueness_exact: true, window_exact: true, ..Ledger::default() };
         assert_eq!(target.get("/__admin/health").body, br#"{"status":"healthy"}"#);
         let unknown = target.get("/__admin/mappings");
@@ -232,7 +232,7 @@ fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
 #[test]
 fn a_limit_refuses_the_excess_and_says_until_when() {
     let config = Config { limit: Some("10/h:burst=3".parse().unwrap()), ..Config::default() };
-    Target::serve(config, 1, |target| {
+    Target::serve(&config, 1, |target| {
         let mut client = target.connect();
         let answers: Vec<Answer> = (0..5).map(|id| client.request("GET", &format!("/items/{id}")).unwrap()).collect();
         let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
@@ -255,7 +255,7 @@ fn a_limit_refuses_the_excess_and_says_until_when() {
 #[test]
 fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
     let config = Config { limit: Some("1/h:burst=100".parse().unwrap()), ..Config::default() };
-    Target::serve(config, 2, |target| {
+    Target::serve(&config, 2, |target| {
         // 60 connections that the kernel spreads over both listeners, used by 4 threads at once.
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -282,7 +282,7 @@ fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
 #[test]
 fn keys_have_budgets_of_their_own() {
     let config = Config { limit: Some("1/h".parse().unwrap()), ..Config::default() };
-    Target::serve(config, 1, |target| {
+    Target::serve(&config, 1, |target| {
         for (last, expected) in [(1, 200), (2, 200), (1, 429), (2, 429)] {
             let from = SocketAddr::from(([127, 0, 0, last], 0));
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -300,7 +300,7 @@ fn faults_are_the_seeded_ones_and_all_counted() {
     let rate = |share| Rate::new(share).unwrap();
     let faults = Faults::none().with_drops(rate(0.2)).unwrap();
     let faults = faults.with_errors(rate(0.3), ErrorStatus::new(503).unwrap()).unwrap();
-    Target::serve(Config { seed: 4, faults, ..Config::default() }, 1, |target| {
+    Target::serve(&Config { seed: 4, faults, ..Config::default() }, 1, |target| {
         let mut client = target.connect();
         let (mut good, mut errors, mut drops) = (0, 0, 0);
         for id in 0..200 {
@@ -334,7 +334,7 @@ fn faults_are_the_seeded_ones_and_all_counted() {
 #[test]
 fn holds_are_served_out_together_and_recorded_as_asked() {
     let latency: Latency = "lognormal:2ms,0.5,10ms".parse().unwrap();
-    Target::serve(Config { seed: 2, latency, ..Config::default() }, 1, |target| {
+    Target::serve(&Config { seed: 2, latency: latency.clone(), ..Config::default() }, 1, |target| {
         let mut clients: Vec<Client> = (0..50).map(|_| target.connect()).collect();
         for (id, client) in clients.iter_mut().enumerate() {
             client.send("GET", &format!("/items/{id}"));
@@ -352,7 +352,7 @@ fn holds_are_served_out_together_and_recorded_as_asked() {
 #[test]
 fn a_hold_delays_its_answer() {
     let config = Config { latency: Latency::Fixed(Duration::from_millis(50)), ..Config::default() };
-    Target::serve(config, 1, |target| {
+    Target::serve(&config, 1, |target| {
         let clock = target.shared.clock();
         let before_ns = clock.now_ns();
         target.get("/items/7");
@@ -362,7 +362,7 @@ fn a_hold_delays_its_answer() {
 
 #[test]
 fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
         let stream = client.reader.get_mut();
         stream.write_all(b"GET /items/1 HTTP/1.1\r\nHost: target\r\n\r\nGET /items/2 HT").unwrap();
@@ -374,7 +374,7 @@ fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
 
 #[test]
 fn a_refused_method_is_answered_whatever_comes_with_it() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         for received in [0, 5, 10] {
             let mut client = target.connect();
             let head = "POST /items/1 HTTP/1.1\r\nHost: target\r\nContent-Length: 10\r\n\r\n";
@@ -388,7 +388,7 @@ fn a_refused_method_is_answered_whatever_comes_with_it() {
 
 #[test]
 fn what_is_not_http_ends_its_connection_and_is_not_counted() {
-    Target::serve(Config::default(), 1, |target| {
+    Target::serve(&Config::default(), 1, |target| {
         let mut client = target.connect();
         client.reader.get_mut().write_all(b"\x16\x03\x01 is not HTTP\r\n\r\n").unwrap();
         assert_eq!(client.receive("GET").map(|answer| answer.status), Some(400));
@@ -402,7 +402,7 @@ fn what_is_not_http_ends_its_connection_and_is_not_counted() {
 fn stopping_closes_idle_connections_and_frees_the_port() {
     let mut idle = None;
     let mut addr = None;
-    Target::serve(Config::default(), 2, |target| {
+    Target::serve(&Config::default(), 2, |target| {
         let mut client = target.connect();
         client.request("GET", "/items/7").unwrap();
         idle = Some(client);
@@ -417,7 +417,7 @@ fn stopping_closes_idle_connections_and_frees_the_port() {
 fn stopping_finishes_an_answer_under_way_and_cuts_off_a_long_one() {
     for (hold, is_answered) in [(Duration::from_millis(50), true), (Duration::from_hours(1), false)] {
         let mut waiting = None;
-        Target::serve(Config { latency: Latency::Fixed(hold), ..Config::default() }, 1, |target| {
+        Target::serve(&Config { latency: Latency::Fixed(hold), ..Config::default() }, 1, |target| {
             let mut client = target.connect();
             client.send("GET", "/items/7");
             // Under way once it is counted. The ledger is read in memory, at most for as long as a client would wait.

@@ -132,8 +132,12 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             if processes.get() > MAX_SHARDS as usize {
                 return Err(Error::Usage(format!("--target-processes {processes} is out of range: 1 to {MAX_SHARDS}")));
             }
-            let config =
-                Config { seed: args.seed, latency: args.target_latency, limit: args.target_limit, ..Config::default() };
+            let config = Config {
+                seed: args.seed,
+                latency: args.target_latency.clone(),
+                limit: args.target_limit,
+                ..Config::default()
+            };
             workload.insert("target_processes".to_owned(), processes.to_string());
             workload.insert("target_latency".to_owned(), config.latency.to_string());
             workload.insert("target_limit".to_owned(), config.limit.map_or("none".to_owned(), |l| l.to_string()));
