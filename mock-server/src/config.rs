@@ -3,8 +3,10 @@
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
 use crate::fault::Faults;
-use crate::latency::Latency;
+use crate::latency::{Latency, PerInFlight};
 use crate::limit::Limit;
+use crate::stall::Stall;
+use std::time::Duration;
 
 /// How the target behaves. The default is the null target: every item at once, no limit, no faults.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,8 +15,64 @@ pub struct Config {
     pub seed: u64,
     /// How long answers are held back.
     pub latency: Latency,
+    /// What every other request in flight, in all processes of the target, adds to a hold.
+    pub latency_per_in_flight: PerInFlight,
+    /// When nothing is answered; none means never.
+    pub stall: Option<Stall>,
     /// How many requests of one client address are let through; none means all.
     pub limit: Option<Limit>,
     /// Which answers go wrong.
     pub faults: Faults,
+}
+
+impl Config {
+    /// For how many whole microseconds an answer is held back whose request arrived at `arrived_ns` and whose own hold
+    /// is `own`; 0 means not at all.
+    ///
+    /// A request that arrives in a stall begins its own hold when the stall ends, and an answer that would be due in a
+    /// stall is due when that ends: no answer is due in a stall. Rounded up, lest it were by rounding.
+    pub(crate) fn hold_us(&self, arrived_ns: u64, own: Duration) -> u64 {
+        let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
+        let hold_ns = match &self.stall {
+            None => own_ns,
+            Some(stall) => {
+                let begins_ns = stall.until_ns(arrived_ns).unwrap_or(arrived_ns);
+                let due_ns = begins_ns.saturating_add(own_ns);
+                stall.until_ns(due_ns).unwrap_or(due_ns) - arrived_ns
+            }
+        };
+        hold_ns.div_ceil(1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_answer_is_due_in_a_stall() {
+        // Stalled from 90 to 100 us of every 100 us.
+        let stall = Stall::new(Duration::from_micros(100), Duration::from_micros(10)).ok();
+        let config = Config { stall, ..Config::default() };
+        for (arrived_ns, own_us, hold_us) in [
+            (0, 0, 0),
+            (0, 50, 50),
+            (0, 89, 89),
+            // Due in a stall: at its end.
+            (0, 90, 100),
+            (89_999, 0, 0),
+            // In a stall: until its end, rounded up, then its own hold.
+            (90_000, 0, 10),
+            (90_001, 0, 10),
+            (99_999, 0, 1),
+            (95_000, 20, 25),
+            // Out of one stall and into the next.
+            (95_000, 95, 105),
+            (100_000, 0, 0),
+        ] {
+            let own = Duration::from_micros(own_us);
+            assert_eq!(config.hold_us(arrived_ns, own), hold_us, "{arrived_ns} ns, {own_us} us");
+            assert_eq!(Config::default().hold_us(arrived_ns, own), own_us);
+        }
+    }
 }

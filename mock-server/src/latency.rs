@@ -221,7 +221,7 @@ mod tests {
             seed: u64, id: u64, low_us in 0_u64..1_000_000, more_us in 0_u64..1_000_000, share in 0.0..1.0_f64,
         ) {
             let (low, high) = (Duration::from_micros(low_us), Duration::from_micros(low_us + more_us));
-            let middle = Quantile { share: 0.5, hold: low + (high - low) / 3 };
+            let middle = Quantile { share: 0.5, hold: low + Duration::from_micros(more_us / 3) };
             let ends = |share, hold| Quantile { share, hold };
             let quantiles = Quantiles::new(&[ends(0.0, low), middle, ends(1.0, high)]).unwrap();
             for (latency, least) in [

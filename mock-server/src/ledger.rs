@@ -3,14 +3,17 @@
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
+mod times;
+
+pub use times::Times;
+
 use crate::fault::Fault;
-use crate::shared::{Counters, KeyIndex, KeySlot, Shared, Sighting, SourceIndex};
+use crate::shared::{Counters, KeyIndex, KeySlot, Shared, Sighting, SourceIndex, UnderWay};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// A copy of the books, summed over all processes.
 ///
@@ -47,26 +50,15 @@ pub struct Ledger {
     pub early_retries: u64,
     /// How often each fault was committed, by its name: `error_status`, `drop`.
     pub faults: BTreeMap<String, u64>,
-    /// The delays that were served out.
-    pub held_us: HeldUs,
+    /// The holds that were served out, as they were intended.
+    pub held_us: Times,
+    /// How much longer each of them took: what the answers' `x-mock-held-us` says above their `x-mock-hold-us`. Never
+    /// negative, for no hold ends early; `held_us.sum_us` plus this `sum_us` is what was really held.
+    pub hold_error_us: Times,
     /// Connections that carried at least one request for an item.
     pub connections: u64,
     /// Requests by client address; beyond 64 addresses the rest is under `other`.
     pub by_source: BTreeMap<String, u64>,
-}
-
-/// Delays that were served out, in microseconds as asked for (the timer adds up to a millisecond or two).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldUs {
-    /// How many answers were held back.
-    pub count: u64,
-    /// The sum of all holds.
-    pub sum_us: u64,
-    /// The longest hold.
-    pub max_us: u64,
-    /// Holds by powers of two: entry 0 counts those below 1 us, entry k those from 2^(k-1) us to below 2^k us. It ends
-    /// with the last entry that is not zero.
-    pub buckets: Vec<u64>,
 }
 
 impl Ledger {
@@ -81,8 +73,8 @@ impl Ledger {
         ledger.uniqueness_exact = ledger.ids_beyond_tracking == 0;
         ledger.max_admitted_in_1s = region.window.busiest_second();
         ledger.window_exact = region.window.is_exact();
-        let used = ledger.held_us.buckets.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-        ledger.held_us.buckets.truncate(used);
+        ledger.held_us.finish();
+        ledger.hold_error_us.finish();
         ledger
     }
 
@@ -116,15 +108,8 @@ impl Ledger {
             add_to(&mut self.by_source, address.to_string(), by_source(source));
         }
         add_to(&mut self.by_source, "other".to_owned(), by_source(SourceIndex::OTHER));
-
-        let held = &mut self.held_us;
-        held.count += counters.holds.count.get();
-        held.sum_us += counters.holds.sum_us();
-        held.max_us = held.max_us.max(counters.holds.max_us());
-        held.buckets.resize(counters.holds.buckets.len(), 0);
-        for (sum, counter) in held.buckets.iter_mut().zip(&counters.holds.buckets) {
-            *sum += counter.get();
-        }
+        self.held_us.add(&counters.holds);
+        self.hold_error_us.add(&counters.hold_errors);
     }
 }
 
@@ -203,9 +188,16 @@ impl Books {
         self.key(peer).promised_ns.fetch_max(until_ns, Ordering::Relaxed);
     }
 
-    /// An answer was held back for `hold`.
-    pub(crate) fn held(&self, hold: Duration) {
-        self.counters().holds.record(hold);
+    /// A request is under way, among all processes, until what this returns is dropped.
+    pub(crate) fn enter(&self) -> UnderWay<'_> {
+        self.shared.region().in_flight.enter()
+    }
+
+    /// An answer that was to be held back for `intended_us` was held for `actual_us`.
+    pub(crate) fn held(&self, intended_us: u64, actual_us: u64) {
+        let counters = self.counters();
+        counters.holds.record(intended_us);
+        counters.hold_errors.record(actual_us.saturating_sub(intended_us));
     }
 
     /// A fault is about to be committed.
@@ -249,9 +241,9 @@ mod tests {
         two.arrived(&second, 9, 10_000_000);
         one.arrived(&first, 9, 9_999_999);
         for hold_us in [0, 1, 3, 4] {
-            one.held(Duration::from_micros(hold_us));
+            one.held(hold_us, hold_us + 60);
         }
-        two.held(Duration::from_micros(4));
+        two.held(4, 1004);
         one.failed(Fault::Drop);
         two.failed(Fault::Status(503));
         two.failed(Fault::Status(503));
@@ -270,7 +262,22 @@ mod tests {
             window_exact: true,
             early_retries: 1,
             faults: BTreeMap::from([("drop".to_owned(), 1), ("error_status".to_owned(), 2)]),
-            held_us: HeldUs { count: 5, sum_us: 12, max_us: 4, buckets: vec![1, 1, 1, 2] },
+            held_us: Times {
+                count: 5,
+                sum_us: 12,
+                max_us: 4,
+                p50_at_most_us: Some(3),
+                p99_at_most_us: Some(4),
+                buckets: vec![1, 1, 1, 2],
+            },
+            hold_error_us: Times {
+                count: 5,
+                sum_us: 1240,
+                max_us: 1000,
+                p50_at_most_us: Some(63),
+                p99_at_most_us: Some(1000),
+                buckets: vec![0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1],
+            },
             connections: 2,
             by_source: BTreeMap::from([("127.0.0.1".to_owned(), 3), ("127.0.0.2".to_owned(), 4)]),
         };
@@ -314,7 +321,7 @@ mod tests {
         let books = Books::open(&shared);
         books.arrived(&books.peer(address(1)), 7, 0);
         books.answered(429);
-        books.held(Duration::from_millis(20));
+        books.held(20_000, 20_060);
         let ledger = Ledger::read(&shared);
         let json = serde_json::to_string(&ledger).unwrap();
         assert!(json.contains(r#""by_status":{"429":1}"#), "{json}");

@@ -38,12 +38,14 @@
 //! | `draw`, `duration` | seeded draws; durations as text |
 //! | [`items`] | paths to ids, ids to bodies |
 //! | [`latency`] | how long an answer is held back |
+//! | [`stall`] | when nothing is answered |
 //! | [`limit`] | how many requests are let through |
 //! | [`fault`] | which answers go wrong |
-//! | [`config`] | the four above in one description |
+//! | [`config`] | the five above in one description |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |
 //! | [`ledger`] | the books: recording and reading |
 //! | [`listen`] | one port, one socket per process |
+//! | `timer` | waiting until an instant, to the microsecond |
 //! | [`server`] | connections in, answers out, until told to stop |
 
 #[cfg(not(target_os = "linux"))]
@@ -63,14 +65,17 @@ pub mod limit;
 pub mod listen;
 pub mod server;
 pub mod shared;
+pub mod stall;
+mod timer;
 
 pub use clock::Clock;
 pub use config::Config;
 pub use fault::{ErrorStatus, Fault, FaultError, Faults, Rate};
 pub use items::ItemPath;
 pub use latency::{Latency, LatencyError, PerInFlight};
-pub use ledger::{Books, HeldUs, Ledger};
+pub use ledger::{Books, Ledger, Times};
 pub use limit::{Limit, LimitError};
 pub use listen::{ListenError, listeners};
 pub use server::{ServeError, run_process, run_until, serve};
 pub use shared::{Shared, SharedError};
+pub use stall::{Stall, StallError};

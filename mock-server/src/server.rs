@@ -9,6 +9,7 @@ mod answer;
 use crate::config::Config;
 use crate::ledger::Books;
 use crate::shared::Shared;
+use crate::timer::Timer;
 use answer::Answers;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -74,10 +75,24 @@ pub fn run_until(
 ///
 /// No error of a connection or of accepting ends it: out of descriptors it pauses and goes on.
 ///
+/// # Errors
+///
+/// There is no timer to hold answers with; nothing was accepted then.
+///
 /// # Panics
 ///
 /// Tokio panics if this is not polled within a [`LocalRuntime`] or a `LocalSet` with its I/O and time drivers enabled.
-pub async fn serve(listener: TcpListener, config: Rc<Config>, books: Rc<Books>, shutdown: impl Future<Output = ()>) {
+pub async fn serve(
+    listener: TcpListener,
+    config: Rc<Config>,
+    books: Rc<Books>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
+    // A task of its own, ended with this function: it has to go on while connections come to their end.
+    let mut alarm = JoinSet::new();
+    let driven = Rc::clone(&timer);
+    alarm.spawn_local(async move { driven.run().await });
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
@@ -89,7 +104,7 @@ pub async fn serve(listener: TcpListener, config: Rc<Config>, books: Rc<Books>, 
         match accepted.await {
             None => break,
             Some(Ok((stream, address))) => {
-                let answers = Answers::new(&config, &books, address.ip());
+                let answers = Answers::new(&config, &books, &timer, address.ip());
                 connections.spawn_local(connection(stream, Rc::new(answers), Rc::clone(&stop)));
             }
             Some(Err(error)) if concerns_one_connection(&error) => {}
@@ -113,6 +128,7 @@ pub async fn serve(listener: TcpListener, config: Rc<Config>, books: Rc<Books>, 
     let all_ended = async { while connections.join_next().await.is_some() {} };
     // Whether all ended in time or not: dropping the set cuts off the rest.
     drop(timeout(GRACE, all_ended).await);
+    Ok(())
 }
 
 async fn serve_std(
@@ -123,8 +139,7 @@ async fn serve_std(
 ) -> Result<(), ServeError> {
     listener.set_nonblocking(true).map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    serve(listener, Rc::new(config.clone()), Rc::new(Books::open(shared)), shutdown).await;
-    Ok(())
+    serve(listener, Rc::new(config.clone()), Rc::new(Books::open(shared)), shutdown).await
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {
@@ -200,4 +215,7 @@ pub enum ServeError {
     /// The listening socket cannot be used.
     #[error("register the target's listening socket: {0}")]
     Listener(#[source] io::Error),
+    /// No timer.
+    #[error("make the timer that holds answers: {0}")]
+    Timer(#[source] io::Error),
 }

@@ -1,23 +1,26 @@
 //! What all serving processes have in common: one mapping of memory, made before the first fork, that holds the books'
-//! counters, the ids seen, the admissions per millisecond and the limiter's words. `Books`, `Ledger` and the server
-//! work on it through [`Shared`].
+//! counters, the requests in flight, the ids seen, the admissions per millisecond and the limiter's words. `Books`,
+//! `Ledger` and the server work on it through [`Shared`].
 //!
 //! It is the one file of this crate with unsafe code, and it must not interpret what it holds: each part has a file of
 //! its own. The parts consist of atomics only, so processes and threads may use them at the same time without a lock
 //! that a killed process could leave behind.
 
 mod counters;
+mod in_flight;
 mod keys;
 mod seen;
 mod sources;
 mod window;
 
-pub(crate) use counters::Counters;
+pub(crate) use counters::{Counters, Times};
+pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{KeyIndex, KeySlot};
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;
 
 use crate::clock::Clock;
+use in_flight::InFlight;
 use keys::Keys;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use seen::Seen;
@@ -40,6 +43,7 @@ const PROCESSES: usize = 128;
 pub(crate) struct Region {
     processes: AtomicUsize,
     counters: [Counters; PROCESSES],
+    pub(crate) in_flight: InFlight,
     pub(crate) sources: Sources,
     pub(crate) keys: Keys,
     pub(crate) window: Window,

@@ -250,7 +250,7 @@ mod tests {
             let low = Duration::from_micros(low_us);
             let high = Duration::from_micros(low_us + more_us);
             let point = |share, hold| Quantile { share, hold };
-            let points = [point(0.0, low), point(middle, low + (high - low) / 7), point(1.0, high)];
+            let points = [point(0.0, low), point(middle, low + Duration::from_micros(more_us / 7)), point(1.0, high)];
             for latency in [
                 Latency::None,
                 Latency::Fixed(low),

@@ -8,29 +8,37 @@ use crate::fault::Fault;
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{Books, Peer};
 use crate::limit::{Decision, decide};
+use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode};
 use std::net::IpAddr;
 use std::rc::Rc;
-use tokio::time::sleep;
+use std::time::Duration;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GET_AND_HEAD: HeaderValue = HeaderValue::from_static("GET, HEAD");
+
+/// For how many microseconds the answer was to be held.
+const HOLD_US: HeaderName = HeaderName::from_static("x-mock-hold-us");
+/// For how many microseconds it was.
+const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 const LIMITED: &[u8] = br#"{"error":"too many requests; come back after Retry-After"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 const FAULTY: &[u8] = br#"{"error":"seeded fault"}"#;
 
 const NS_PER_S: u64 = 1_000_000_000;
+const NS_PER_US: u64 = 1_000;
 
 /// Answers the requests of one connection.
 pub(super) struct Answers {
     config: Rc<Config>,
     books: Rc<Books>,
+    timer: Rc<Timer>,
     peer: Peer,
 }
 
@@ -40,11 +48,12 @@ pub(super) struct Answers {
 pub(super) struct Dropped;
 
 impl Answers {
-    pub(super) fn new(config: &Rc<Config>, books: &Rc<Books>, address: IpAddr) -> Self {
-        Self { config: Rc::clone(config), books: Rc::clone(books), peer: books.peer(address) }
+    pub(super) fn new(config: &Rc<Config>, books: &Rc<Books>, timer: &Rc<Timer>, address: IpAddr) -> Self {
+        let peer = books.peer(address);
+        Self { config: Rc::clone(config), books: Rc::clone(books), timer: Rc::clone(timer), peer }
     }
 
-    /// The order: count, limit (a refusal is immediate), method, hold, fault, answer.
+    /// The order: count, limit and method (a refusal waits for nothing but the end of a stall), hold, fault, answer.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Dropped> {
         let (parts, _) = request.into_parts();
         // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
@@ -61,21 +70,26 @@ impl Answers {
         let id = ItemPath::parse(parts.uri.path_and_query().map_or(path, PathAndQuery::as_str)).id();
         let now_ns = self.books.shared().clock().now_ns();
         self.books.arrived(&self.peer, id, now_ns);
+        // Until this call ends: with an answer, or dropped because its client left.
+        let per_in_flight = self.config.latency_per_in_flight;
+        let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
 
         if let Some(retry_after_s) = self.limit(now_ns) {
             headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+            self.hold(now_ns, Duration::ZERO, &mut headers).await;
             return Ok(self.counted(StatusCode::TOO_MANY_REQUESTS, headers, Bytes::from_static(LIMITED)));
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             headers.insert(ALLOW, GET_AND_HEAD);
+            self.hold(now_ns, Duration::ZERO, &mut headers).await;
             return Ok(self.counted(StatusCode::METHOD_NOT_ALLOWED, headers, Bytes::from_static(WRONG_METHOD)));
         }
 
-        let hold = self.config.latency.hold(seed, id);
-        if !hold.is_zero() {
-            sleep(hold).await;
-            self.books.held(hold);
+        let mut own = self.config.latency.hold(seed, id);
+        if let Some(under_way) = &under_way {
+            own += per_in_flight.hold(under_way.others);
         }
+        self.hold(now_ns, own, &mut headers).await;
         let fault = self.config.faults.pick(seed, id);
         if let Some(fault) = fault {
             self.books.failed(fault);
@@ -92,6 +106,19 @@ impl Answers {
                 write_body(seed, id, &mut body);
                 Ok(self.counted(StatusCode::OK, headers, body.into()))
             }
+        }
+    }
+
+    /// Holds back the answer to a request that arrived at `arrived_ns` and whose own hold is `own`, and says so in its
+    /// headers; an answer that is not to be held is left as it is.
+    async fn hold(&self, arrived_ns: u64, own: Duration, headers: &mut HeaderMap) {
+        let intended_us = self.config.hold_us(arrived_ns, own);
+        if intended_us > 0 {
+            let due_ns = arrived_ns.saturating_add(intended_us.saturating_mul(NS_PER_US));
+            let actual_us = (self.timer.until(due_ns).await - arrived_ns) / NS_PER_US;
+            self.books.held(intended_us, actual_us);
+            headers.insert(HOLD_US, HeaderValue::from(intended_us));
+            headers.insert(HELD_US, HeaderValue::from(actual_us));
         }
     }
 

@@ -5,10 +5,9 @@
 use super::sources::{SOURCES, SourceIndex};
 use crate::fault::Fault;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-/// Powers of two of microseconds that holds are sorted into; the last also takes everything longer.
-const HOLD_BUCKETS: usize = 40;
+/// Powers of two of microseconds that times are sorted into; the last also takes everything longer.
+const TIME_BUCKETS: usize = 40;
 
 /// HTTP statuses have three digits.
 const STATUSES: usize = 1000;
@@ -22,7 +21,10 @@ pub(crate) struct Counters {
     pub(crate) duplicate_ids: Counter,
     pub(crate) ids_beyond_tracking: Counter,
     pub(crate) early_retries: Counter,
-    pub(crate) holds: Holds,
+    /// Holds as intended.
+    pub(crate) holds: Times,
+    /// How much later than intended they ended.
+    pub(crate) hold_errors: Times,
     pub(crate) faults: [Counter; Fault::KINDS],
     pub(crate) by_source: [Counter; SOURCES + 1],
     pub(crate) by_status: [Counter; STATUSES],
@@ -46,24 +48,32 @@ impl Counter {
     }
 }
 
-/// The holds of one process.
+/// A distribution of times.
 #[repr(C)]
-pub(crate) struct Holds {
+pub(crate) struct Times {
     pub(crate) count: Counter,
     sum_us: AtomicU64,
     max_us: AtomicU64,
-    pub(crate) buckets: [Counter; HOLD_BUCKETS],
+    pub(crate) buckets: [Counter; TIME_BUCKETS],
 }
 
-impl Holds {
-    pub(crate) fn record(&self, hold: Duration) {
-        let hold_us = u64::try_from(hold.as_micros()).unwrap_or(u64::MAX);
+impl Times {
+    pub(crate) fn record(&self, time_us: u64) {
         self.count.increment();
-        self.sum_us.fetch_add(hold_us, Ordering::Relaxed);
-        self.max_us.fetch_max(hold_us, Ordering::Relaxed);
+        self.sum_us.fetch_add(time_us, Ordering::Relaxed);
+        self.max_us.fetch_max(time_us, Ordering::Relaxed);
         // The number of bits: 0 is bucket 0, 1 is bucket 1, 2 and 3 are bucket 2, 4 to 7 are bucket 3.
-        let bucket = (u64::BITS - hold_us.leading_zeros()) as usize;
-        self.buckets[bucket.min(HOLD_BUCKETS - 1)].increment();
+        let bucket = (u64::BITS - time_us.leading_zeros()) as usize;
+        self.buckets[bucket.min(TIME_BUCKETS - 1)].increment();
+    }
+
+    fn zero(&self) {
+        let Self { count, sum_us, max_us, buckets } = self;
+        for counter in buckets.iter().chain([count]) {
+            counter.zero();
+        }
+        sum_us.store(0, Ordering::Relaxed);
+        max_us.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn sum_us(&self) -> u64 {
@@ -98,17 +108,18 @@ impl Counters {
             duplicate_ids,
             ids_beyond_tracking,
             early_retries,
-            holds: Holds { count, sum_us, max_us, buckets },
+            holds,
+            hold_errors,
             faults,
             by_source,
             by_status,
         } = self;
-        let alone = [requests, connections, unique_ids, duplicate_ids, ids_beyond_tracking, early_retries, count];
-        let counters = alone.into_iter().chain(buckets).chain(faults).chain(by_source).chain(by_status);
+        let alone = [requests, connections, unique_ids, duplicate_ids, ids_beyond_tracking, early_retries];
+        let counters = alone.into_iter().chain(faults).chain(by_source).chain(by_status);
         for counter in counters {
             counter.zero();
         }
-        sum_us.store(0, Ordering::Relaxed);
-        max_us.store(0, Ordering::Relaxed);
+        holds.zero();
+        hold_errors.zero();
     }
 }
