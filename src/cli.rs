@@ -55,6 +55,8 @@ Examples:
     crawlmark serve --listen 127.0.0.1:8080
   A service with a tail and a limit:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
+  A service with a cache, a queue and a pause for breath:
+    crawlmark serve --latency bimodal:300us,15ms,0.1 --latency-per-in-flight 20us --stall 10s,200ms
   A service that fails now and then:
     crawlmark serve --error-rate 0.01 --drop-rate 0.001
   What it was asked:
@@ -177,9 +179,27 @@ pub struct ServeArgs {
     /// The seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// How long answers are held: none, 20ms, or lognormal:MEDIAN,SIGMA or lognormal:MEDIAN,SIGMA,MAX
-    #[arg(long, value_name = "MODEL", default_value = "none")]
+    /// How long answers are held: none, 20ms, or one of the models listed with --help
+    ///
+    /// Each is a pure function of the seed and the ID, and its answers carry x-mock-hold-us (intended) and
+    /// x-mock-held-us (actual):
+    ///
+    ///   none                       at once
+    ///   20ms, fixed:20ms           every answer equally long
+    ///   uniform:LOW,HIGH           every microsecond in between equally likely, both ends included
+    ///   lognormal:MEDIAN,SIGMA     with MAX as a third number, ten medians unless given
+    ///   pareto:MIN,ALPHA           with MAX as a third number, a thousand minimums unless given
+    ///   bimodal:A,B,SHARE          B for a share of the items, A for the others
+    ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
+    ///                              measured quantiles from 0 to 1, straight lines in between
+    #[arg(long, value_name = "MODEL", default_value = "none", verbatim_doc_comment)]
     pub latency: target::Latency,
+    /// Added to the hold for every other request in flight in all processes, as in 50us
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub latency_per_in_flight: target::PerInFlight,
+    /// Answer nothing in the last LENGTH of every EVERY, as in 10s,1s, counted from the start
+    #[arg(long, value_name = "EVERY,LENGTH")]
+    pub stall: Option<target::Stall>,
     /// What each client address is let through: N/s, N/min or N/h, with a burst as 1000/s:burst=50; above it 429
     #[arg(long, value_name = "LIMIT")]
     pub limit: Option<target::Limit>,

@@ -15,7 +15,14 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         .with_errors(args.error_rate, args.error_status)
         .and_then(|faults| faults.with_drops(args.drop_rate))
         .map_err(|error| Error::Usage(format!("--error-rate and --drop-rate: {error}")))?;
-    let config = Config { seed: args.seed, latency: args.latency.clone(), limit: args.limit, faults };
+    let config = Config {
+        seed: args.seed,
+        latency: args.latency.clone(),
+        latency_per_in_flight: args.latency_per_in_flight,
+        stall: args.stall,
+        limit: args.limit,
+        faults,
+    };
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
         wanted.add(signal);

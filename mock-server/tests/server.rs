@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
 use crawlmark_mock_server::{
-    Config, ErrorStatus, Fault, Faults, Latency, Ledger, Rate, Shared, items, listeners, run_until,
+    Config, ErrorStatus, Fault, Faults, Latency, Ledger, Rate, Shared, Stall, items, listeners, run_until,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -53,6 +53,16 @@ impl Target {
         self.connect().request("GET", path).unwrap()
     }
 
+    /// Tries until it comes true, at most for as long as a client would wait.
+    fn wait_until(&self, mut is_so: impl FnMut() -> bool) {
+        let clock = self.shared.clock();
+        let give_up_ns = clock.now_ns() + 30_000_000_000;
+        while !is_so() {
+            assert!(clock.now_ns() < give_up_ns, "it never came true");
+            std::thread::yield_now();
+        }
+    }
+
     /// The books as a client sees them; they must be what the process itself reads.
     fn ledger(&self) -> Ledger {
         let answer = self.get("/__admin/ledger");
@@ -72,6 +82,16 @@ struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
     body: Vec<u8>,
+}
+
+impl Answer {
+    /// The intended and the actual hold, if it was held; an answer has both headers or neither.
+    fn held_us(&self) -> Option<(u64, u64)> {
+        let header = |name| self.headers.get(name).map(|value: &String| value.parse().unwrap());
+        let both = (header("x-mock-hold-us"), header("x-mock-held-us"));
+        assert_eq!(both.0.is_some(), both.1.is_some());
+        both.0.zip(both.1)
+    }
 }
 
 impl Client {
@@ -332,20 +352,136 @@ fn faults_are_the_seeded_ones_and_all_counted() {
 }
 
 #[test]
-fn holds_are_served_out_together_and_recorded_as_asked() {
+fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
     let latency: Latency = "lognormal:2ms,0.5,10ms".parse().unwrap();
-    Target::serve(&Config { seed: 2, latency: latency.clone(), ..Config::default() }, 1, |target| {
+    Target::serve(&Config { seed: 2, latency: latency.clone(), ..Config::default() }, 2, |target| {
         let mut clients: Vec<Client> = (0..50).map(|_| target.connect()).collect();
         for (id, client) in clients.iter_mut().enumerate() {
             client.send("GET", &format!("/items/{id}"));
         }
+        let mut errors = Vec::new();
         for (client, id) in clients.iter_mut().zip(0..) {
-            assert_eq!(client.receive("GET").unwrap().body, body(2, id));
+            let answer = client.receive("GET").unwrap();
+            assert_eq!(answer.body, body(2, id));
+            let (intended_us, actual_us) = answer.held_us().unwrap();
+            assert_eq!(Duration::from_micros(intended_us), latency.hold(2, id));
+            assert!(actual_us >= intended_us, "{actual_us} of {intended_us}");
+            errors.push(actual_us - intended_us);
         }
         let holds: Vec<u64> = (0..50).map(|id| u64::try_from(latency.hold(2, id).as_micros()).unwrap()).collect();
-        let held = target.ledger().held_us;
-        assert_eq!((held.count, held.sum_us, held.max_us), (50, holds.iter().sum(), *holds.iter().max().unwrap()));
-        assert_eq!(held.buckets.iter().sum::<u64>(), 50);
+        let ledger = target.ledger();
+        for (times, expected) in [(ledger.held_us, holds), (ledger.hold_error_us, errors)] {
+            let (sum, max) = (expected.iter().sum(), *expected.iter().max().unwrap());
+            assert_eq!((times.count, times.sum_us, times.max_us), (50, sum, max));
+            assert_eq!(times.buckets.iter().sum::<u64>(), 50);
+        }
+    });
+}
+
+#[test]
+fn an_answer_that_is_not_held_says_nothing_of_it() {
+    let never = [Latency::None, Latency::Fixed(Duration::ZERO)];
+    for latency in never {
+        let config = Config { latency, limit: Some("1/h".parse().unwrap()), ..Config::default() };
+        Target::serve(&config, 1, |target| {
+            for status in [200, 429] {
+                let answer = target.get("/items/7");
+                assert_eq!((answer.status, answer.held_us()), (status, None));
+            }
+            let ledger = target.ledger();
+            assert_eq!((ledger.held_us.count, ledger.hold_error_us.count), (0, 0));
+        });
+    }
+}
+
+#[test]
+fn an_error_is_held_and_says_so_and_a_drop_is_held_and_counted() {
+    for (drop_rate, error_rate) in [(0.0, 1.0), (1.0, 0.0)] {
+        let rate = |share| Rate::new(share).unwrap();
+        let faults = Faults::none().with_drops(rate(drop_rate)).unwrap();
+        let faults = faults.with_errors(rate(error_rate), ErrorStatus::default()).unwrap();
+        let config = Config { latency: "1ms".parse().unwrap(), faults, ..Config::default() };
+        Target::serve(&config, 1, |target| {
+            let answer = target.connect().request("GET", "/items/7");
+            assert_eq!(
+                answer.map(|answer| answer.held_us().map(|held| held.0)),
+                (drop_rate < 0.5).then_some(Some(1000))
+            );
+            assert_eq!(target.ledger().held_us.count, 1);
+        });
+    }
+}
+
+#[test]
+fn holds_grow_with_what_is_in_flight_in_all_processes() {
+    let growth = "10ms".parse().unwrap();
+    // Long enough for all five to be under way together.
+    let latency = Latency::Fixed(Duration::from_secs(1));
+    Target::serve(&Config { latency, latency_per_in_flight: growth, ..Config::default() }, 2, |target| {
+        let mut clients: Vec<Client> = (0..5).map(|_| target.connect()).collect();
+        for client in &mut clients {
+            client.send("GET", "/items/7");
+        }
+        let mut holds: Vec<u64> =
+            clients.iter_mut().map(|client| client.receive("GET").unwrap().held_us().unwrap().0).collect();
+        holds.sort_unstable();
+        assert_eq!(holds, [1_000_000, 1_010_000, 1_020_000, 1_030_000, 1_040_000]);
+        // Each of them has left again.
+        assert_eq!(target.get("/items/7").held_us().unwrap().0, 1_000_000);
+    });
+}
+
+#[test]
+fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_holds() {
+    let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
+    let growth = "1us".parse().unwrap();
+    let id = |hold| (0..1000).find(|id| latency.hold(3, *id) == hold).unwrap();
+    let slow = format!("/items/{}", id(Duration::from_hours(1)));
+    let fast = format!("/items/{}", id(Duration::ZERO));
+    let config = Config { seed: 3, latency: latency.clone(), latency_per_in_flight: growth, ..Config::default() };
+    Target::serve(&config, 2, |target| {
+        let mut leaving: Vec<Client> = (0..20).map(|_| target.connect()).collect();
+        for client in &mut leaving {
+            client.send("GET", &slow);
+        }
+        let others = || target.get(&fast).held_us().map_or(0, |(intended_us, _)| intended_us);
+        target.wait_until(|| others() == 20);
+        drop(leaving);
+        target.wait_until(|| others() == 0);
+        let ledger = target.ledger();
+        assert!(ledger.held_us.max_us <= 20);
+        assert_eq!(ledger.requests - ledger.by_status[&200], 20);
+    });
+}
+
+#[test]
+fn nothing_is_answered_in_a_stall() {
+    let stall: Stall = "100ms,50ms".parse().unwrap();
+    // All but the first are refused: a refusal waits for the end of a stall, too.
+    let config = Config { stall: Some(stall), limit: Some("1/h".parse().unwrap()), ..Config::default() };
+    Target::serve(&config, 2, |target| {
+        let clock = target.shared.clock();
+        let mut client = target.connect();
+        let (mut held, mut answers, mut at_once) = (0, 0, 0);
+        target.wait_until(|| {
+            let asked_ns = clock.now_ns();
+            let answer = client.request("GET", "/items/7").unwrap();
+            let answered_ns = clock.now_ns();
+            answers += 1;
+            assert_eq!(answer.status, if answers == 1 { 200 } else { 429 });
+            // Asked in a stall: answered when it has ended.
+            assert!(stall.until_ns(asked_ns).is_none_or(|until_ns| answered_ns >= until_ns));
+            match answer.held_us() {
+                Some((intended_us, actual_us)) => {
+                    held += 1;
+                    assert!(intended_us <= 50_000 && intended_us <= actual_us);
+                    assert!(answered_ns - asked_ns >= actual_us * 1000);
+                }
+                None => at_once += 1,
+            }
+            held >= 3 && at_once >= 3
+        });
+        assert_eq!(target.ledger().held_us.count, held);
     });
 }
 
@@ -420,11 +556,8 @@ fn stopping_finishes_an_answer_under_way_and_cuts_off_a_long_one() {
         Target::serve(&Config { latency: Latency::Fixed(hold), ..Config::default() }, 1, |target| {
             let mut client = target.connect();
             client.send("GET", "/items/7");
-            // Under way once it is counted. The ledger is read in memory, at most for as long as a client would wait.
-            let clock = target.shared.clock();
-            while Ledger::read(&target.shared).requests == 0 && clock.now_ns() < 30_000_000_000 {
-                std::thread::yield_now();
-            }
+            // Under way once it is counted. The ledger is read in memory.
+            target.wait_until(|| Ledger::read(&target.shared).requests > 0);
             waiting = Some(client);
         });
         let answer = waiting.unwrap().receive("GET");
