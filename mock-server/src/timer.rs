@@ -298,6 +298,22 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_is_polled_all_the_time_is_not_early_either() {
+        with_timer(|timer| async move {
+            let due_ns = timer.clock.now_ns() + 20 * MS_NS;
+            let mut wait = pin!(timer.until(due_ns));
+            let mut cx = Context::from_waker(Waker::noop());
+            let at_ns = loop {
+                match wait.as_mut().poll(&mut cx) {
+                    Poll::Ready(at_ns) => break at_ns,
+                    Poll::Pending => assert_eq!(waiting(&timer), 1),
+                }
+            };
+            assert!(at_ns >= due_ns);
+        });
+    }
+
+    #[test]
     fn what_is_due_already_does_not_wait() {
         with_timer(|timer| async move {
             assert!(timer.until(0).await > 0);

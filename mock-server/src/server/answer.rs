@@ -74,22 +74,21 @@ impl Answers {
         let per_in_flight = self.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
 
-        if let Some(retry_after_s) = self.limit(now_ns) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
-            self.hold(now_ns, Duration::ZERO, &mut headers).await;
-            return Ok(self.counted(StatusCode::TOO_MANY_REQUESTS, headers, Bytes::from_static(LIMITED)));
+        let refusal = self.refusal(&parts.method, now_ns, &mut headers);
+        let mut own = Duration::ZERO;
+        if refusal.is_none() {
+            own = self.config.latency.hold(seed, id);
+            if let Some(under_way) = &under_way {
+                own += per_in_flight.hold(under_way.others);
+            }
         }
-        if !matches!(parts.method, Method::GET | Method::HEAD) {
-            headers.insert(ALLOW, GET_AND_HEAD);
-            self.hold(now_ns, Duration::ZERO, &mut headers).await;
-            return Ok(self.counted(StatusCode::METHOD_NOT_ALLOWED, headers, Bytes::from_static(WRONG_METHOD)));
+        let intended_us = self.config.hold_us(now_ns, own);
+        if intended_us > 0 {
+            self.hold(now_ns, intended_us, &mut headers).await;
         }
-
-        let mut own = self.config.latency.hold(seed, id);
-        if let Some(under_way) = &under_way {
-            own += per_in_flight.hold(under_way.others);
+        if let Some((status, body)) = refusal {
+            return Ok(self.counted(status, headers, Bytes::from_static(body)));
         }
-        self.hold(now_ns, own, &mut headers).await;
         let fault = self.config.faults.pick(seed, id);
         if let Some(fault) = fault {
             self.books.failed(fault);
@@ -109,17 +108,26 @@ impl Answers {
         }
     }
 
-    /// Holds back the answer to a request that arrived at `arrived_ns` and whose own hold is `own`, and says so in its
-    /// headers; an answer that is not to be held is left as it is.
-    async fn hold(&self, arrived_ns: u64, own: Duration, headers: &mut HeaderMap) {
-        let intended_us = self.config.hold_us(arrived_ns, own);
-        if intended_us > 0 {
-            let due_ns = arrived_ns.saturating_add(intended_us.saturating_mul(NS_PER_US));
-            let actual_us = (self.timer.until(due_ns).await - arrived_ns) / NS_PER_US;
-            self.books.held(intended_us, actual_us);
-            headers.insert(HOLD_US, HeaderValue::from(intended_us));
-            headers.insert(HELD_US, HeaderValue::from(actual_us));
+    /// Why a request that arrived at `now_ns` gets no item, if so: a status, a body, and the header that says what to do.
+    fn refusal(&self, method: &Method, now_ns: u64, headers: &mut HeaderMap) -> Option<(StatusCode, &'static [u8])> {
+        if let Some(retry_after_s) = self.limit(now_ns) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+            return Some((StatusCode::TOO_MANY_REQUESTS, LIMITED));
         }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            headers.insert(ALLOW, GET_AND_HEAD);
+            return Some((StatusCode::METHOD_NOT_ALLOWED, WRONG_METHOD));
+        }
+        None
+    }
+
+    /// Holds back the answer to a request that arrived at `arrived_ns`, and says so in its headers.
+    async fn hold(&self, arrived_ns: u64, intended_us: u64, headers: &mut HeaderMap) {
+        let due_ns = arrived_ns.saturating_add(intended_us.saturating_mul(NS_PER_US));
+        let actual_us = (self.timer.until(due_ns).await - arrived_ns) / NS_PER_US;
+        self.books.held(intended_us, actual_us);
+        headers.insert(HOLD_US, HeaderValue::from(intended_us));
+        headers.insert(HELD_US, HeaderValue::from(actual_us));
     }
 
     /// Seconds to wait, if the request is one too many.
