@@ -181,17 +181,17 @@ pub struct ServeArgs {
     pub seed: u64,
     /// How long answers are held: none, 20ms, or one of the models listed with --help
     ///
-    /// Each is a pure function of the seed and the ID, and its answers carry x-mock-hold-us (intended) and
-    /// x-mock-held-us (actual):
+    /// Each is a pure function of the seed and the ID. A held answer carries
+    /// x-mock-hold-us (intended) and x-mock-held-us (actual).
     ///
     ///   none                       at once
     ///   20ms, fixed:20ms           every answer equally long
-    ///   uniform:LOW,HIGH           every microsecond in between equally likely, both ends included
-    ///   lognormal:MEDIAN,SIGMA     with MAX as a third number, ten medians unless given
-    ///   pareto:MIN,ALPHA           with MAX as a third number, a thousand minimums unless given
+    ///   uniform:LOW,HIGH           evenly spread, both ends included
+    ///   lognormal:MEDIAN,SIGMA     or with ,MAX: ten medians unless given
+    ///   pareto:MIN,ALPHA           or with ,MAX: a thousand minimums unless given
     ///   bimodal:A,B,SHARE          B for a share of the items, A for the others
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
-    ///                              measured quantiles from 0 to 1, straight lines in between
+    ///                              measured, straight lines in between
     #[arg(long, value_name = "MODEL", default_value = "none", verbatim_doc_comment)]
     pub latency: target::Latency,
     /// Added to the hold for every other request in flight in all processes, as in 50us
