@@ -33,13 +33,10 @@ pub mod process;
 pub mod render;
 pub mod report;
 pub mod results;
-
 pub mod sample;
 pub mod shard;
-
 pub mod stats;
 pub mod supervisor;
-
 pub mod units;
 pub mod wire;
 pub mod workload;

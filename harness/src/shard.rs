@@ -65,6 +65,8 @@ where
 {
     match live(plan, clock, link, workload) {
         Ok(()) => 0,
+        // What stopped the start was told in a frame; what stops it later is a pipe without a reader, or the frame that
+        // could not be written. The code tells the supervisor that there was something.
         Err(_) => 1,
     }
 }
