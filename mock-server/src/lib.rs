@@ -66,6 +66,7 @@ pub mod listen;
 pub mod server;
 pub mod shared;
 pub mod stall;
+mod stubs;
 mod timer;
 
 pub use clock::Clock;

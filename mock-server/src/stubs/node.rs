@@ -1,0 +1,147 @@
+//! One place in a mapping file: a JSON value that knows where it stands, so that whatever is wrong with it can be said
+//! with a pointer to it. Everything that reads mapping files walks them with this.
+//!
+//! It must not know what a stub is.
+
+use serde_json::Value;
+use std::fmt;
+
+/// What is wrong at one place of a mapping file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", if pointer.is_empty() { "the whole document" } else { pointer })]
+pub struct Problem {
+    /// Where, as a JSON pointer (RFC 6901) into the file; empty for the whole document.
+    pub pointer: String,
+    /// What.
+    pub what: Fault,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not what WireMock's format asks for. WireMock would refuse it or misread it, too.
+    Malformed(String),
+    /// It is a feature of WireMock that is not served here.
+    Unsupported(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => f.write_str(what),
+            Self::Unsupported(feature) => write!(f, "{feature} is not supported"),
+        }
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node<'v> {
+    value: &'v Value,
+    pointer: String,
+}
+
+impl<'v> Node<'v> {
+    /// The whole document.
+    pub(crate) fn root(value: &'v Value) -> Self {
+        Self { value, pointer: String::new() }
+    }
+
+    /// The value itself.
+    pub(crate) fn value(&self) -> &'v Value {
+        self.value
+    }
+
+    /// Where it stands: a JSON pointer (RFC 6901).
+    pub(crate) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// The field `key` of an object. `null` counts as absent, as it does for WireMock; so does any field of a value
+    /// that is no object.
+    pub(crate) fn get(&self, key: &str) -> Option<Self> {
+        let value = self.value.get(key).filter(|value| !value.is_null())?;
+        Some(self.child(value, key))
+    }
+
+    /// The fields of an object, `null`s included.
+    pub(crate) fn fields(&self) -> Result<impl Iterator<Item = (&'v str, Self)> + use<'v, '_>, Problem> {
+        let Value::Object(fields) = self.value else { return Err(self.expected("an object")) };
+        Ok(fields.iter().map(|(key, value)| (key.as_str(), self.child(value, key))))
+    }
+
+    /// The elements of an array.
+    pub(crate) fn elements(&self) -> Result<impl Iterator<Item = Self> + use<'v, '_>, Problem> {
+        let Value::Array(elements) = self.value else { return Err(self.expected("an array")) };
+        Ok(elements.iter().enumerate().map(|(index, value)| self.child(value, &index.to_string())))
+    }
+
+    /// A text.
+    pub(crate) fn text(&self) -> Result<&'v str, Problem> {
+        self.value.as_str().ok_or_else(|| self.expected("a text"))
+    }
+
+    /// A whole number of 64 bits.
+    pub(crate) fn integer(&self) -> Result<i64, Problem> {
+        self.value.as_i64().ok_or_else(|| self.expected("a whole number"))
+    }
+
+    /// A number.
+    pub(crate) fn number(&self) -> Result<f64, Problem> {
+        self.value.as_f64().ok_or_else(|| self.expected("a number"))
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn truth(&self) -> Result<bool, Problem> {
+        self.value.as_bool().ok_or_else(|| self.expected("true or false"))
+    }
+
+    /// The value is not what the format asks for.
+    pub(crate) fn malformed(&self, what: impl Into<String>) -> Problem {
+        Problem { pointer: self.pointer.clone(), what: Fault::Malformed(what.into()) }
+    }
+
+    /// The value asks for something that is not served here; `feature` reads before "is not supported".
+    pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
+        Problem { pointer: self.pointer.clone(), what: Fault::Unsupported(feature.into()) }
+    }
+
+    fn expected(&self, what: &str) -> Problem {
+        let found = match self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a text",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        self.malformed(format!("expected {what}, found {found}"))
+    }
+
+    fn child(&self, value: &'v Value, token: &str) -> Self {
+        let token = token.replace('~', "~0").replace('/', "~1");
+        Self { value, pointer: format!("{}/{token}", self.pointer) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_problem_names_its_place() {
+        let document = json!({"mappings": [{"request": {"url/path": 3, "none": null}}]});
+        let root = Node::root(&document);
+        let stub = root.get("mappings").unwrap().elements().unwrap().next().unwrap();
+        let request = stub.get("request").unwrap();
+        assert!(request.get("none").is_none());
+        let problem = request.get("url/path").unwrap().text().unwrap_err();
+        assert_eq!(problem.to_string(), "/mappings/0/request/url~1path: expected a text, found a number");
+        assert_eq!(root.elements().err().unwrap().to_string(), "the whole document: expected an array, found an object");
+        let unsupported = request.unsupported("a custom matcher");
+        assert_eq!(unsupported.to_string(), "/mappings/0/request: a custom matcher is not supported");
+        // What a pointer says, serde_json finds.
+        assert_eq!(document.pointer(request.get("url/path").unwrap().pointer()), Some(&json!(3)));
+    }
+}
