@@ -1,4 +1,5 @@
-//! Seeded draws: what looks random about an item (its body, its delay, its fault) is a pure function of (seed, id).
+//! Seeded draws: what looks random about an item (its body, its delay, its fault) is a pure function of (seed, id), or of
+//! (seed, id, attempt) where a second try may turn out better.
 //! `items`, `latency` and `fault` draw from here, each from a stream of its own.
 //!
 //! It must not keep state between items, and the constants must not change: recorded runs are compared with later ones.
@@ -17,6 +18,10 @@ pub(crate) enum Stream {
 /// `SplitMix64`'s increment, the odd number nearest to 2^64 / golden ratio.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Odd, and far from [`GAMMA`] and its small multiples: it sets the attempts at one item apart. Source: the multiplier of
+/// `xxHash64`'s first prime.
+const ATTEMPT: u64 = 0x9e37_79b1_85eb_ca87;
+
 /// The words of one stream for one item, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Draws {
@@ -33,6 +38,16 @@ impl Draws {
         // Each step is a bijection, so within one stream and seed no two ids start from the same state.
         let seeded = mix(mix(seed).wrapping_add(GAMMA.wrapping_mul(stream)));
         Self { state: mix(seeded ^ id) }
+    }
+
+    /// The same for one attempt at an item: `attempt` requests for it came before.
+    pub(crate) fn for_attempt(stream: Stream, seed: u64, id: u64, attempt: u8) -> Self {
+        let first = Self::new(stream, seed, id);
+        match attempt {
+            0 => first,
+            // Again a bijection, of the first attempt's state.
+            attempt => Self { state: mix(first.state ^ ATTEMPT.wrapping_mul(u64::from(attempt))) },
+        }
     }
 
     /// The next 64 bits.
@@ -63,12 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_seeds_ids_and_positions_differ() {
+    fn streams_seeds_ids_attempts_and_positions_differ() {
         let mut words: Vec<u64> = Vec::new();
         for stream in [Stream::Body, Stream::Hold, Stream::Fault] {
             for seed in 0..4 {
-                for id in 0..64 {
-                    let mut draws = Draws::new(stream, seed, id);
+                for (id, attempt) in (0..64).flat_map(|id| (0..16).map(move |attempt| (id, attempt))) {
+                    let mut draws = Draws::for_attempt(stream, seed, id, attempt);
                     words.extend([draws.word(), draws.word()]);
                 }
             }

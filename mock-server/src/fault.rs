@@ -1,8 +1,8 @@
 //! Faults: which answers go wrong. The server asks [`Faults::pick`] for every admitted item, and a client may ask the
 //! same question to know what it should have seen.
 //!
-//! It must not act on what it picks, and a pick must stay a pure function of (seed, id): an item that fails once fails
-//! on every attempt.
+//! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a second try at an item
+//! may fare better, and is as predictable.
 
 use crate::draw::{Draws, Stream};
 use std::fmt;
@@ -178,14 +178,14 @@ impl Faults {
         self.drop_rate
     }
 
-    /// What goes wrong with item `id`, if anything.
+    /// What goes wrong with item `id`, if anything, after `attempt` requests for it, `0..=15`, 15 for more.
     #[must_use]
-    pub fn pick(&self, seed: u64, id: u64) -> Option<Fault> {
+    pub fn pick(&self, seed: u64, id: u64, attempt: u8) -> Option<Fault> {
         if *self == Self::default() {
             return None;
         }
         // One draw decides for all faults: they exclude each other, and each is exactly as frequent as asked.
-        let unit = Draws::new(Stream::Fault, seed, id).unit();
+        let unit = Draws::for_attempt(Stream::Fault, seed, id, attempt).unit();
         if unit < self.drop_rate.0 {
             Some(Fault::Drop)
         } else if unit < self.drop_rate.0 + self.error_rate.0 {
@@ -254,18 +254,18 @@ mod tests {
         let never = Faults::none();
         let always = Faults::none().with_drops(rate(1.0)).unwrap();
         for id in 0..1000 {
-            assert_eq!(never.pick(1, id), None);
-            assert_eq!(always.pick(1, id), Some(Fault::Drop));
+            assert_eq!(never.pick(1, id, 0), None);
+            assert_eq!(always.pick(1, id, 0), Some(Fault::Drop));
         }
     }
 
     proptest! {
         #[test]
-        fn picks_are_pure_and_as_frequent_as_asked(seed: u64, drop in 0.0..0.5_f64, error in 0.0..0.5_f64) {
+        fn picks_are_pure_and_as_frequent_as_asked(seed: u64, attempt in 0_u8..16, drop in 0.0..0.5_f64, error in 0.0..0.5_f64) {
             let status = ErrorStatus::new(502).unwrap();
             let faults = Faults::none().with_drops(rate(drop)).unwrap().with_errors(rate(error), status).unwrap();
-            let picks: Vec<_> = (0..2000).map(|id| faults.pick(seed, id)).collect();
-            prop_assert_eq!(&picks, &(0..2000).map(|id| faults.pick(seed, id)).collect::<Vec<_>>());
+            let picks: Vec<_> = (0..2000).map(|id| faults.pick(seed, id, attempt)).collect();
+            prop_assert_eq!(&picks, &(0..2000).map(|id| faults.pick(seed, id, attempt)).collect::<Vec<_>>());
             for (fault, share) in [(Fault::Drop, drop), (Fault::Status(502), error)] {
                 let count = picks.iter().filter(|pick| **pick == Some(fault)).count() as f64;
                 // Standard deviation at most 22: six of them either way.

@@ -1,7 +1,7 @@
 //! Delays: how long the target holds an answer back. The server asks [`Latency::hold`] for every item, and a client
 //! may ask the same question to know what it should have measured.
 //!
-//! It must not sleep, and a hold must stay a pure function of (seed, id). What depends on more than that (how much is in
+//! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). What depends on more than that (how much is in
 //! flight, whether the target stalls) is added by the server and kept out of here.
 
 mod error;
@@ -82,8 +82,9 @@ pub enum Latency {
 
 impl Latency {
     /// How long the answer for `id` is held back, in whole microseconds; zero means that it is not held at all.
+    /// `attempt` is how many requests for it came before, `0..=15`, 15 for more.
     ///
-    /// With `u`, `u1`, `u2` uniform in [0, 1) and drawn from (seed, id):
+    /// With `u`, `u1`, `u2` uniform in [0, 1) and drawn from (seed, id, attempt):
     ///
     /// - [`Latency::Uniform`]: `low + floor(u (high - low + 1))` in microseconds; `low` if `high` is below it;
     /// - [`Latency::LogNormal`]: `min(median exp(sigma z), max)` with `z = sqrt(-2 ln(1 - u1)) cos(2 pi u2)` standard
@@ -94,8 +95,8 @@ impl Latency {
     ///
     /// Logarithm, cosine and power are the platform's, so two platforms may differ in the last microsecond.
     #[must_use]
-    pub fn hold(&self, seed: u64, id: u64) -> Duration {
-        let draws = || Draws::new(Stream::Hold, seed, id);
+    pub fn hold(&self, seed: u64, id: u64, attempt: u8) -> Duration {
+        let draws = || Draws::for_attempt(Stream::Hold, seed, id, attempt);
         let hold = match self {
             Self::None => Duration::ZERO,
             Self::Fixed(hold) => *hold,
@@ -158,14 +159,14 @@ mod tests {
         }
         for latency in all {
             for id in 0..100 {
-                assert!(latency.hold(1, id) <= MAX_HOLD, "{latency:?}");
+                assert!(latency.hold(1, id, 0) <= MAX_HOLD, "{latency:?}");
             }
         }
     }
 
     /// The hold that a share of the items stays below or at, judged over `0..10_000`.
     fn holds(latency: &Latency, seed: u64) -> Vec<f64> {
-        let mut holds: Vec<f64> = (0..10_000).map(|id| latency.hold(seed, id).as_secs_f64()).collect();
+        let mut holds: Vec<f64> = (0..10_000).map(|id| latency.hold(seed, id, 0).as_secs_f64()).collect();
         holds.sort_by(f64::total_cmp);
         holds
     }
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn a_cut_pareto_tail_is_at_its_maximum() {
         let latency = Latency::Pareto { min: MS, alpha: 1.0, max: 10 * MS };
-        let cut = (0..10_000).filter(|id| latency.hold(5, *id) == 10 * MS).count();
+        let cut = (0..10_000).filter(|id| latency.hold(5, *id, 0) == 10 * MS).count();
         // One in ten expected, standard deviation 30: six of them either way.
         assert!((820..=1180).contains(&cut), "{cut}");
     }
@@ -208,7 +209,7 @@ mod tests {
         let latency = Latency::Uniform { low: Duration::from_micros(3), high: Duration::from_micros(7) };
         let mut counts = [0_u32; 10];
         for id in 0..10_000 {
-            counts[usize::try_from(latency.hold(4, id).as_micros()).unwrap()] += 1;
+            counts[usize::try_from(latency.hold(4, id, 0).as_micros()).unwrap()] += 1;
         }
         // 2,000 expected in each of five, standard deviation 40: six of them either way.
         assert_eq!((counts[..3].iter().sum::<u32>(), counts[8..].iter().sum::<u32>()), (0, 0), "{counts:?}");
@@ -218,7 +219,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_hold_is_pure_bounded_and_whole_microseconds(
-            seed: u64, id: u64, low_us in 0_u64..1_000_000, more_us in 0_u64..1_000_000, share in 0.0..1.0_f64,
+            seed: u64, id: u64, attempt in 0_u8..16, low_us in 0_u64..1_000_000, more_us in 0_u64..1_000_000, share in 0.0..1.0_f64,
         ) {
             let (low, high) = (Duration::from_micros(low_us), Duration::from_micros(low_us + more_us));
             let middle = Quantile { share: 0.5, hold: low + Duration::from_micros(more_us / 3) };
@@ -232,8 +233,8 @@ mod tests {
                 (Latency::Bimodal { first: low, second: high, share_of_second: share }, low),
                 (Latency::Quantiles(quantiles), low),
             ] {
-                let hold = latency.hold(seed, id);
-                prop_assert_eq!(hold, latency.hold(seed, id));
+                let hold = latency.hold(seed, id, attempt);
+                prop_assert_eq!(hold, latency.hold(seed, id, attempt));
                 prop_assert!(least <= hold && hold <= high, "{}: {:?}", latency, hold);
                 prop_assert_eq!(hold.subsec_nanos() % 1000, 0);
             }
@@ -243,7 +244,7 @@ mod tests {
         fn half_of_the_holds_are_below_the_median(seed: u64, sigma in 0.05..5.0_f64) {
             let median = Duration::from_millis(50);
             let latency = Latency::LogNormal { median, sigma, max: MAX_HOLD };
-            let below = (0..1000).filter(|id| latency.hold(seed, *id) < median).count();
+            let below = (0..1000).filter(|id| latency.hold(seed, *id, 0) < median).count();
             // 500 expected, standard deviation 16: six of them either way.
             prop_assert!((405..=595).contains(&below), "{} below", below);
         }
@@ -251,7 +252,7 @@ mod tests {
         #[test]
         fn the_second_mode_is_as_frequent_as_asked(seed: u64, share in 0.0..=1.0_f64) {
             let latency = Latency::Bimodal { first: MS, second: 2 * MS, share_of_second: share };
-            let second = (0..1000).filter(|id| latency.hold(seed, *id) == 2 * MS).count() as f64;
+            let second = (0..1000).filter(|id| latency.hold(seed, *id, 0) == 2 * MS).count() as f64;
             // Standard deviation at most 16: six of them either way.
             prop_assert!((second - 1000.0 * share).abs() <= 95.0, "{} of {}", second, share);
         }
@@ -264,7 +265,7 @@ mod tests {
                 .map(|(share, ms)| Quantile { share, hold: ms * MS }).into();
             let latency = Latency::Quantiles(Quantiles::new(&points).unwrap());
             for (share, hold) in [(knee, 2 * MS), (bend, 50 * MS)] {
-                let below = (0..1000).filter(|id| latency.hold(seed, *id) < hold).count() as f64;
+                let below = (0..1000).filter(|id| latency.hold(seed, *id, 0) < hold).count() as f64;
                 prop_assert!((below - 1000.0 * share).abs() <= 95.0, "{} below {:?}, not {}", below, hold, share);
             }
         }

@@ -159,23 +159,25 @@ impl Books {
         self.shared.region().keys.slot(peer.key)
     }
 
-    /// A request for item `id` arrived at `now_ns`.
-    pub(crate) fn arrived(&self, peer: &Peer, id: u64, now_ns: u64) {
+    /// A request for item `id` arrived at `now_ns`. Returns how many came for that item before, `0..=15`, 15 for more.
+    pub(crate) fn arrived(&self, peer: &Peer, id: u64, now_ns: u64) -> u8 {
         let counters = self.counters();
         counters.requests.increment();
         if !peer.is_counted.replace(true) {
             counters.connections.increment();
         }
         counters.count_source(peer.source);
-        match self.shared.region().seen.mark(id) {
+        let sighting = self.shared.region().seen.mark(id);
+        match sighting {
             Sighting::First => &counters.unique_ids,
-            Sighting::Again => &counters.duplicate_ids,
+            Sighting::Again(_) => &counters.duplicate_ids,
             Sighting::Beyond => &counters.ids_beyond_tracking,
         }
         .increment();
         if now_ns < self.key(peer).promised_ns.load(Ordering::Relaxed) {
             counters.early_retries.increment();
         }
+        sighting.attempt()
     }
 
     /// The limiter let a request through that arrived at `now_ns`.

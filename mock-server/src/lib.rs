@@ -3,7 +3,8 @@
 //!
 //! A crawl benchmark starts it as processes of its own and believes nothing that its client claims until the target's
 //! [`Ledger`] says the same. The client may also use [`items`] to check bodies, [`Latency::hold`] to know what it should
-//! have measured, and [`Faults::pick`] to know what should have failed: all three are pure functions of (seed, id).
+//! have measured, and [`Faults::pick`] to know what should have failed: all three are
+//! pure functions of what was asked and how often.
 //!
 //! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP client alike. It starts
 //! no threads and prints nothing.

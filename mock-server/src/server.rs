@@ -1,19 +1,21 @@
 //! Serving: accepts connections on one socket with one current-thread runtime, until told to stop. A process forked for
 //! it calls [`run_process`]; who has a runtime already calls [`serve`].
 //!
-//! It must not decide what an answer is (`answer` does), and it must not start a thread.
+//! It must not decide what an answer is (`answer` does), nor how a connection goes on (`connection` does), and it must
+//! not start a thread.
 
+mod act;
 mod admin;
 mod answer;
+mod body;
+mod connection;
+mod wire;
 
 use crate::config::Config;
 use crate::ledger::Books;
 use crate::shared::Shared;
 use crate::timer::Timer;
 use answer::Answers;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
@@ -21,7 +23,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -105,7 +107,8 @@ pub async fn serve(
             None => break,
             Some(Ok((stream, address))) => {
                 let answers = Answers::new(&config, &books, &timer, address.ip());
-                connections.spawn_local(connection(stream, Rc::new(answers), Rc::clone(&stop)));
+                let stop = Rc::clone(&stop);
+                connections.spawn_local(async move { connection::serve(stream, &answers, &stop).await });
             }
             Some(Err(error)) if concerns_one_connection(&error) => {}
             Some(Err(_)) => {
@@ -152,34 +155,6 @@ fn concerns_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
-}
-
-/// Serves one connection until either side ends it, or, once serving stops, until it is idle.
-async fn connection(stream: TcpStream, answers: Rc<Answers>, stop: Rc<Stop>) {
-    // Without it the kernel would hold small answers back; where it cannot be set, answers are late but right.
-    drop(stream.set_nodelay(true));
-    let service = service_fn(move |request| {
-        let answers = Rc::clone(&answers);
-        async move { answers.answer(request).await }
-    });
-    let mut builder = http1::Builder::new();
-    // Answers are small: one flat buffer is cheaper to send than two parts. Without `pipeline_flush`, which gains nothing
-    // as long as clients wait for their answers, and keeps an answer back for as long as there are unread bytes behind
-    // its request: for ever if they are no full request (hyper 1.12).
-    builder.writev(false);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut stopped = pin!(stop.wait());
-    let mut is_told = false;
-    let ended = poll_fn(|cx| {
-        if !is_told && stopped.as_mut().poll(cx).is_ready() {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        connection.as_mut().poll(cx)
-    });
-    // An error is a client that left, bytes that are no HTTP, or a dropped connection that was asked for: all of them
-    // end this connection and nothing else.
-    drop(ended.await);
 }
 
 /// Tells all connections to end.

@@ -35,7 +35,7 @@ use window::Window;
 /// costs speed and no accuracy.
 const PROCESSES: usize = 128;
 
-/// The mapping. About 200 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
+/// The mapping. About 580 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
 /// kilobytes for a short run.
 ///
 /// Every field is made of atomic integers and arrays of them, for which all-zero memory is a valid value.

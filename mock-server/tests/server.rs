@@ -325,7 +325,7 @@ fn faults_are_the_seeded_ones_and_all_counted() {
         let (mut good, mut errors, mut drops) = (0, 0, 0);
         for id in 0..200 {
             let answer = client.request("GET", &format!("/items/{id}"));
-            match faults.pick(4, id) {
+            match faults.pick(4, id, 0) {
                 None => {
                     good += 1;
                     assert_eq!(answer.unwrap().body, body(4, id));
@@ -364,11 +364,11 @@ fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
             let answer = client.receive("GET").unwrap();
             assert_eq!(answer.body, body(2, id));
             let (intended_us, actual_us) = answer.held_us().unwrap();
-            assert_eq!(Duration::from_micros(intended_us), latency.hold(2, id));
+            assert_eq!(Duration::from_micros(intended_us), latency.hold(2, id, 0));
             assert!(actual_us >= intended_us, "{actual_us} of {intended_us}");
             errors.push(actual_us - intended_us);
         }
-        let holds: Vec<u64> = (0..50).map(|id| u64::try_from(latency.hold(2, id).as_micros()).unwrap()).collect();
+        let holds: Vec<u64> = (0..50).map(|id| u64::try_from(latency.hold(2, id, 0).as_micros()).unwrap()).collect();
         let ledger = target.ledger();
         for (times, expected) in [(ledger.held_us, holds), (ledger.hold_error_us, errors)] {
             let (sum, max) = (expected.iter().sum(), *expected.iter().max().unwrap());
@@ -435,7 +435,8 @@ fn holds_grow_with_what_is_in_flight_in_all_processes() {
 fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_holds() {
     let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
     let growth = "1us".parse().unwrap();
-    let id = |hold| (0..1000).find(|id| latency.hold(3, *id) == hold).unwrap();
+    // Beyond the ids that are tracked every attempt is as the first.
+    let id = |hold| (1 << 30..).find(|id| latency.hold(3, *id, 0) == hold).unwrap();
     let slow = format!("/items/{}", id(Duration::from_hours(1)));
     let fast = format!("/items/{}", id(Duration::ZERO));
     let config = Config { seed: 3, latency: latency.clone(), latency_per_in_flight: growth, ..Config::default() };
@@ -451,6 +452,26 @@ fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_ho
         let ledger = target.ledger();
         assert!(ledger.held_us.max_us <= 20);
         assert_eq!(ledger.requests - ledger.by_status[&200], 20);
+    });
+}
+
+#[test]
+fn each_attempt_at_an_item_has_a_hold_and_a_fate_of_its_own() {
+    let latency: Latency = "uniform:0,400us".parse().unwrap();
+    let faults = Faults::none().with_errors(Rate::new(0.5).unwrap(), ErrorStatus::default()).unwrap();
+    let config = Config { seed: 6, latency: latency.clone(), faults, ..Config::default() };
+    Target::serve(&config, 2, |target| {
+        for attempt in 0..20 {
+            // From the sixteenth on they are all alike.
+            let known = attempt.min(15);
+            let answer = target.get("/items/5");
+            let hold = Duration::from_micros(answer.held_us().map_or(0, |(intended_us, _)| intended_us));
+            assert_eq!(hold, latency.hold(6, 5, known), "attempt {attempt}");
+            let fails = config.faults.pick(6, 5, known).is_some();
+            assert_eq!(answer.status, if fails { 500 } else { 200 }, "attempt {attempt}");
+        }
+        let both: Vec<bool> = (0..15).map(|attempt| config.faults.pick(6, 5, attempt).is_some()).collect();
+        assert!(both.contains(&true) && both.contains(&false), "{both:?}");
     });
 }
 

@@ -99,7 +99,7 @@ fn the_figures_are_those_of_the_histogram() {
     assert!(least <= report.number("/latency/service/p50_us") && most >= report.number("/latency/service/p99_us"));
     // An answer cannot come before the target has held it: the shortest hold bounds the shortest time.
     let model: crawlmark_mock_server::Latency = "lognormal:2ms,0.5".parse().unwrap();
-    let shortest = (0..2_000).map(|id| model.hold(1, id)).min().unwrap();
+    let shortest = (0..2_000).map(|id| model.hold(1, id, 0)).min().unwrap();
     assert!(least >= shortest.as_secs_f64() * 1e6, "{least} us, {shortest:?}");
 }
 

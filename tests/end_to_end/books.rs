@@ -37,7 +37,7 @@ fn injected_faults_are_all_found_and_nothing_else() {
         .with_errors("0.02".parse().unwrap(), "502".parse().unwrap())
         .and_then(|faults| faults.with_drops("0.01".parse().unwrap()))
         .unwrap();
-    let picked = |fault| (0..IDS).filter(|id| faults.pick(7, *id) == Some(fault)).count() as u64;
+    let picked = |fault| (0..IDS).filter(|id| faults.pick(7, *id, 0) == Some(fault)).count() as u64;
     let (errors, drops) = (picked(Fault::Status(502)), picked(Fault::Drop));
     assert!(errors > 0 && drops > 0);
     assert_eq!(

@@ -2,7 +2,9 @@
 //!
 //! It must not block, and for a plain item it allocates nothing but the body.
 
+use super::act::{Act, Fate, Interrupted};
 use super::admin;
+use super::body::AnswerBody;
 use crate::config::Config;
 use crate::fault::Fault;
 use crate::items::{ItemPath, body_len, write_body};
@@ -10,7 +12,6 @@ use crate::ledger::{Books, Peer};
 use crate::limit::{Decision, decide};
 use crate::timer::Timer;
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::uri::PathAndQuery;
@@ -40,21 +41,28 @@ pub(super) struct Answers {
     books: Rc<Books>,
     timer: Rc<Timer>,
     peer: Peer,
+    fate: Fate,
 }
-
-/// The request gets no answer: the connection is to be closed.
-#[derive(Debug, thiserror::Error)]
-#[error("drop the connection, as the seeded faults ask")]
-pub(super) struct Dropped;
 
 impl Answers {
     pub(super) fn new(config: &Rc<Config>, books: &Rc<Books>, timer: &Rc<Timer>, address: IpAddr) -> Self {
         let peer = books.peer(address);
-        Self { config: Rc::clone(config), books: Rc::clone(books), timer: Rc::clone(timer), peer }
+        Self {
+            config: Rc::clone(config),
+            books: Rc::clone(books),
+            timer: Rc::clone(timer),
+            peer,
+            fate: Fate::default(),
+        }
+    }
+
+    /// How the connection is to end, once that is no longer the HTTP library's concern.
+    pub(super) fn fate(&self) -> &Fate {
+        &self.fate
     }
 
     /// The order: count, limit and method (a refusal waits for nothing but the end of a stall), hold, fault, answer.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Dropped> {
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Interrupted> {
         let (parts, _) = request.into_parts();
         // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
         // a connection allocates one for its whole life.
@@ -69,7 +77,7 @@ impl Answers {
         let seed = self.config.seed;
         let id = ItemPath::parse(parts.uri.path_and_query().map_or(path, PathAndQuery::as_str)).id();
         let now_ns = self.books.shared().clock().now_ns();
-        self.books.arrived(&self.peer, id, now_ns);
+        let attempt = self.books.arrived(&self.peer, id, now_ns);
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
@@ -77,7 +85,7 @@ impl Answers {
         let refusal = self.refusal(&parts.method, now_ns, &mut headers);
         let mut own = Duration::ZERO;
         if refusal.is_none() {
-            own = self.config.latency.hold(seed, id);
+            own = self.config.latency.hold(seed, id, attempt);
             if let Some(under_way) = &under_way {
                 own += per_in_flight.hold(under_way.others);
             }
@@ -89,12 +97,12 @@ impl Answers {
         if let Some((status, body)) = refusal {
             return Ok(self.counted(status, headers, Bytes::from_static(body)));
         }
-        let fault = self.config.faults.pick(seed, id);
+        let fault = self.config.faults.pick(seed, id, attempt);
         if let Some(fault) = fault {
             self.books.failed(fault);
         }
         match fault {
-            Some(Fault::Drop) => Err(Dropped),
+            Some(Fault::Drop) => Err(self.fate.seal(Act::Close(Vec::new()))),
             Some(Fault::Status(status)) => {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 Ok(self.counted(status, headers, Bytes::from_static(FAULTY)))
@@ -145,18 +153,18 @@ impl Answers {
     }
 
     /// An answer that is in the books before it can be on the wire.
-    fn counted(&self, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Full<Bytes>> {
+    fn counted(&self, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<AnswerBody> {
         self.books.answered(status.as_u16());
         response(status, headers, body)
     }
 }
 
 /// The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.
-fn response(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<Full<Bytes>> {
+fn response(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<AnswerBody> {
     if !body.is_empty() {
         headers.insert(CONTENT_TYPE, JSON);
     }
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(AnswerBody::whole(body));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

@@ -1,17 +1,26 @@
-//! Which ids were requested: one bit per id, set once, by whichever process gets there first. `Books` marks every
+//! How often each id was requested: four bits per id, raised by whichever process gets the request. `Books` marks every
 //! request here.
 //!
-//! It must not count: the caller counts what each mark tells it.
+//! It must not count anything else: the caller counts what each mark tells it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ids below this are tracked: 2^30, a gigantic crawl, in 128 MiB that are touched only where ids are.
+/// Ids below this are tracked: 2^30, a gigantic crawl, in 512 MiB that are touched only where ids are.
 pub(crate) const TRACKED_IDS: u64 = 1 << 30;
 
-/// The bitmap.
+/// Requests for one id are told apart up to this many; it is far above what a client that gives up may try.
+pub(crate) const MAX_ATTEMPT: u8 = 15;
+
+/// The bits of one id's count.
+const BITS: u32 = 4;
+
+/// How many ids share a word.
+const PER_WORD: u64 = (u64::BITS / BITS) as u64;
+
+/// The counts.
 #[repr(C, align(4096))]
 pub(crate) struct Seen {
-    words: [AtomicU64; (TRACKED_IDS / 64) as usize],
+    words: [AtomicU64; (TRACKED_IDS / PER_WORD) as usize],
 }
 
 /// What is known about one request's id.
@@ -19,21 +28,39 @@ pub(crate) struct Seen {
 pub(crate) enum Sighting {
     /// Nobody asked for it before.
     First,
-    /// Somebody asked for it before.
-    Again,
+    /// So many requests asked for it before, `1..=15`; 15 stands for more, too.
+    Again(u8),
     /// It is not tracked.
     Beyond,
 }
 
+impl Sighting {
+    /// How many requests for the id are known to have come before, at most [`MAX_ATTEMPT`].
+    pub(crate) const fn attempt(self) -> u8 {
+        match self {
+            Self::First | Self::Beyond => 0,
+            Self::Again(before) => before,
+        }
+    }
+}
+
 impl Seen {
-    /// Marks `id`. Of several marks of one id at the same time, exactly one is the first.
+    /// Marks `id`. Of several marks of one id at the same time, exactly one is the first, one the second, and so on.
     pub(crate) fn mark(&self, id: u64) -> Sighting {
         if id >= TRACKED_IDS {
             return Sighting::Beyond;
         }
-        let word = &self.words[(id / 64) as usize];
-        let bit = 1 << (id % 64);
-        if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 { Sighting::First } else { Sighting::Again }
+        let word = &self.words[(id / PER_WORD) as usize];
+        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+        let shift = (id % PER_WORD) as u32 * BITS;
+        #[expect(clippy::cast_possible_truncation, reason = "the bits of one id")]
+        let before_in = |word: u64| (word >> shift & u64::from(MAX_ATTEMPT)) as u8;
+        let raise = |word: u64| (before_in(word) < MAX_ATTEMPT).then(|| word + (1 << shift));
+        // A count that is full stays as it is, and is told by the word that could not be raised.
+        match word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise).map_or_else(before_in, before_in) {
+            0 => Sighting::First,
+            before => Sighting::Again(before),
+        }
     }
 
     /// Forgets every id, the slow way: words that are zero are read and not written.
@@ -49,22 +76,24 @@ mod tests {
     use super::*;
     use crate::shared::Shared;
     use proptest::prelude::*;
-    use std::collections::HashSet;
+    use std::collections::HashMap;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn it_agrees_with_a_set(ids in proptest::collection::vec(prop_oneof![
-            0_u64..200, TRACKED_IDS - 5..TRACKED_IDS + 5, any::<u64>()
+        fn it_agrees_with_a_map(ids in proptest::collection::vec(prop_oneof![
+            0_u64..20, TRACKED_IDS - 5..TRACKED_IDS + 5, any::<u64>()
         ], 0..200)) {
             let shared = Shared::new().unwrap();
-            let mut set = HashSet::new();
+            let mut marks: HashMap<u64, u8> = HashMap::new();
             for id in ids {
-                let expected = match (id < TRACKED_IDS, set.insert(id)) {
+                let before = marks.entry(id).or_default();
+                let expected = match (id < TRACKED_IDS, *before) {
                     (false, _) => Sighting::Beyond,
-                    (true, true) => Sighting::First,
-                    (true, false) => Sighting::Again,
+                    (true, 0) => Sighting::First,
+                    (true, before) => Sighting::Again(before),
                 };
+                *before = (*before + 1).min(MAX_ATTEMPT);
                 prop_assert_eq!(shared.region().seen.mark(id), expected);
             }
         }

@@ -138,7 +138,10 @@ mod tests {
         assert!(request.get("none").is_none());
         let problem = request.get("url/path").unwrap().text().unwrap_err();
         assert_eq!(problem.to_string(), "/mappings/0/request/url~1path: expected a text, found a number");
-        assert_eq!(root.elements().err().unwrap().to_string(), "the whole document: expected an array, found an object");
+        assert_eq!(
+            root.elements().err().unwrap().to_string(),
+            "the whole document: expected an array, found an object"
+        );
         let unsupported = request.unsupported("a custom matcher");
         assert_eq!(unsupported.to_string(), "/mappings/0/request: a custom matcher is not supported");
         // What a pointer says, serde_json finds.

@@ -1,0 +1,60 @@
+//! What is done to a connection instead of answering: what no HTTP library would ever send. A request that is to meet
+//! such an end is given up with [`Interrupted`], and `connection` then carries the [`Act`] out on the bare stream.
+//!
+//! It must not decide which request meets which end.
+
+use super::wire::Wire;
+use std::cell::Cell;
+use tokio::io::AsyncWriteExt;
+
+/// How a connection ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// These bytes are sent as they are, and the connection is closed behind them.
+    Close(Vec<u8>),
+    /// It is reset.
+    Reset,
+    /// These bytes are sent as they are, and then nothing happens until the client leaves.
+    Silence(Vec<u8>),
+}
+
+impl Act {
+    /// Carries it out. Errors are a client that left first, which ends the connection just as well.
+    pub(super) async fn perform(self, mut wire: Wire) {
+        match self {
+            Self::Close(bytes) => {
+                drop(wire.write_all(&bytes).await);
+                drop(wire.shutdown().await);
+            }
+            Self::Reset => wire.reset(),
+            Self::Silence(bytes) => {
+                if wire.write_all(&bytes).await.is_ok() && wire.flush().await.is_ok() {
+                    // Whatever else the client sends is read and ignored, so that its leaving is noticed.
+                    drop(tokio::io::copy(&mut wire, &mut tokio::io::sink()).await);
+                }
+            }
+        }
+    }
+}
+
+/// The request gets no answer: the connection is to end as its [`Fate`] says.
+#[derive(Debug, thiserror::Error)]
+#[error("give up the answer, as the faults ask")]
+pub(super) struct Interrupted;
+
+/// How one connection is to end, once that is decided.
+#[derive(Default)]
+pub(super) struct Fate(Cell<Option<Act>>);
+
+impl Fate {
+    /// Decides it; what this returns ends the HTTP library's part of the connection.
+    pub(super) fn seal(&self, act: Act) -> Interrupted {
+        self.0.set(Some(act));
+        Interrupted
+    }
+
+    /// What was decided, if anything.
+    pub(super) fn take(&self) -> Option<Act> {
+        self.0.take()
+    }
+}
