@@ -6,10 +6,16 @@
 //! have measured, and [`Faults::pick`] to know what should have failed: all three are
 //! pure functions of what was asked and how often.
 //!
-//! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP client alike. It starts
-//! no threads and prints nothing.
+//! This crate must not know who drives it: it has no part in measuring, and it serves any HTTP client alike. It prints
+//! nothing.
 //!
-//! # How it is run
+//! # Within a test
+//!
+//! [`serve`] starts it on a thread and returns a [`Handle`]; dropping that stops it. The example there runs.
+//!
+//! # As processes
+//!
+//! A benchmark wants several processes behind one port, forked before any thread exists:
 //!
 //! ```no_run
 //! use crawlmark_mock_server::{Config, Shared, listeners, run_process};
@@ -48,6 +54,7 @@
 //! | [`listen`] | one port, one socket per process |
 //! | `timer` | waiting until an instant, to the microsecond |
 //! | [`server`] | connections in, answers out, until told to stop |
+//! | [`handle`] | the same on a thread, for other programs' tests |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -59,6 +66,7 @@ pub mod config;
 mod draw;
 mod duration;
 pub mod fault;
+pub mod handle;
 pub mod items;
 pub mod latency;
 pub mod ledger;
@@ -73,11 +81,12 @@ mod timer;
 pub use clock::Clock;
 pub use config::Config;
 pub use fault::{ErrorStatus, Fault, FaultError, Faults, Rate};
+pub use handle::{Handle, serve};
 pub use items::ItemPath;
 pub use latency::{Latency, LatencyError, PerInFlight};
 pub use ledger::{Books, Ledger, Times};
 pub use limit::{Limit, LimitError};
 pub use listen::{ListenError, listeners};
-pub use server::{ServeError, run_process, run_until, serve};
+pub use server::{ServeError, run_process, run_until, serve_until};
 pub use shared::{Shared, SharedError};
 pub use stall::{Stall, StallError};

@@ -1,5 +1,5 @@
 //! Serving: accepts connections on one socket with one current-thread runtime, until told to stop. A process forked for
-//! it calls [`run_process`]; who has a runtime already calls [`serve`].
+//! it calls [`run_process`], a thread kept for it [`run_until`]; who has a runtime already calls [`serve_until`].
 //!
 //! It must not decide what an answer is (`answer` does), nor how a connection goes on (`connection` does), and it must
 //! not start a thread.
@@ -13,7 +13,7 @@ mod wire;
 
 use crate::config::Config;
 use crate::ledger::Books;
-use crate::shared::Shared;
+use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::Answers;
 use std::cell::Cell;
@@ -84,7 +84,7 @@ pub fn run_until(
 /// # Panics
 ///
 /// Tokio panics if this is not polled within a [`LocalRuntime`] or a `LocalSet` with its I/O and time drivers enabled.
-pub async fn serve(
+pub async fn serve_until(
     listener: TcpListener,
     config: Rc<Config>,
     books: Rc<Books>,
@@ -142,7 +142,7 @@ async fn serve_std(
 ) -> Result<(), ServeError> {
     listener.set_nonblocking(true).map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    serve(listener, Rc::new(config.clone()), Rc::new(Books::open(shared)), shutdown).await
+    serve_until(listener, Rc::new(config.clone()), Rc::new(Books::open(shared)), shutdown).await
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {
@@ -190,6 +190,12 @@ pub enum ServeError {
     /// The listening socket cannot be used.
     #[error("register the target's listening socket: {0}")]
     Listener(#[source] io::Error),
+    /// No memory for the books.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
+    /// No thread to serve on.
+    #[error("run the target's thread: {0}")]
+    Thread(#[source] io::Error),
     /// No timer.
     #[error("make the timer that holds answers: {0}")]
     Timer(#[source] io::Error),

@@ -1,0 +1,152 @@
+//! A target within another program, above all within its tests: started on a listener, stopped when its handle is
+//! dropped.
+//!
+//! It must not be used by a program that forks afterwards: it serves on a thread of its own. `run_process` is the way
+//! then.
+
+use crate::config::Config;
+use crate::ledger::Ledger;
+use crate::server::{ServeError, run_until};
+use crate::shared::Shared;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// A target that serves on a thread of its own. Dropped, it is stopped, and its port is free again.
+///
+/// ```
+/// use crawlmark_mock_server::{Config, serve};
+/// use std::io::{Read, Write};
+/// use std::net::{TcpListener, TcpStream};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let target = serve(TcpListener::bind("127.0.0.1:0")?, Config { seed: 7, ..Config::default() })?;
+///
+/// let mut client = TcpStream::connect(target.address())?;
+/// client.write_all(b"GET /items/42 HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n")?;
+/// let mut answer = String::new();
+/// client.read_to_string(&mut answer)?;
+/// assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"));
+/// assert!(answer.contains(r#"{"id":42,"#));
+///
+/// let books = target.stop()?;
+/// assert_eq!((books.requests, books.unique_ids, books.by_status[&200]), (1, 1, 1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Handle {
+    address: SocketAddr,
+    shared: Shared,
+    serving: Option<Serving>,
+}
+
+/// The thread that serves, and what ends it: sent or dropped.
+#[derive(Debug)]
+struct Serving {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<Result<(), ServeError>>,
+}
+
+/// Serves `listener` as `config` says, until the handle is stopped or dropped.
+///
+/// Connections are accepted from here on: until the thread runs, the kernel queues them.
+///
+/// # Errors
+///
+/// There is no memory for the books, no address of the listener, or no thread.
+pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError> {
+    let address = listener.local_addr().map_err(ServeError::Listener)?;
+    let shared = Shared::new()?;
+    let (stop, stopped) = oneshot::channel();
+    let books = shared.clone();
+    let serve = move || run_until(listener, &config, &books, async move { drop(stopped.await) });
+    let thread = std::thread::Builder::new().name("mock-target".to_owned()).spawn(serve).map_err(ServeError::Thread)?;
+    Ok(Handle { address, shared, serving: Some(Serving { stop, thread }) })
+}
+
+impl Handle {
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its books as they are now.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        Ledger::read(&self.shared)
+    }
+
+    /// Zeroes its books; see [`Ledger::reset`].
+    pub fn reset_ledger(&self) {
+        Ledger::reset(&self.shared);
+    }
+
+    /// Stops it as [`run_until`] describes, and returns its books as they are then.
+    ///
+    /// # Errors
+    ///
+    /// It could not serve at all, or ended by a panic.
+    pub fn stop(mut self) -> Result<Ledger, ServeError> {
+        self.end()?;
+        Ok(self.ledger())
+    }
+
+    fn end(&mut self) -> Result<(), ServeError> {
+        let Some(Serving { stop, thread }) = self.serving.take() else { return Ok(()) };
+        drop(stop);
+        thread.join().unwrap_or_else(|_| Err(ServeError::Thread(io::Error::other("it panicked"))))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Whoever wants to know whether it served well asks with `stop`.
+        drop(self.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    fn loopback() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    }
+
+    #[test]
+    fn dropped_it_leaves_nothing_behind() {
+        let target = serve(loopback(), Config::default()).unwrap();
+        let address = target.address();
+        let idle = TcpStream::connect(address).unwrap();
+        drop(target);
+        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        drop(idle);
+    }
+
+    #[test]
+    fn several_keep_books_of_their_own() {
+        let [one, two] = [(); 2].map(|()| serve(loopback(), Config::default()).unwrap());
+        assert_ne!(one.address(), two.address());
+        let mut client = TcpStream::connect(one.address()).unwrap();
+        std::io::Write::write_all(&mut client, b"GET /items/1 HTTP/1.0\r\n\r\n").unwrap();
+        std::io::Read::read_to_end(&mut client, &mut Vec::new()).unwrap();
+        assert_eq!((one.ledger().requests, two.ledger().requests), (1, 0));
+        one.reset_ledger();
+        assert_eq!(one.stop().unwrap().requests, 0);
+        assert_eq!(two.stop().unwrap().requests, 0);
+    }
+
+    #[test]
+    fn it_can_be_stopped_before_it_has_begun() {
+        for _ in 0..20 {
+            assert_eq!(
+                serve(loopback(), Config::default()).unwrap().stop().unwrap(),
+                Ledger { uniqueness_exact: true, window_exact: true, ..Ledger::default() }
+            );
+        }
+    }
+}
