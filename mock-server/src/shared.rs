@@ -9,6 +9,8 @@
 mod counters;
 mod in_flight;
 mod keys;
+mod log;
+mod scenarios;
 mod seen;
 mod sources;
 mod window;
@@ -16,6 +18,8 @@ mod window;
 pub(crate) use counters::{Counters, Times};
 pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{KeyIndex, KeySlot};
+pub(crate) use log::{Cursor, Full, Log};
+pub(crate) use scenarios::SCENARIOS;
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;
 
@@ -23,6 +27,7 @@ use crate::clock::Clock;
 use in_flight::InFlight;
 use keys::Keys;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use scenarios::Scenarios;
 use seen::Seen;
 use sources::Sources;
 use std::num::NonZeroUsize;
@@ -35,7 +40,13 @@ use window::Window;
 /// costs speed and no accuracy.
 const PROCESSES: usize = 128;
 
-/// The mapping. About 580 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
+/// Room for what is done to the stubs at run time, in words: 32 MiB.
+const STUB_LOG: usize = 4 << 20;
+
+/// Room for the journal of requests, in words: 256 MiB.
+const JOURNAL: usize = 32 << 20;
+
+/// The mapping. About 860 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
 /// kilobytes for a short run.
 ///
 /// Every field is made of atomic integers and arrays of them, for which all-zero memory is a valid value.
@@ -47,7 +58,12 @@ pub(crate) struct Region {
     pub(crate) sources: Sources,
     pub(crate) keys: Keys,
     pub(crate) window: Window,
+    pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,
+    /// What was done to the stubs since the target started, in order.
+    pub(crate) stub_log: Log<STUB_LOG>,
+    /// The requests that arrived, where the target keeps them.
+    pub(crate) journal: Log<JOURNAL>,
 }
 
 /// The memory that all processes of one target share, and the clock they share.
@@ -101,6 +117,14 @@ impl Shared {
     pub(crate) fn all_counters(&self) -> &[Counters] {
         let claimed = self.region().processes.load(Ordering::Relaxed).min(PROCESSES);
         &self.region().counters[..claimed]
+    }
+
+    /// Forgets the requests in the journal. Nobody may append meanwhile.
+    pub(crate) fn forget_journal(&self) {
+        let journal = &self.region().journal;
+        if discard(journal).is_err() {
+            journal.clear();
+        }
     }
 
     /// Forgets the ids seen and the admissions per millisecond, from `now_ns` on.
@@ -187,6 +211,10 @@ unsafe impl Discardable for Seen {}
 #[expect(unsafe_code, reason = "only some parts of the region may be discarded")]
 // SAFETY: one array of `AtomicU32`, aligned to 4096; the assertion below checks it.
 unsafe impl Discardable for window::PerMs {}
+
+#[expect(unsafe_code, reason = "only some parts of the region may be discarded")]
+// SAFETY: one `AtomicU64` and an array of them, aligned to 4096, which makes its size a multiple of that.
+unsafe impl<const WORDS: usize> Discardable for Log<WORDS> {}
 
 const _: () = assert!(align_of::<Seen>() == 4096 && align_of::<window::PerMs>() == 4096);
 
