@@ -3,7 +3,14 @@
 //!
 //! It must not send, wait or count: a stub says what is to happen, the server makes it happen.
 //!
-//! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>.
+//! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as `matching/UrlPattern.java` are
+//! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
 
 mod asked;
+mod json_pattern;
 mod node;
+mod path_template;
+mod request_pattern;
+mod text;
+mod value_pattern;
+mod whole_regex;

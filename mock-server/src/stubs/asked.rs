@@ -4,7 +4,9 @@
 
 use form_urlencoded::Parse;
 use hyper::Method;
-use hyper::header::HeaderMap;
+use hyper::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// What a client asked.
@@ -28,12 +30,113 @@ impl<'r> Asked<'r> {
         self.target.split_once('?').map_or(self.target, |(path, _)| path)
     }
 
+    /// Path and query as WireMock sees them: a `?` with nothing behind it is not there
+    /// (`servlet/WireMockHttpServletRequestAdapter.java`, `withQueryStringIfPresent`).
+    pub(crate) fn url(&self) -> &'r str {
+        match self.target.split_once('?') {
+            Some((path, "")) => path,
+            _ => self.target,
+        }
+    }
+
+    /// The values of one parameter of the query, decoded as WireMock does it for matching (`common/Urls.java`): as
+    /// [`Self::query`] does, but a text that is a time with an offset is left as it was sent, `+` and all.
+    pub(crate) fn query_values(&self, key: &str) -> impl Iterator<Item = Cow<'r, str>> {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        values(query, key, query_text)
+    }
+
+    /// The values of one parameter of a form in the body; none when the body is no form.
+    pub(crate) fn form_values(&self, key: &str) -> impl Iterator<Item = Cow<'r, str>> {
+        let is_form = |kind: &HeaderValue| header_text(kind).contains("application/x-www-form-urlencoded");
+        let form = if self.headers.get(CONTENT_TYPE).is_some_and(is_form) { self.body } else { &[] };
+        // Whatever is not UTF-8 is not encoded, so not a form.
+        values(str::from_utf8(form).unwrap_or_default(), key, form_text)
+    }
+
+    /// The values of one header, in order.
+    pub(crate) fn header_values(&self, name: &HeaderName) -> impl Iterator<Item = Cow<'r, str>> {
+        self.headers.get_all(name).iter().map(header_text)
+    }
+
+    /// The values of one cookie, in order. Names are case-sensitive; quotes around a value are no part of it.
+    pub(crate) fn cookie_values(&self, name: &str) -> impl Iterator<Item = Cow<'r, str>> {
+        let pairs = |cookies: &'r HeaderValue| cookies.as_bytes().split(|byte| *byte == b';');
+        let cookies = self.headers.get_all(COOKIE).iter().flat_map(pairs);
+        cookies.filter_map(move |cookie| {
+            let split = cookie.iter().position(|byte| *byte == b'=')?;
+            let (key, value) = (cookie.get(..split)?, cookie.get(split + 1..)?);
+            let value = value.trim_ascii();
+            let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+            (key.trim_ascii() == name.as_bytes()).then(|| text_of(unquoted.unwrap_or(value)))
+        })
+    }
+
+    /// The host that was asked for, without the port; none without a `Host` header.
+    pub(crate) fn host(&self) -> Option<Cow<'r, str>> {
+        let host = self.headers.get(HOST).map(header_text)?;
+        let ends = if host.starts_with('[') { host.find(']').map(|end| end + 1) } else { host.find(':') };
+        Some(match (host, ends) {
+            (Cow::Borrowed(host), Some(end)) => Cow::Borrowed(host.get(..end).unwrap_or(host)),
+            (host, Some(end)) => Cow::Owned(host.chars().take(end).collect()),
+            (host, None) => host,
+        })
+    }
+
+    /// Who asks, by WireMock's rule: what the first `X-Forwarded-For` says, or the address of the connection.
+    pub(crate) fn client_text(&self) -> Cow<'r, str> {
+        let forwarded = self.headers.get("x-forwarded-for").filter(|value| !value.is_empty());
+        forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
+    }
+
     /// The parameters of the query in order, percent-decoded, with `+` for a space (`application/x-www-form-urlencoded`
     /// of the WHATWG URL standard). A key may come more than once.
     pub(crate) fn query(&self) -> Parse<'r> {
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         form_urlencoded::parse(query.as_bytes())
     }
+}
+
+/// The text of a header's value: one character a byte (ISO 8859-1), as Jetty reads it.
+fn header_text(value: &HeaderValue) -> Cow<'_, str> {
+    text_of(value.as_bytes())
+}
+
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() => Cow::Borrowed(text),
+        _ => Cow::Owned(bytes.iter().copied().map(char::from).collect()),
+    }
+}
+
+/// The values that belong to `key` in `a=1&b=2`.
+fn values<'r>(pairs: &'r str, key: &str, decode: fn(&'r str) -> Cow<'r, str>) -> impl Iterator<Item = Cow<'r, str>> {
+    pairs.split('&').filter(|pair| !pair.is_empty()).filter_map(move |pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name) == key).then(|| decode(value))
+    })
+}
+
+fn form_text(encoded: &str) -> Cow<'_, str> {
+    if encoded.contains('+') {
+        return Cow::Owned(percent_decode_str(&encoded.replace('+', " ")).decode_utf8_lossy().into_owned());
+    }
+    percent_decode_str(encoded).decode_utf8_lossy()
+}
+
+fn query_text(encoded: &str) -> Cow<'_, str> {
+    if is_time_with_plus(encoded) { Cow::Borrowed(encoded) } else { form_text(encoded) }
+}
+
+/// Whether this is a time as `2026-01-31T12:00:00.5+01:00`. With any other offset there is nothing to decode.
+fn is_time_with_plus(text: &str) -> bool {
+    let shape = |text: &str| text.replace(|digit: char| digit.is_ascii_digit(), "0");
+    let Some((time, offset)) = text.split_once('+') else { return false };
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    matches!(&*shape(time), "0000-00-00T00:00" | "0000-00-00T00:00:00")
+        && (1..=9).contains(&fraction.len())
+        && fraction.bytes().all(|digit| digit.is_ascii_digit())
+        && matches!(&*shape(offset), "00:00" | "00:00:00")
 }
 
 #[cfg(test)]
@@ -53,5 +156,66 @@ mod tests {
         assert_eq!(query, [("x", "1"), ("y", "a b"), ("x", "ä"), ("z", "")]);
         assert_eq!(asked("/plain").path(), "/plain");
         assert_eq!(asked("/plain").query().count(), 0);
+    }
+
+    fn with<T>(target: &str, headers: &[(&'static str, &[u8])], body: &[u8], see: impl Fn(&Asked<'_>) -> T) -> T {
+        let pair = |(name, value): &(&'static str, &[u8])| {
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in headers.iter().map(pair) {
+            map.append(name, value);
+        }
+        let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        see(&Asked { method: &Method::GET, target, headers: &map, body, client })
+    }
+
+    #[test]
+    fn a_question_mark_alone_is_no_query() {
+        for (target, url) in [("/a?", "/a"), ("/a", "/a"), ("/a?b", "/a?b"), ("/a??", "/a??")] {
+            assert_eq!(with(target, &[], b"", |asked| asked.url().to_owned()), url);
+        }
+    }
+
+    #[test]
+    fn values_are_decoded_but_times_are_not() {
+        let query = |target: &str, key: &str| {
+            with(target, &[], b"", |asked| asked.query_values(key).collect::<Vec<_>>().join("|"))
+        };
+        assert_eq!(query("/?a=1&b=x&a=b+c&%61=%C3%A4&a", "a"), "1|b c|ä|");
+        assert_eq!(query("/?a=1", "b"), "");
+        assert_eq!(query("/?since=2026-01-31T12:00:00+01:00", "since"), "2026-01-31T12:00:00+01:00");
+        assert_eq!(query("/?since=2026-01-31T12:00:00.123+01:00", "since"), "2026-01-31T12:00:00.123+01:00");
+        assert_eq!(query("/?since=2026-01-31+01:00", "since"), "2026-01-31 01:00");
+    }
+
+    #[test]
+    fn headers_cookies_forms_host_and_client() {
+        let headers: &[(&'static str, &[u8])] = &[
+            ("host", b"example.org:8080"),
+            ("cookie", b"a=1; b=\"two\";a=3"),
+            ("cookie", b"a=4; c"),
+            ("x-name", b"\xe4"),
+            ("x-name", b"b"),
+            ("content-type", b"application/x-www-form-urlencoded; charset=utf-8"),
+        ];
+        let table: [(&str, fn(&Asked<'_>) -> Vec<String>); 7] = [
+            ("example.org", |asked| asked.host().into_iter().map(Cow::into_owned).collect()),
+            ("1|3|4", |asked| asked.cookie_values("a").map(Cow::into_owned).collect()),
+            ("two", |asked| asked.cookie_values("b").map(Cow::into_owned).collect()),
+            ("", |asked| asked.cookie_values("c").map(Cow::into_owned).collect()),
+            ("ä|b", |asked| asked.header_values(&HeaderName::from_static("x-name")).map(Cow::into_owned).collect()),
+            ("1 2|3", |asked| asked.form_values("x").map(Cow::into_owned).collect()),
+            ("127.0.0.1", |asked| vec![asked.client_text().into_owned()]),
+        ];
+        for (expected, see) in table {
+            assert_eq!(with("/", headers, b"x=1+2&y=0&x=3", see).join("|"), expected);
+        }
+        assert_eq!(with("/", &[], b"x=1", |asked| asked.form_values("x").count()), 0, "a body that is no form");
+        assert_eq!(with("/", &[("host", b"[::1]:80")], b"", |asked| asked.host().unwrap().into_owned()), "[::1]");
+        assert_eq!(
+            with("/", &[("x-forwarded-for", b"1.2.3.4")], b"", |asked| asked.client_text().into_owned()),
+            "1.2.3.4"
+        );
     }
 }

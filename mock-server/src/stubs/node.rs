@@ -9,16 +9,16 @@ use std::fmt;
 /// What is wrong at one place of a mapping file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", if pointer.is_empty() { "the whole document" } else { pointer })]
-pub struct Problem {
+pub(crate) struct Problem {
     /// Where, as a JSON pointer (RFC 6901) into the file; empty for the whole document.
-    pub pointer: String,
+    pub(crate) pointer: String,
     /// What.
-    pub what: Fault,
+    pub(crate) what: Fault,
 }
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// It is not what WireMock's format asks for. WireMock would refuse it or misread it, too.
     Malformed(String),
     /// It is a feature of WireMock that is not served here.
@@ -96,6 +96,19 @@ impl<'v> Node<'v> {
         self.value.as_bool().ok_or_else(|| self.expected("true or false"))
     }
 
+    /// Whether the field `key` of an object says true; absent is false. The texts "true" and "false" will do, as they do
+    /// for WireMock.
+    pub(crate) fn is_set(&self, key: &str) -> Result<bool, Problem> {
+        match self.get(key) {
+            None => Ok(false),
+            Some(field) => match field.value {
+                Value::String(text) if text == "true" => Ok(true),
+                Value::String(text) if text == "false" => Ok(false),
+                _ => field.truth(),
+            },
+        }
+    }
+
     /// The value is not what the format asks for.
     pub(crate) fn malformed(&self, what: impl Into<String>) -> Problem {
         Problem { pointer: self.pointer.clone(), what: Fault::Malformed(what.into()) }
@@ -104,6 +117,12 @@ impl<'v> Node<'v> {
     /// The value asks for something that is not served here; `feature` reads before "is not supported".
     pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
         Problem { pointer: self.pointer.clone(), what: Fault::Unsupported(feature.into()) }
+    }
+
+    /// Whatever fields an object has beyond the `known` ones, each a problem that says which known field is like it.
+    pub(crate) fn unknown_fields(&self, known: &[&str]) -> Result<Vec<Problem>, Problem> {
+        let unknown = self.fields()?.filter(|(key, _)| !known.contains(key));
+        Ok(unknown.map(|(key, field)| field.malformed(unknown_field(key, known))).collect())
     }
 
     fn expected(&self, what: &str) -> Problem {
@@ -121,6 +140,49 @@ impl<'v> Node<'v> {
     fn child(&self, value: &'v Value, token: &str) -> Self {
         let token = token.replace('~', "~0").replace('/', "~1");
         Self { value, pointer: format!("{}/{token}", self.pointer) }
+    }
+}
+
+/// Problems of several values, gathered so that a reader of mapping files can name them all at once.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Keeps the problem, or passes the value on.
+    pub(crate) fn take<T>(&mut self, read: Result<T, Problem>) -> Option<T> {
+        read.map_err(|problem| self.0.push(problem)).ok()
+    }
+
+    /// Keeps the problems, or passes the value on.
+    pub(crate) fn take_all<T>(&mut self, read: Result<T, Vec<Problem>>) -> Option<T> {
+        read.map_err(|problems| self.0.extend(problems)).ok()
+    }
+
+    /// Keeps the problems of fields that nobody knows.
+    pub(crate) fn unknown_fields(&mut self, node: &Node<'_>, known: &[&str]) {
+        let unknown = self.take(node.unknown_fields(known));
+        self.0.extend(unknown.into_iter().flatten());
+    }
+
+    /// The value, if nothing was wrong.
+    pub(crate) fn or<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
+        match value {
+            Some(value) if self.0.is_empty() => Ok(value),
+            _ => Err(self.0),
+        }
+    }
+}
+
+/// Names an unknown field and the known ones that it may have been meant for: the alike, or all of them.
+fn unknown_field(key: &str, known: &[&str]) -> String {
+    // No field has so long a name; measuring a text of megabytes would take its time.
+    let shown: String = key.chars().take(64).collect();
+    let lower = shown.to_lowercase();
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
+    let alike: Vec<&str> = known.iter().copied().filter(|name| likeness(name) > 0.6).collect();
+    match alike.as_slice() {
+        [] => format!("unknown field `{shown}`; known here: {}", known.join(", ")),
+        alike => format!("unknown field `{shown}`; did you mean {}?", alike.join(" or ")),
     }
 }
 
@@ -146,5 +208,22 @@ mod tests {
         assert_eq!(unsupported.to_string(), "/mappings/0/request: a custom matcher is not supported");
         // What a pointer says, serde_json finds.
         assert_eq!(document.pointer(request.get("url/path").unwrap().pointer()), Some(&json!(3)));
+    }
+
+    #[test]
+    fn unknown_fields_are_named_with_what_may_have_been_meant() {
+        let document = json!({"urlPaht": "/", "zebra": 1, "url": "/", "URLPATH": null});
+        let known = ["url", "urlPath", "urlPathPattern"];
+        let mut problems = Problems::default();
+        problems.unknown_fields(&Node::root(&document), &known);
+        problems.unknown_fields(&Node::root(&json!([])), &known);
+        let said: Vec<_> = problems.or(Some(())).unwrap_err().iter().map(ToString::to_string).collect();
+        let expected = [
+            "/URLPATH: unknown field `URLPATH`; did you mean urlPath?",
+            "/urlPaht: unknown field `urlPaht`; did you mean urlPath?",
+            "/zebra: unknown field `zebra`; known here: url, urlPath, urlPathPattern",
+            "the whole document: expected an object, found an array",
+        ];
+        assert_eq!(said, expected);
     }
 }

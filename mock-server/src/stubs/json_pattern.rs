@@ -1,0 +1,237 @@
+//! `equalToJson`: whether one JSON value is the other, as JsonUnit compares them for WireMock
+//! (`matching/EqualToJsonPattern.java`; `json-unit-core`, `internal/Diff.java`).
+//!
+//! It must not know where the values come from.
+
+use super::node::{Node, Problem};
+use super::text;
+use serde_json::{Map, Number, Value};
+
+/// What a JSON value is to be equal to, and how equal.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JsonPattern {
+    expected: Value,
+    order: Order,
+    extras: Extras,
+}
+
+/// `ignoreArrayOrder`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Elements of arrays must come in the expected order.
+    Matters,
+    /// They may come in any order.
+    Ignored,
+}
+
+/// `ignoreExtraElements`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extras {
+    /// Objects and arrays must hold nothing but what is expected.
+    Refused,
+    /// Objects may hold more fields, arrays more elements. In arrays whose order matters these are the last ones.
+    Ignored,
+}
+
+impl JsonPattern {
+    /// Reads `{"equalToJson": .., "ignoreArrayOrder": .., "ignoreExtraElements": ..}`. What is expected may be JSON, or
+    /// a text that holds JSON.
+    pub(crate) fn read(node: &Node<'_>, operand: &Node<'_>) -> Result<Self, Problem> {
+        let expected = match operand.value() {
+            Value::String(json) => {
+                text::parse(json.as_bytes()).map_err(|error| operand.malformed(format!("not JSON: {error}")))?
+            }
+            inline => inline.clone(),
+        };
+        if has_placeholder(&expected) {
+            return Err(operand.unsupported("a placeholder of JsonUnit (`${json-unit...}`)"));
+        }
+        let order = if node.is_set("ignoreArrayOrder")? { Order::Ignored } else { Order::Matters };
+        let extras = if node.is_set("ignoreExtraElements")? { Extras::Ignored } else { Extras::Refused };
+        Ok(Self { expected, order, extras })
+    }
+
+    /// Whether `actual` is what was expected.
+    pub(crate) fn is_match(&self, actual: &Value) -> bool {
+        self.is_like(&self.expected, actual)
+    }
+
+    fn is_like(&self, expected: &Value, actual: &Value) -> bool {
+        match (expected, actual) {
+            (Value::Object(expected), Value::Object(actual)) => self.are_fields_like(expected, actual),
+            (Value::Array(expected), Value::Array(actual)) => self.are_elements_like(expected, actual),
+            (Value::Number(expected), Value::Number(actual)) => is_same_number(expected, actual),
+            (expected, actual) => expected == actual,
+        }
+    }
+
+    fn are_fields_like(&self, expected: &Map<String, Value>, actual: &Map<String, Value>) -> bool {
+        (self.extras == Extras::Ignored || expected.len() == actual.len())
+            && expected.iter().all(|(key, value)| actual.get(key).is_some_and(|found| self.is_like(value, found)))
+    }
+
+    fn are_elements_like(&self, expected: &[Value], actual: &[Value]) -> bool {
+        let is_length_right = match self.extras {
+            Extras::Refused => expected.len() == actual.len(),
+            Extras::Ignored => expected.len() <= actual.len(),
+        };
+        is_length_right
+            && match self.order {
+                Order::Matters => expected.iter().zip(actual).all(|(expected, actual)| self.is_like(expected, actual)),
+                Order::Ignored => self.can_pair(expected, actual),
+            }
+    }
+
+    /// Whether each expected element can have an actual one of its own. Taking the first that is alike would not do:
+    /// `{"a":1}` is like `{"a":1,"b":2}` when extras are ignored, though another element may need just that one.
+    fn can_pair(&self, expected: &[Value], actual: &[Value]) -> bool {
+        let alike: Vec<Vec<usize>> = expected
+            .iter()
+            .map(|one| {
+                (0..).zip(actual).filter(|(_, other)| self.is_like(one, other)).map(|(index, _)| index).collect()
+            })
+            .collect();
+        let mut owner = vec![None; actual.len()];
+        (0..expected.len()).all(|one| augment(one, &alike, &mut owner))
+    }
+}
+
+/// One step of the augmenting-path algorithm for bipartite matching (Kuhn, 1955): finds a partner for `start`, moving
+/// the partners of others where they have another choice. Without recursion, for arrays may be long.
+fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> bool {
+    let mut reached_from = vec![None; owner.len()];
+    let mut open = vec![start];
+    while let Some(one) = open.pop() {
+        for &other in alike.get(one).into_iter().flatten() {
+            let Some(seen @ None) = reached_from.get_mut(other) else { continue };
+            *seen = Some(one);
+            match owner.get(other).copied().flatten() {
+                Some(next) => open.push(next),
+                None => {
+                    reassign(other, start, &reached_from, owner);
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
+/// Walks back along the path that ended at the free element `free` and gives each its new partner.
+fn reassign(free: usize, start: usize, reached_from: &[Option<usize>], owner: &mut [Option<usize>]) {
+    let mut other = free;
+    while let Some(one) = reached_from.get(other).copied().flatten() {
+        // What `one` owned until now is free for whoever reached it.
+        let before = owner.iter().position(|owned| *owned == Some(one));
+        if let Some(slot) = owner.get_mut(other) {
+            *slot = Some(one);
+        }
+        match before {
+            Some(before) if one != start => other = before,
+            _ => return,
+        }
+    }
+}
+
+/// Whether two numbers have one value: `1`, `1.0` and `1e0` do (`matching/NormalisedNumberComparator.java`).
+///
+/// Fractions are compared as 64-bit floating-point numbers, where WireMock compares all their digits.
+fn is_same_number(one: &Number, other: &Number) -> bool {
+    one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+}
+
+fn has_placeholder(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains("${json-unit") || text.contains("#{json-unit"),
+        Value::Array(elements) => elements.iter().any(has_placeholder),
+        Value::Object(fields) => fields.values().any(has_placeholder),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn pattern(pattern: &Value) -> Result<JsonPattern, Problem> {
+        let node = Node::root(pattern);
+        JsonPattern::read(&node, &node.get("equalToJson").unwrap())
+    }
+
+    #[test]
+    fn equality_and_its_two_liberties() {
+        let (strict, order) = (json!({}), json!({"ignoreArrayOrder": true}));
+        let (extras, both) =
+            (json!({"ignoreExtraElements": true}), json!({"ignoreArrayOrder": "true", "ignoreExtraElements": true}));
+        let table = [
+            (&strict, json!({"a": 1, "b": [1, 2]}), json!({"b": [1.0, 2e0], "a": 1}), true),
+            (&strict, json!({"a": 1}), json!({"a": 1, "b": 2}), false),
+            (&strict, json!({"a": null}), json!({}), false),
+            (&strict, json!([1, 2]), json!([2, 1]), false),
+            (&strict, json!(1), json!("1"), false),
+            (&strict, json!("{\"a\": [1]}"), json!({"a": [1]}), true),
+            (&order, json!([1, 2, 2]), json!([2, 1, 2]), true),
+            (&order, json!([1, 1, 2]), json!([2, 1, 2]), false),
+            (&order, json!([1]), json!([1, 2]), false),
+            (&extras, json!({"a": {"b": 1}}), json!({"a": {"b": 1, "c": 2}, "d": 3}), true),
+            (&extras, json!({"a": 1}), json!({}), false),
+            (&extras, json!([1, 2]), json!([1, 2, 3]), true),
+            (&extras, json!([1, 2]), json!([0, 1, 2]), false),
+            (&extras, json!([1, 2]), json!([1]), false),
+            (&both, json!([2, 1]), json!([0, 1, 2]), true),
+            // The first expected element would also take what the second one needs.
+            (&both, json!([{"a": 1}, {"a": 1, "b": 2}]), json!([{"a": 1, "b": 2}, {"a": 1}]), true),
+            (&both, json!([{"a": 1}, {"a": 1, "b": 2}]), json!([{"a": 1}, {"a": 1}]), false),
+        ];
+        for (liberties, expected, actual, is_match) in table {
+            let mut read = liberties.clone();
+            read["equalToJson"] = expected.clone();
+            assert_eq!(pattern(&read).unwrap().is_match(&actual), is_match, "{expected} {liberties} {actual}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let placeholder = pattern(&json!({"equalToJson": {"a": ["${json-unit.any-string}"]}})).unwrap_err();
+        assert!(placeholder.to_string().contains("JsonUnit"), "{placeholder}");
+        let broken = pattern(&json!({"equalToJson": "{\"a\": }"})).unwrap_err();
+        assert!(broken.to_string().starts_with("/equalToJson: not JSON: line 1"), "{broken}");
+        assert!(pattern(&json!({"equalToJson": {}, "ignoreArrayOrder": 3})).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_is_equal_when_order_is_ignored(
+            (kept, shuffled) in prop::collection::vec(0..4_u8, 0..8)
+                .prop_flat_map(|kept| (Just(kept.clone()), Just(kept).prop_shuffle())),
+            other in prop::collection::vec(0..4_u8, 0..8),
+        ) {
+            let pattern = pattern(&json!({"equalToJson": kept, "ignoreArrayOrder": true})).unwrap();
+            prop_assert!(pattern.is_match(&json!(shuffled)));
+            let sorted = |values: &[u8]| { let mut values = values.to_vec(); values.sort_unstable(); values };
+            prop_assert_eq!(pattern.is_match(&json!(other)), sorted(&kept) == sorted(&other));
+        }
+
+        #[test]
+        fn pairing_is_found_whenever_there_is_one(
+            edges in prop::collection::vec(prop::collection::vec(0..5_usize, 0..4), 0..5),
+        ) {
+            fn exhaustive(edges: &[Vec<usize>], taken: &mut [bool; 5]) -> bool {
+                let Some((first, rest)) = edges.split_first() else { return true };
+                first.iter().any(|&other| {
+                    !taken[other] && {
+                        taken[other] = true;
+                        let found = exhaustive(rest, taken);
+                        taken[other] = false;
+                        found
+                    }
+                })
+            }
+            let mut owner = vec![None; 5];
+            let found = (0..edges.len()).all(|one| augment(one, &edges, &mut owner));
+            prop_assert_eq!(found, exhaustive(&edges, &mut [false; 5]));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Which requests a stub answers (`matching/RequestPattern.java`). Stubs hold one each, and whoever counts requests
+//! asks with one.
+//!
+//! It must not know of stubs, priorities or scenarios.
+
+use super::asked::Asked;
+use super::node::{Node, Problem, Problems};
+use super::path_template::PathTemplate;
+use super::value_pattern::{MultiPattern, Subject, ValuePattern};
+use super::whole_regex::WholeRegex;
+use base64::Engine as _;
+use base64::engine::general_purpose::{GeneralPurpose, STANDARD};
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, HeaderName};
+use serde_json::Value;
+use std::cell::OnceCell;
+
+/// What a request must be. The default is anything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestPattern {
+    method: MethodPattern,
+    url: UrlPattern,
+    path_parameters: Vec<(String, ValuePattern)>,
+    query: Vec<(String, MultiPattern)>,
+    headers: Vec<(HeaderName, MultiPattern)>,
+    cookies: Vec<(String, ValuePattern)>,
+    form: Vec<(String, MultiPattern)>,
+    /// User name and password as they stand in the header, in base 64.
+    credentials: Option<String>,
+    host: Option<ValuePattern>,
+    client: Option<ValuePattern>,
+    body: Vec<BodyPattern>,
+}
+
+/// `method`.
+#[derive(Clone, Debug, Default)]
+enum MethodPattern {
+    #[default]
+    Any,
+    OneOf(Vec<Method>),
+    NoneOf(Vec<Method>),
+}
+
+/// The one of the five URL keys that counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum UrlPattern {
+    /// No key: any URL.
+    #[default]
+    Any,
+    /// `url`: path and query as they were sent.
+    Url(String),
+    /// `urlPattern`: an expression for path and query.
+    UrlRegex(WholeRegex),
+    /// `urlPath`: the path as it was sent, whatever the query.
+    Path(String),
+    /// `urlPathPattern`: an expression for the path.
+    PathRegex(WholeRegex),
+    /// `urlPathTemplate`: a template for the path.
+    PathTemplate(PathTemplate),
+}
+
+/// One of `bodyPatterns`.
+#[derive(Clone, Debug)]
+enum BodyPattern {
+    /// The body as text; an empty one is absent.
+    Text(ValuePattern),
+    /// Every byte.
+    Bytes(Vec<u8>),
+}
+
+/// A request under scrutiny, with what was once read from its body.
+#[derive(Debug)]
+pub(crate) struct Look<'r> {
+    asked: Asked<'r>,
+    body: OnceCell<Subject<'r>>,
+}
+
+impl<'r> Look<'r> {
+    /// Looks at a request.
+    pub(crate) fn at(asked: &Asked<'r>) -> Self {
+        Self { asked: *asked, body: OnceCell::new() }
+    }
+
+    /// WireMock decodes by the charset of the `Content-Type`, and unzips; here every body is read as UTF-8.
+    fn body(&self) -> &Subject<'r> {
+        let body = self.asked.body;
+        self.body.get_or_init(|| Subject::maybe((!body.is_empty()).then(|| String::from_utf8_lossy(body))))
+    }
+}
+
+/// Fields that are served. `basicAuthCredentials` is what WireMock itself writes for `basicAuth`.
+const KNOWN: [&str; 21] = [
+    "method",
+    "url",
+    "urlPattern",
+    "urlPath",
+    "urlPathPattern",
+    "urlPathTemplate",
+    "pathParameters",
+    "queryParameters",
+    "headers",
+    "cookies",
+    "formParameters",
+    "basicAuth",
+    "basicAuthCredentials",
+    "host",
+    "clientIp",
+    "bodyPatterns",
+    "scheme",
+    "port",
+    "customMatcher",
+    "customMatchers",
+    "multipartPatterns",
+];
+
+impl RequestPattern {
+    /// Reads the object under `request`, with all of its problems if there are any.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Vec<Problem>> {
+        let mut problems = Problems::default();
+        problems.unknown_fields(node, &KNOWN);
+        for key in ["scheme", "port", "customMatcher", "customMatchers", "multipartPatterns"] {
+            let unsupported = node.get(key).filter(|field| *field.value() != Value::Array(Vec::new()));
+            problems.take(unsupported.map_or(Ok(()), |field| Err(field.unsupported(format!("`{key}`")))));
+        }
+        let method = node.get("method").map(|field| MethodPattern::read(&field)).transpose();
+        let url = UrlPattern::read(node);
+        let credentials = node.get("basicAuth").or_else(|| node.get("basicAuthCredentials"));
+        let value = |key| node.get(key).map(|field| ValuePattern::read(&field)).transpose();
+        let pattern = Self {
+            method: problems.take(method).flatten().unwrap_or_default(),
+            url: problems.take(url).unwrap_or_default(),
+            path_parameters: named(node, "pathParameters", &mut problems, ValuePattern::read),
+            query: named(node, "queryParameters", &mut problems, MultiPattern::read),
+            headers: headers(node, &mut problems),
+            cookies: named(node, "cookies", &mut problems, ValuePattern::read),
+            form: named(node, "formParameters", &mut problems, MultiPattern::read),
+            credentials: problems.take(credentials.map(|field| encoded(&field)).transpose()).flatten(),
+            host: problems.take(value("host")).flatten(),
+            client: problems.take(value("clientIp")).flatten(),
+            body: bodies(node, &mut problems),
+        };
+        problems.take(pattern.checked_path_parameters(node));
+        problems.or(Some(pattern)).map(Self::without_overridden_headers)
+    }
+
+    fn checked_path_parameters(&self, node: &Node<'_>) -> Result<(), Problem> {
+        match (&self.url, node.get("pathParameters")) {
+            (UrlPattern::PathTemplate(_), _) | (_, None) => Ok(()),
+            (_, Some(field)) => Err(field.malformed("path parameters are looked at only with a `urlPathTemplate`")),
+        }
+    }
+
+    /// `basicAuth` takes the place of a pattern for `Authorization` (`combineBasicAuthAndOtherHeaders`).
+    fn without_overridden_headers(mut self) -> Self {
+        if self.credentials.is_some() {
+            self.headers.retain(|(name, _)| name != AUTHORIZATION);
+        }
+        self
+    }
+
+    /// Whether the request is one of those that are meant.
+    pub(crate) fn is_match(&self, look: &Look<'_>) -> bool {
+        let asked = &look.asked;
+        let (url, method) = (asked.url(), asked.method);
+        self.method.is_match(method)
+            && self.url.is_match(url)
+            && self.has_path_parameters(asked.path())
+            && self.headers.iter().all(|(name, pattern)| pattern.is_match(asked.header_values(name)))
+            && self.has_credentials(asked)
+            && self.query.iter().all(|(key, pattern)| pattern.is_match(asked.query_values(key)))
+            && self.form.iter().all(|(key, pattern)| pattern.is_match(asked.form_values(key)))
+            && self.cookies.iter().all(|(name, pattern)| is_cookie_match(asked, name, pattern))
+            && self.host.as_ref().is_none_or(|pattern| pattern.is_match(&Subject::maybe(asked.host())))
+            && self.client.as_ref().is_none_or(|pattern| pattern.is_match(&Subject::new(asked.client_text())))
+            && self.body.iter().all(|pattern| pattern.is_match(look))
+    }
+
+    /// Whether it takes the body of a request to tell.
+    pub(crate) fn looks_at_body(&self) -> bool {
+        !self.body.is_empty() || !self.form.is_empty()
+    }
+
+    /// What the request's URL must be.
+    pub(crate) fn url(&self) -> &UrlPattern {
+        &self.url
+    }
+
+    fn has_path_parameters(&self, path: &str) -> bool {
+        let UrlPattern::PathTemplate(template) = &self.url else { return true };
+        if self.path_parameters.is_empty() {
+            return true;
+        }
+        let variables = template.variables(path).unwrap_or_default();
+        let variable = |name: &str| variables.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value);
+        self.path_parameters.iter().all(|(name, pattern)| pattern.is_match(&Subject::maybe(variable(name))))
+    }
+
+    fn has_credentials(&self, asked: &Asked<'_>) -> bool {
+        let Some(credentials) = &self.credentials else { return true };
+        asked.header_values(&AUTHORIZATION).any(|value| {
+            let split = value.split_at_checked(BASIC.len());
+            split.is_some_and(|(scheme, rest)| scheme.eq_ignore_ascii_case(BASIC) && rest == credentials)
+        })
+    }
+}
+
+/// How `Authorization` begins, in any case (`matching/EqualToPatternWithCaseInsensitivePrefix.java`).
+const BASIC: &str = "Basic ";
+
+/// A cookie that is not there fits `absent` itself and nothing else, not even `doesNotMatch` (`allCookiesMatch`).
+fn is_cookie_match(asked: &Asked<'_>, name: &str, pattern: &ValuePattern) -> bool {
+    let mut values = asked.cookie_values(name).map(Subject::new).peekable();
+    match values.peek() {
+        None => matches!(pattern, ValuePattern::Absent),
+        Some(_) => values.any(|value| pattern.is_match(&value)),
+    }
+}
+
+impl MethodPattern {
+    /// Reads a name, `ANY`, `GET_OR_HEAD`, or what 4.x has: `{"oneOf": [..]}` and `{"noneOf": [..]}`.
+    fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        if let Value::String(name) = node.value() {
+            return match name.as_str() {
+                "ANY" => Ok(Self::Any),
+                "GET_OR_HEAD" => Ok(Self::OneOf(vec![Method::GET, Method::HEAD])),
+                _ => Ok(Self::OneOf(vec![method(node)?])),
+            };
+        }
+        if let Some(unknown) = node.unknown_fields(&["oneOf", "noneOf"])?.into_iter().next() {
+            return Err(unknown);
+        }
+        let methods = |list: Node<'_>| list.elements()?.map(|name| method(&name)).collect::<Result<Vec<_>, _>>();
+        match (node.get("oneOf"), node.get("noneOf")) {
+            (Some(list), None) => methods(list).map(Self::OneOf),
+            (None, Some(list)) => methods(list).map(Self::NoneOf),
+            _ => Err(node.malformed("expected a method, or one of `oneOf` and `noneOf`")),
+        }
+    }
+
+    fn is_match(&self, method: &Method) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(methods) => methods.iter().any(|one| is_method(one, method)),
+            Self::NoneOf(methods) => !methods.iter().any(|one| is_method(one, method)),
+        }
+    }
+}
+
+fn method(node: &Node<'_>) -> Result<Method, Problem> {
+    Method::from_bytes(node.text()?.as_bytes()).map_err(|_| node.malformed("not a method"))
+}
+
+/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get` answers nobody.
+fn is_method(pattern: &Method, method: &Method) -> bool {
+    let upper = |method: &Method| method.as_str().to_ascii_uppercase();
+    match method.as_str().bytes().any(|byte| byte.is_ascii_lowercase()) {
+        true => pattern.as_str() == upper(method),
+        false => pattern == method,
+    }
+}
+
+impl UrlPattern {
+    /// Takes the first key that is there, in WireMock's order (`UrlPattern.fromOneOf`).
+    fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        if let Some(url) = node.get("url") {
+            Ok(Self::Url(url.text()?.to_owned()))
+        } else if let Some(regex) = node.get("urlPattern") {
+            WholeRegex::read(&regex).map(Self::UrlRegex)
+        } else if let Some(path) = node.get("urlPath") {
+            Ok(Self::Path(path.text()?.to_owned()))
+        } else if let Some(regex) = node.get("urlPathPattern") {
+            WholeRegex::read(&regex).map(Self::PathRegex)
+        } else if let Some(template) = node.get("urlPathTemplate") {
+            PathTemplate::read(&template).map(Self::PathTemplate)
+        } else {
+            Ok(Self::Any)
+        }
+    }
+
+    fn is_match(&self, url: &str) -> bool {
+        let path = || url.split_once('?').map_or(url, |(path, _)| path);
+        match self {
+            Self::Any => true,
+            Self::Url(expected) => url == expected,
+            Self::UrlRegex(regex) => regex.is_match(url),
+            Self::Path(expected) => path() == expected,
+            Self::PathRegex(regex) => regex.is_match(path()),
+            Self::PathTemplate(template) => template.is_match(path()),
+        }
+    }
+
+    /// What every URL that is meant begins with; may be empty.
+    pub(crate) fn prefix(&self) -> &str {
+        match self {
+            Self::Any => "",
+            Self::Url(text) | Self::Path(text) => text,
+            Self::UrlRegex(regex) | Self::PathRegex(regex) => regex.prefix(),
+            Self::PathTemplate(template) => template.prefix(),
+        }
+    }
+}
+
+impl BodyPattern {
+    fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        let Some(bytes) = node.get("binaryEqualTo") else { return ValuePattern::read(node).map(Self::Text) };
+        if let Some(unknown) = node.unknown_fields(&["binaryEqualTo"])?.into_iter().next() {
+            return Err(unknown);
+        }
+        let decoded = BASE64.decode(bytes.text()?).map_err(|error| bytes.malformed(format!("not base 64: {error}")))?;
+        Ok(Self::Bytes(decoded))
+    }
+
+    fn is_match(&self, look: &Look<'_>) -> bool {
+        match self {
+            Self::Text(pattern) => pattern.is_match(look.body()),
+            Self::Bytes(expected) => look.asked.body == expected,
+        }
+    }
+}
+
+/// Java's decoder takes texts with and without padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    base64::engine::GeneralPurposeConfig::new()
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+);
+
+/// Reads a map from names to patterns.
+fn named<P>(
+    node: &Node<'_>,
+    key: &str,
+    problems: &mut Problems,
+    read: fn(&Node<'_>) -> Result<P, Problem>,
+) -> Vec<(String, P)> {
+    let Some(map) = node.get(key) else { return Vec::new() };
+    let fields = problems.take(map.fields()).into_iter().flatten();
+    fields.filter_map(|(name, field)| Some((name.to_owned(), problems.take(read(&field))?))).collect()
+}
+
+fn headers(node: &Node<'_>, problems: &mut Problems) -> Vec<(HeaderName, MultiPattern)> {
+    let Some(map) = node.get("headers") else { return Vec::new() };
+    let read = |name: &str, field: &Node<'_>| {
+        let header = HeaderName::try_from(name).map_err(|_| field.malformed("not the name of a header"))?;
+        Ok((header, MultiPattern::read(field)?))
+    };
+    let fields = problems.take(map.fields()).into_iter().flatten();
+    fields.filter_map(|(name, field)| problems.take(read(name, &field))).collect()
+}
+
+fn bodies(node: &Node<'_>, problems: &mut Problems) -> Vec<BodyPattern> {
+    let Some(list) = node.get("bodyPatterns") else { return Vec::new() };
+    let elements = problems.take(list.elements()).into_iter().flatten();
+    elements.filter_map(|element| problems.take(BodyPattern::read(&element))).collect()
+}
+
+fn encoded(node: &Node<'_>) -> Result<String, Problem> {
+    if let Some(unknown) = node.unknown_fields(&["username", "password"])?.into_iter().next() {
+        return Err(unknown);
+    }
+    match (node.get("username"), node.get("password")) {
+        (Some(name), Some(password)) => Ok(STANDARD.encode(format!("{}:{}", name.text()?, password.text()?))),
+        _ => Err(node.malformed("expected `username` and `password`")),
+    }
+}

@@ -1,0 +1,345 @@
+//! What a value of a request must be: `{"equalTo": "x"}` and its kin (`matching/StringValuePatternJsonDeserializer.java`
+//! and the classes that it names; `matching/MultiValuePatternDeserializer.java`).
+//!
+//! It must not know which value of the request it is given.
+
+use super::json_pattern::JsonPattern;
+use super::node::{Node, Problem};
+use super::path_template::PathTemplate;
+use super::text;
+use super::whole_regex::WholeRegex;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+/// A value that may be there or not, and the JSON in it, read when first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Subject<'t> {
+    text: Option<Cow<'t, str>>,
+    json: OnceCell<Option<Value>>,
+}
+
+impl<'t> Subject<'t> {
+    /// A value that is there.
+    pub(crate) fn new(text: impl Into<Cow<'t, str>>) -> Self {
+        Self { text: Some(text.into()), json: OnceCell::new() }
+    }
+
+    /// A value that may be there.
+    pub(crate) fn maybe(text: Option<impl Into<Cow<'t, str>>>) -> Self {
+        Self { text: text.map(Into::into), json: OnceCell::new() }
+    }
+
+    fn json(&self) -> Option<&Value> {
+        let read = || {
+            let text = self.text.as_deref()?;
+            // The strict reader is the faster one, and most bodies are strict.
+            serde_json::from_str(text).ok().or_else(|| text::parse(text.as_bytes()).ok())
+        };
+        self.json.get_or_init(read).as_ref()
+    }
+}
+
+/// What one value must be.
+#[derive(Clone, Debug)]
+pub(crate) enum ValuePattern {
+    /// Anything, also nothing.
+    Anything,
+    /// Not there.
+    Absent,
+    /// This text.
+    EqualTo(String),
+    /// This text, in upper or lower case.
+    EqualToAnyCase(String),
+    /// This text is in it.
+    Contains(String),
+    /// This text is not in it; or it is not there.
+    DoesNotContain(String),
+    /// The expression matches all of it.
+    Matches(WholeRegex),
+    /// The expression does not match all of it; or it is not there.
+    DoesNotMatch(WholeRegex),
+    /// A path of this template, with or without a query behind it.
+    MatchesPathTemplate(PathTemplate),
+    /// JSON that is like this.
+    EqualToJson(JsonPattern),
+    /// Not that.
+    Not(Box<Self>),
+    /// All of these.
+    And(Vec<Self>),
+    /// One of these.
+    Or(Vec<Self>),
+}
+
+/// All operators that are served, as they are written.
+const OPERATORS: [&str; 12] = [
+    "equalTo",
+    "contains",
+    "doesNotContain",
+    "matches",
+    "doesNotMatch",
+    "matchesPathTemplate",
+    "equalToJson",
+    "absent",
+    "anything",
+    "not",
+    "and",
+    "or",
+];
+
+/// Operators of WireMock, 4.x included, that are not served.
+const UNSUPPORTED: [&str; 12] = [
+    "matchesJsonPath",
+    "matchesJsonSchema",
+    "equalToXml",
+    "matchesXPath",
+    "before",
+    "after",
+    "equalToDateTime",
+    "equalToNumber",
+    "greaterThanNumber",
+    "greaterThanEqualNumber",
+    "lessThanNumber",
+    "lessThanEqualNumber",
+];
+
+impl ValuePattern {
+    /// Reads an object with one operator and its options.
+    ///
+    /// Of several operators WireMock takes the first and ignores the others; here they are an error.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        let fields: Vec<(&str, Node<'_>)> = node.fields()?.collect();
+        if let Some((key, operand)) = fields.iter().find(|(key, _)| UNSUPPORTED.contains(key)) {
+            return Err(operand.unsupported(format!("the operator `{key}`")));
+        }
+        let mut operators = fields.iter().filter(|(key, _)| OPERATORS.contains(key));
+        let (operator, operand) = match (operators.next(), operators.next()) {
+            (Some((operator, operand)), None) => (*operator, operand),
+            (Some((one, _)), Some((other, _))) => {
+                return Err(
+                    node.malformed(format!("`{one}` and `{other}` exclude each other; combine with `and` or `or`"))
+                );
+            }
+            (None, _) => {
+                let unknown = node.unknown_fields(&OPERATORS)?.into_iter().next();
+                return Err(unknown.unwrap_or_else(|| node.malformed("an operator is missing, such as `equalTo`")));
+            }
+        };
+        let options: &[&str] = match operator {
+            "equalTo" => &["equalTo", "caseInsensitive"],
+            "equalToJson" => &["equalToJson", "ignoreArrayOrder", "ignoreExtraElements"],
+            operator => &[operator],
+        };
+        if let Some(unknown) = node.unknown_fields(options)?.into_iter().next() {
+            return Err(unknown);
+        }
+        Self::operation(node, operator, operand)
+    }
+
+    fn operation(node: &Node<'_>, operator: &str, operand: &Node<'_>) -> Result<Self, Problem> {
+        let text = || operand.text().map(str::to_owned);
+        Ok(match operator {
+            "equalTo" if node.is_set("caseInsensitive")? => Self::EqualToAnyCase(text()?),
+            "equalTo" => Self::EqualTo(text()?),
+            "contains" => Self::Contains(text()?),
+            "doesNotContain" => Self::DoesNotContain(text()?),
+            "matches" => Self::Matches(WholeRegex::read(operand)?),
+            "doesNotMatch" => Self::DoesNotMatch(WholeRegex::read(operand)?),
+            "matchesPathTemplate" => Self::MatchesPathTemplate(PathTemplate::read(operand)?),
+            "equalToJson" => Self::EqualToJson(JsonPattern::read(node, operand)?),
+            "not" => Self::Not(Box::new(Self::read(operand)?)),
+            "and" => Self::And(Self::operands(operand)?),
+            "or" => Self::Or(Self::operands(operand)?),
+            "absent" if *operand.value() == Value::Bool(false) => {
+                let what =
+                    "`absent` means absent whatever it says; for a value that must be there write `matches`: `.*`";
+                return Err(operand.malformed(what));
+            }
+            "absent" => Self::Absent,
+            _ => Self::Anything,
+        })
+    }
+
+    fn operands(node: &Node<'_>) -> Result<Vec<Self>, Problem> {
+        let operands: Vec<Self> = node.elements()?.map(|operand| Self::read(&operand)).collect::<Result<_, _>>()?;
+        if operands.len() < 2 {
+            return Err(node.malformed("expected at least two patterns"));
+        }
+        Ok(operands)
+    }
+
+    /// Whether the value is as it must be.
+    pub(crate) fn is_match(&self, subject: &Subject<'_>) -> bool {
+        let text = subject.text.as_deref();
+        match self {
+            Self::Anything => true,
+            Self::Absent => text.is_none(),
+            Self::EqualTo(expected) => text == Some(expected),
+            Self::EqualToAnyCase(expected) => text.is_some_and(|text| is_equal_in_any_case(text, expected)),
+            Self::Contains(part) => text.is_some_and(|text| text.contains(part.as_str())),
+            Self::DoesNotContain(part) => text.is_none_or(|text| !text.contains(part.as_str())),
+            Self::Matches(regex) => text.is_some_and(|text| regex.is_match(text)),
+            Self::DoesNotMatch(regex) => text.is_none_or(|text| !regex.is_match(text)),
+            Self::MatchesPathTemplate(template) => {
+                text.is_some_and(|text| template.is_match(text.split_once('?').map_or(text, |(path, _)| path)))
+            }
+            Self::EqualToJson(pattern) => subject.json().is_some_and(|json| pattern.is_match(json)),
+            Self::Not(pattern) => !pattern.is_match(subject),
+            Self::And(patterns) => patterns.iter().all(|pattern| pattern.is_match(subject)),
+            Self::Or(patterns) => patterns.iter().any(|pattern| pattern.is_match(subject)),
+        }
+    }
+}
+
+/// What the values of one name must be.
+#[derive(Clone, Debug)]
+pub(crate) enum MultiPattern {
+    /// One of them must be this; where there is none, nothing must be.
+    ///
+    /// WireMock looks only at the value that is nearest to the pattern (`matching/MultiValuePattern.java`, `getBestMatch`).
+    /// That is the same, except for `equalTo` in any case: there a near miss can hide a hit. Here it does not.
+    Any(ValuePattern),
+    /// There must be as many values as patterns, and each pattern must fit one of them.
+    HasExactly(Vec<ValuePattern>),
+    /// There must be values, and each pattern must fit one of them.
+    Includes(Vec<ValuePattern>),
+}
+
+impl MultiPattern {
+    /// Reads an object with one operator, `hasExactly` and `includes` among them.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        for (key, variant) in
+            [("hasExactly", Self::HasExactly as fn(_) -> _), ("includes", Self::Includes as fn(_) -> _)]
+        {
+            if let Some(patterns) = node.get(key) {
+                if let Some(unknown) = node.unknown_fields(&[key])?.into_iter().next() {
+                    return Err(unknown);
+                }
+                let patterns = patterns.elements()?.map(|pattern| ValuePattern::read(&pattern));
+                return Ok(variant(patterns.collect::<Result<Vec<_>, _>>()?));
+            }
+        }
+        ValuePattern::read(node).map(Self::Any)
+    }
+
+    /// Whether the values are as they must be.
+    pub(crate) fn is_match<'t>(&self, values: impl Iterator<Item = Cow<'t, str>>) -> bool {
+        let mut values = values.map(Subject::new).peekable();
+        match self {
+            Self::Any(pattern) if values.peek().is_none() => pattern.is_match(&Subject::default()),
+            Self::Any(pattern) => values.any(|value| pattern.is_match(&value)),
+            Self::HasExactly(patterns) => {
+                let values: Vec<_> = values.collect();
+                patterns.len() == values.len() && are_all_met(patterns, &values)
+            }
+            Self::Includes(patterns) => are_all_met(patterns, &values.collect::<Vec<_>>()),
+        }
+    }
+}
+
+/// `hasExactly` and `includes` never fit a name without values, whatever they hold.
+fn are_all_met(patterns: &[ValuePattern], values: &[Subject<'_>]) -> bool {
+    !values.is_empty() && patterns.iter().all(|pattern| values.iter().any(|value| pattern.is_match(value)))
+}
+
+/// Java's `equalsIgnoreCase`: character by character, alike in upper or in lower case, where a case is one character.
+fn is_equal_in_any_case(one: &str, other: &str) -> bool {
+    fn single(char: char, mut case: impl ExactSizeIterator<Item = char>) -> char {
+        if case.len() == 1 { case.next().unwrap_or(char) } else { char }
+    }
+    let fold = |char: char| {
+        let upper = single(char, char.to_uppercase());
+        single(upper, upper.to_lowercase())
+    };
+    one.chars().map(fold).eq(other.chars().map(fold))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pattern(value: &Value) -> Result<ValuePattern, Problem> {
+        ValuePattern::read(&Node::root(value))
+    }
+
+    #[test]
+    fn operators_and_absent_values() {
+        let table = [
+            (json!({"equalTo": "a"}), "a", "A", false),
+            (json!({"equalTo": "äb", "caseInsensitive": true}), "ÄB", "ab", false),
+            (json!({"equalTo": "a", "caseInsensitive": false}), "a", "A", false),
+            (json!({"contains": "b"}), "abc", "ac", false),
+            (json!({"doesNotContain": "b"}), "ac", "abc", true),
+            (json!({"matches": "[a-c]+"}), "abc", "abcd", false),
+            (json!({"doesNotMatch": "[a-c]+"}), "abcd", "abc", true),
+            (json!({"matchesPathTemplate": "/items/{id}"}), "/items/1?x=2", "/items/", false),
+            (json!({"equalToJson": [1]}), "[ 1.0 ]", "[1, 2]", false),
+            (json!({"equalToJson": {"a": 1}}), "{'a': 1} // lenient", "{a: 1}", false),
+            (json!({"not": {"equalTo": "a"}}), "b", "a", true),
+            (json!({"and": [{"contains": "a"}, {"contains": "b"}]}), "ab", "a", false),
+            (json!({"or": [{"equalTo": "a"}, {"absent": true}]}), "a", "b", true),
+            (json!({"not": {"absent": "(absent)"}}), "", "", false),
+        ];
+        for (read, hit, miss, fits_absent) in table {
+            let read_pattern = pattern(&read).unwrap();
+            assert!(read_pattern.is_match(&Subject::new(hit)), "{read} on {hit}");
+            assert!(hit == miss || !read_pattern.is_match(&Subject::new(miss)), "{read} on {miss}");
+            assert_eq!(read_pattern.is_match(&Subject::default()), fits_absent, "{read} on nothing");
+        }
+        let anything = pattern(&json!({"anything": "(always)"})).unwrap();
+        assert!(anything.is_match(&Subject::default()) && anything.is_match(&Subject::new("x")));
+        let absent = pattern(&json!({"absent": null})).unwrap();
+        assert!(absent.is_match(&Subject::default()) && !absent.is_match(&Subject::new("")));
+    }
+
+    #[test]
+    fn what_is_no_pattern_says_why() {
+        let table = [
+            (json!({"equalsTo": "a"}), "/equalsTo: unknown field `equalsTo`; did you mean equalTo"),
+            (json!({}), "the whole document: an operator is missing"),
+            (json!("a"), "the whole document: expected an object, found a text"),
+            (json!({"equalTo": 1}), "/equalTo: expected a text, found a number"),
+            (json!({"equalTo": null}), "/equalTo: expected a text, found null"),
+            (json!({"equalTo": "a", "contains": "b"}), "the whole document: `contains` and `equalTo` exclude"),
+            (json!({"contains": "a", "caseInsensitive": true}), "/caseInsensitive: unknown field"),
+            (json!({"and": [{"equalTo": "a"}]}), "/and: expected at least two patterns"),
+            (json!({"not": {"matches": "("}}), "/not/matches: not a regular expression"),
+            (json!({"absent": false}), "/absent: `absent` means absent whatever it says"),
+            (json!({"matchesJsonPath": "$.a"}), "/matchesJsonPath: the operator `matchesJsonPath` is not supported"),
+            (json!({"equalToNumber": 3}), "/equalToNumber: the operator `equalToNumber` is not supported"),
+            (json!({"matches": "(?=a)"}), "/matches: a regular expression with look-around or back-references is not"),
+        ];
+        for (read, expected) in table {
+            let problem = pattern(&read).unwrap_err().to_string();
+            assert!(problem.starts_with(expected), "{read}: {problem}");
+        }
+    }
+
+    #[test]
+    fn several_values_of_one_name() {
+        let table: [(Value, &[&str], bool); 14] = [
+            (json!({"equalTo": "b"}), &["a", "b"], true),
+            (json!({"equalTo": "c"}), &["a", "b"], false),
+            (json!({"doesNotMatch": "a"}), &["a", "b"], true),
+            (json!({"absent": true}), &[], true),
+            (json!({"absent": true}), &["a"], false),
+            (json!({"hasExactly": [{"equalTo": "b"}, {"contains": "a"}]}), &["a", "b"], true),
+            (json!({"hasExactly": [{"equalTo": "a"}]}), &["a", "a"], false),
+            // As in WireMock, one value may serve two patterns.
+            (json!({"hasExactly": [{"equalTo": "a"}, {"contains": "a"}]}), &["a", "b"], true),
+            (json!({"hasExactly": []}), &[], false),
+            (json!({"includes": [{"equalTo": "a"}]}), &["a", "b"], true),
+            (json!({"includes": [{"equalTo": "a"}, {"equalTo": "c"}]}), &["a", "b"], false),
+            (json!({"includes": []}), &[], false),
+            (json!({"includes": []}), &["a"], true),
+            (json!({"includes": [{"absent": true}]}), &[], false),
+        ];
+        for (read, values, expected) in table {
+            let pattern = MultiPattern::read(&Node::root(&read)).unwrap();
+            assert_eq!(pattern.is_match(values.iter().copied().map(Cow::from)), expected, "{read} on {values:?}");
+        }
+        let problem = MultiPattern::read(&Node::root(&json!({"includes": [], "equalTo": "a"}))).unwrap_err();
+        assert!(problem.to_string().starts_with("/equalTo: unknown field"), "{problem}");
+    }
+}

@@ -1,0 +1,245 @@
+//! Regular expressions as WireMock means them: Java's, compiled with `DOTALL`, matched against the whole text
+//! (`matching/AbstractRegexPattern.java`).
+//!
+//! Java's dialect and the `regex` crate's are nearly one. Where the same text would mean something else it is
+//! translated, or refused: nothing is silently misread.
+//!
+//! It must not know what the text is that it matches.
+
+use super::node::{Node, Problem};
+use regex::{Regex, RegexBuilder};
+use std::fmt::Write as _;
+
+/// A regular expression that is to match from the first to the last character.
+#[derive(Clone, Debug)]
+pub(crate) struct WholeRegex {
+    regex: Regex,
+    prefix: Box<str>,
+}
+
+impl WholeRegex {
+    /// Compiles the text at `node`.
+    pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        let java = node.text()?;
+        let rust = translated(java).map_err(|feature| node.unsupported(feature))?;
+        // On its own first: `a)|(b` is no expression, though it would make one between the parentheses below.
+        compiled(&rust).map_err(|error| refused(node, &error))?;
+        let regex = compiled(&format!(r"\A(?:{rust})\z")).map_err(|error| refused(node, &error))?;
+        Ok(Self { regex, prefix: literal_prefix(java).into() })
+    }
+
+    /// Whether all of `text` is matched.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        text.starts_with(&*self.prefix) && self.regex.is_match(text)
+    }
+
+    /// What every matching text begins with; may be empty.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+}
+
+fn compiled(regex: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(regex)
+        .dot_matches_new_line(true)
+        // A tenth of the default: a set may have thousands, and what is larger takes seconds to compile.
+        .size_limit(1 << 20)
+        .nest_limit(64)
+        .build()
+}
+
+fn refused(node: &Node<'_>, error: &regex::Error) -> Problem {
+    match error {
+        regex::Error::CompiledTooBig(_) => node.unsupported("so large a regular expression"),
+        error => {
+            // The last line says what is wrong, those before it draw where.
+            let error = error.to_string();
+            let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            node.malformed(format!("not a regular expression: {what}"))
+        }
+    }
+}
+
+/// The same expression for the `regex` crate, or the feature of Java's that it has not.
+///
+/// `\d \w \s` and their opposites are ASCII in Java, Unicode in the crate; `\Q..\E` and `\h` are unknown to the crate.
+/// Java's possessive quantifiers would be read as repeated repetitions, its `--` and `~~` within brackets as set
+/// operations.
+fn translated(java: &str) -> Result<String, &'static str> {
+    let mut rust = String::with_capacity(java.len());
+    let mut brackets = 0_usize;
+    let mut is_quantified = false;
+    let mut rest = java.chars();
+    while let Some(char) = rest.next() {
+        let ahead = rest.as_str();
+        let was_quantified = std::mem::take(&mut is_quantified);
+        match char {
+            '\\' => escape(&mut rest, &mut rust)?,
+            '[' | ']' => {
+                brackets = if char == '[' { brackets + 1 } else { brackets.saturating_sub(1) };
+                rust.push(char);
+            }
+            '-' | '~' if brackets > 0 && ahead.starts_with(char) => {
+                return Err("`--` or `~~` within the brackets of a regular expression");
+            }
+            '(' if brackets == 0 && LOOK_AROUND.iter().any(|open| ahead.starts_with(open)) => return Err(LOOKS),
+            '(' if brackets == 0 && ahead.starts_with("?>") => return Err(POSSESSIVE),
+            '+' if was_quantified && brackets == 0 => return Err(POSSESSIVE),
+            '*' | '+' | '?' | '}' => {
+                // `a+?` is lazy, and what follows a lazy quantifier quantifies nothing.
+                is_quantified = brackets == 0 && !was_quantified;
+                rust.push(char);
+            }
+            char => rust.push(char),
+        }
+    }
+    Ok(rust)
+}
+
+const LOOKS: &str = "a regular expression with look-around or back-references";
+const POSSESSIVE: &str = "a regular expression with possessive quantifiers or atomic groups";
+const LOOK_AROUND: [&str; 4] = ["?=", "?!", "?<=", "?<!"];
+
+/// Translates what follows a backslash.
+fn escape(rest: &mut std::str::Chars<'_>, rust: &mut String) -> Result<(), &'static str> {
+    match rest.next() {
+        Some('d') => rust.push_str("[0-9]"),
+        Some('D') => rust.push_str("[^0-9]"),
+        Some('w') => rust.push_str("[0-9A-Za-z_]"),
+        Some('W') => rust.push_str("[^0-9A-Za-z_]"),
+        Some('s') => rust.push_str(r"[ \t\n\x0B\f\r]"),
+        Some('S') => rust.push_str(r"[^ \t\n\x0B\f\r]"),
+        Some('h') => rust.push_str(r"[ \t\xA0\u{1680}\u{180e}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}]"),
+        Some('Q') => {
+            let (literal, after) = rest.as_str().split_once("\\E").unwrap_or((rest.as_str(), ""));
+            rust.push_str(&regex::escape(literal));
+            *rest = after.chars();
+        }
+        Some('1'..='9' | 'k') => return Err(LOOKS),
+        Some(kind @ ('p' | 'P' | 'x')) => {
+            let (name, after) = match rest.as_str().strip_prefix('{').and_then(|name| name.split_once('}')) {
+                Some(found) => found,
+                None => return Ok(rust.extend(['\\', kind])),
+            };
+            let negation = if kind == 'P' { "^" } else { "" };
+            match name {
+                // POSIX classes, of ASCII in Java. To the crate they would be Unicode's properties of like names.
+                "Lower" | "Upper" | "Alpha" | "Digit" | "Alnum" | "Punct" | "Graph" | "Print" | "Blank" | "Cntrl"
+                | "XDigit" | "Space" | "ASCII" => {
+                    write!(rust, "[[:{negation}{}:]]", name.to_lowercase()).unwrap_or_default();
+                }
+                name => write!(rust, "\\{kind}{{{name}}}").unwrap_or_default(),
+            }
+            *rest = after.chars();
+        }
+        Some('R' | 'X' | 'G' | 'Z' | 'N' | 'c' | 'e' | '0' | 'v' | 'V' | 'H') => {
+            return Err("this escape in a regular expression");
+        }
+        // Java takes any character that is no letter for itself; the crate does not know all of them.
+        Some(char) if !char.is_ascii_alphanumeric() => write!(rust, "\\x{{{:x}}}", u32::from(char)).unwrap_or_default(),
+        Some(char) => rust.extend(['\\', char]),
+        None => rust.push('\\'),
+    }
+    Ok(())
+}
+
+/// What every text that the expression matches begins with, as far as that shows without understanding it.
+fn literal_prefix(java: &str) -> String {
+    let mut prefix = String::new();
+    // Either side of an alternative may begin differently.
+    if java.contains('|') {
+        return prefix;
+    }
+    let mut rest = java.strip_prefix('^').unwrap_or(java).chars();
+    loop {
+        let char = match rest.next() {
+            Some('\\') => rest.next().filter(char::is_ascii_punctuation),
+            Some(char) if char.is_alphanumeric() || "/_-~=&%,;:@!'\"<> ".contains(char) => Some(char),
+            // A quantifier may allow that what is before it is not there at all.
+            Some('*' | '?' | '{' | '+') => {
+                prefix.pop();
+                None
+            }
+            _ => None,
+        };
+        let Some(char) = char else { return prefix };
+        prefix.push(char);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stubs::node::Fault;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn regex(text: &str) -> Result<WholeRegex, Fault> {
+        WholeRegex::read(&Node::root(&json!(text))).map_err(|problem| problem.what)
+    }
+
+    #[test]
+    fn the_whole_text_is_matched_lines_and_all() {
+        let table = [
+            ("/items/[0-9]+", "/items/12", true),
+            ("/items/[0-9]+", "/items/12/x", false),
+            ("a|ab", "ab", true),
+            ("a|b", "ab", false),
+            (".*", "a\nb", true),
+            ("^a$", "a", true),
+            ("a$", "a\n", false),
+            (r"\d+", "12", true),
+            // Java's \d, \w and \s are ASCII.
+            (r"\d+", "१२", false),
+            (r"\w+", "ä", false),
+            (r"[\w-]+", "a-b_1", true),
+            (r"[^\s]+", "a b", false),
+            (r"\Q/a.b?\E[0-9]", "/a.b?1", true),
+            (r"\/a\.b\-c\=d", "/a.b-c=d", true),
+            ("(?i)abc", "ABC", true),
+            ("[+-]", "-", true),
+            ("a+?b??", "aa", true),
+            (r"a\++", "a++", true),
+            ("x{2}", "xx", true),
+            ("/a?b", "/b", true),
+            ("/ab*", "/a", true),
+            ("/ab{0}c", "/ac", true),
+            ("(?<id>[a-z]+)", "abc", true),
+            ("ä+", "ää", true),
+            (r"\p{Alpha}+", "abc", true),
+            (r"[\P{Alpha}]+", "a", false),
+            (r"\p{Punct}+", "$+", true),
+            (r"\p{Lu}\x41\x{42}+", "ÄABB", true),
+        ];
+        for (pattern, text, expected) in table {
+            assert_eq!(regex(pattern).unwrap().is_match(text), expected, "{pattern} on {text}");
+        }
+    }
+
+    #[test]
+    fn what_java_alone_knows_is_refused_by_name() {
+        for text in ["a(?=b)", "a(?!b)", "(?<=a)b", "(?<!a)b", r"(a)\1", r"(?<a>b)\k<a>"] {
+            let Fault::Unsupported(feature) = regex(text).unwrap_err() else { panic!("{text}") };
+            assert_eq!(feature, "a regular expression with look-around or back-references", "{text}");
+        }
+        for text in ["a++b", "a*+", "a?+", "a{2}+", "(?>a)", "[a--z]", r"\R", "(a{900}){900}"] {
+            assert!(matches!(regex(text), Err(Fault::Unsupported(_))), "{text}: {:?}", regex(text));
+        }
+        for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}"] {
+            assert!(matches!(regex(text), Err(Fault::Malformed(_))), "{text}: {:?}", regex(text));
+        }
+        assert!(regex("[(?=]").unwrap().is_match("="), "within brackets nothing looks around");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_matches_begins_with_the_prefix(
+            pattern in "[/ab.*+?{}\\[\\]()|\\\\^$12]{0,10}",
+            text in "[/ab12]{0,6}",
+        ) {
+            if let Ok(regex) = regex(&pattern) && regex.regex.is_match(&text) {
+                prop_assert!(text.starts_with(regex.prefix()), "{:?}", regex.prefix());
+            }
+        }
+    }
+}
