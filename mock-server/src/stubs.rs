@@ -7,10 +7,15 @@
 //! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
 
 mod asked;
+mod index;
 mod json_pattern;
+mod load;
 mod node;
 mod path_template;
 mod request_pattern;
+mod scenario;
+mod set;
+mod stub;
 mod text;
 mod value_pattern;
 mod whole_regex;
