@@ -139,6 +139,45 @@ fn is_time_with_plus(text: &str) -> bool {
         && matches!(&*shape(offset), "00:00" | "00:00:00")
 }
 
+/// Requests for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::Asked;
+    use hyper::Method;
+    use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// What is asked with `GET` from this machine, or otherwise where a field says so.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Request {
+        pub(crate) method: Method,
+        pub(crate) target: &'static str,
+        pub(crate) headers: Vec<(&'static str, &'static str)>,
+        pub(crate) body: &'static str,
+    }
+
+    impl Request {
+        pub(crate) fn get(target: &'static str) -> Self {
+            Self { target, ..Self::default() }
+        }
+
+        pub(crate) fn see<T>(&self, see: impl FnOnce(&Asked<'_>) -> T) -> T {
+            let mut headers = HeaderMap::new();
+            for (name, value) in &self.headers {
+                headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            }
+            let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            see(&Asked {
+                method: &self.method,
+                target: self.target,
+                headers: &headers,
+                body: self.body.as_bytes(),
+                client,
+            })
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

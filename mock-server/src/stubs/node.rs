@@ -57,6 +57,11 @@ impl<'v> Node<'v> {
         &self.pointer
     }
 
+    /// How many values hold this one.
+    pub(crate) fn depth(&self) -> usize {
+        self.pointer.matches('/').count()
+    }
+
     /// The field `key` of an object. `null` counts as absent, as it does for WireMock; so does any field of a value
     /// that is no object.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
@@ -206,6 +211,7 @@ mod tests {
         );
         let unsupported = request.unsupported("a custom matcher");
         assert_eq!(unsupported.to_string(), "/mappings/0/request: a custom matcher is not supported");
+        assert_eq!(request.get("url/path").unwrap().depth(), 4);
         // What a pointer says, serde_json finds.
         assert_eq!(document.pointer(request.get("url/path").unwrap().pointer()), Some(&json!(3)));
     }

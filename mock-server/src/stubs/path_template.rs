@@ -3,6 +3,7 @@
 //! It must not know about queries: it is given paths.
 
 use super::node::{Node, Problem};
+use super::whole_regex::MAX_PATTERN_BYTES;
 use regex::Regex;
 
 /// A template, compiled.
@@ -18,6 +19,9 @@ impl PathTemplate {
     /// Reads the text at `node`. Any text is a template; `{name}` stands for anything but a slash, `**` for anything.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let template = node.text()?;
+        if template.len() > MAX_PATTERN_BYTES {
+            return Err(node.unsupported("so long a template"));
+        }
         let mut regex = r"\A".to_owned();
         let mut names = Vec::new();
         let mut wildcards = 0;

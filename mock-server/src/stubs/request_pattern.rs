@@ -362,3 +362,152 @@ fn encoded(node: &Node<'_>) -> Result<String, Problem> {
         _ => Err(node.malformed("expected `username` and `password`")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stubs::asked::testing::Request;
+    use serde_json::json;
+
+    fn pattern(value: &Value) -> Result<RequestPattern, Vec<String>> {
+        let read = RequestPattern::read(&Node::root(value));
+        read.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    fn is_match(pattern: &RequestPattern, request: &Request) -> bool {
+        request.see(|asked| pattern.is_match(&Look::at(asked)))
+    }
+
+    #[test]
+    fn urls() {
+        let table = [
+            (json!({}), "/a?x=1", true),
+            (json!({"url": "/a?x=1"}), "/a?x=1", true),
+            (json!({"url": "/a"}), "/a?x=1", false),
+            (json!({"url": "/a"}), "/a?", true),
+            (json!({"url": "/a?"}), "/a?", false),
+            // Neither side is decoded.
+            (json!({"url": "/a b"}), "/a%20b", false),
+            (json!({"urlPath": "/a%20b"}), "/a%20b?x", true),
+            (json!({"urlPath": "/a"}), "/a/", false),
+            (json!({"urlPattern": "/a.x=[0-9]"}), "/a?x=1", true),
+            (json!({"urlPattern": "/a"}), "/a?x=1", false),
+            (json!({"urlPathPattern": "/[a-z]"}), "/a?x=1", true),
+            (json!({"urlPathPattern": "/[a-z]"}), "/a/b", false),
+            (json!({"urlPathTemplate": "/i/{id}"}), "/i/1?x", true),
+            (json!({"urlPathTemplate": "/i/{id}"}), "/i/1/2", false),
+            // The first key counts.
+            (json!({"urlPath": "/b", "url": "/a"}), "/a", true),
+            (json!({"urlPathTemplate": "/a", "urlPattern": null, "urlPathPattern": "/b"}), "/b", true),
+            (json!({"urlPathTemplate": "/i/{id}", "pathParameters": {"id": {"matches": "[0-9]+"}}}), "/i/12", true),
+            (json!({"urlPathTemplate": "/i/{id}", "pathParameters": {"id": {"matches": "[0-9]+"}}}), "/i/1a", false),
+            (json!({"urlPathTemplate": "/i/{id}", "pathParameters": {"id": {"equalTo": "a b"}}}), "/i/a%20b", false),
+            (json!({"urlPathTemplate": "/i/{id}", "pathParameters": {"other": {"absent": true}}}), "/i/1", true),
+            (json!({"queryParameters": {"q": {"equalTo": "a b"}}}), "/?q=x&q=a+b", true),
+            (json!({"queryParameters": {"q": {"equalTo": "a"}, "r": {"absent": true}}}), "/?q=a&r", false),
+            (json!({"queryParameters": {"q": {"doesNotMatch": "a"}}}), "/", true),
+        ];
+        for (read, target, expected) in table {
+            assert_eq!(is_match(&pattern(&read).unwrap(), &Request::get(target)), expected, "{read} on {target}");
+        }
+    }
+
+    #[test]
+    fn methods() {
+        let head_or_put = json!({"oneOf": ["HEAD", "PUT"]});
+        let table = [
+            (json!("ANY"), "BREW", true),
+            (json!("GET"), "GET", true),
+            (json!("GET"), "HEAD", false),
+            (json!("GET_OR_HEAD"), "HEAD", true),
+            (json!("GET_OR_HEAD"), "POST", false),
+            // The request's is turned to upper case, the stub's is not.
+            (json!("GET"), "get", true),
+            (json!("get"), "GET", false),
+            (json!("get"), "get", false),
+            (head_or_put.clone(), "PUT", true),
+            (head_or_put, "GET", false),
+            (json!({"noneOf": ["GET"]}), "GET", false),
+            (json!({"noneOf": ["GET"]}), "PUT", true),
+        ];
+        for (read, method, expected) in table {
+            let request = Request { method: method.parse().unwrap(), ..Request::get("/") };
+            assert_eq!(is_match(&pattern(&json!({"method": read})).unwrap(), &request), expected, "{read} on {method}");
+        }
+    }
+
+    #[test]
+    fn headers_cookies_credentials_and_bodies() {
+        let request = Request {
+            headers: vec![
+                ("accept", "text/html"),
+                ("accept", "application/json"),
+                ("cookie", "session=abc; theme=dark"),
+                // user:pass
+                ("authorization", "bAsIc dXNlcjpwYXNz"),
+                ("host", "api.example.org:8080"),
+                ("content-type", "application/x-www-form-urlencoded"),
+            ],
+            body: "a=1&b=x+y",
+            ..Request::get("/")
+        };
+        let basic = json!({"username": "user", "password": "pass"});
+        let table = [
+            (json!({"headers": {"Accept": {"contains": "json"}}}), true),
+            (json!({"headers": {"Accept": {"hasExactly": [{"contains": "json"}]}}}), false),
+            (json!({"headers": {"X-No": {"absent": true}, "ACCEPT": {"includes": [{"contains": "html"}]}}}), true),
+            (json!({"headers": {"X-No": {"doesNotContain": "a"}}}), true),
+            (json!({"cookies": {"session": {"matches": "[a-c]+"}, "no": {"absent": true}}}), true),
+            // For a cookie that is not there only `absent` will do.
+            (json!({"cookies": {"no": {"doesNotMatch": "a"}}}), false),
+            (json!({"cookies": {"Session": {"equalTo": "abc"}}}), false),
+            (json!({"basicAuth": basic}), true),
+            (json!({"basicAuthCredentials": {"username": "user", "password": "no"}}), false),
+            (json!({"basicAuth": basic, "headers": {"Authorization": {"equalTo": "never"}}}), true),
+            (json!({"host": {"equalTo": "api.example.org"}}), true),
+            (json!({"clientIp": {"equalTo": "127.0.0.2"}}), false),
+            (json!({"formParameters": {"b": {"equalTo": "x y"}}}), true),
+            (json!({"bodyPatterns": [{"contains": "a=1"}, {"matches": "a.*y"}]}), true),
+            (json!({"bodyPatterns": [{"contains": "a=1"}, {"equalToJson": {}}]}), false),
+            (json!({"bodyPatterns": [{"binaryEqualTo": "YT0xJmI9eCt5"}]}), true),
+            (json!({"bodyPatterns": [{"binaryEqualTo": ""}]}), false),
+        ];
+        for (read, expected) in table {
+            assert_eq!(is_match(&pattern(&read).unwrap(), &request), expected, "{read}");
+        }
+        let empty = Request::get("/");
+        for (operator, expected) in [("absent", true), ("equalTo", false), ("doesNotContain", true)] {
+            let read = pattern(&json!({"bodyPatterns": [{operator: ""}]})).unwrap();
+            assert_eq!(is_match(&read, &empty), expected, "{operator} on an empty body");
+            assert!(read.looks_at_body());
+        }
+        assert!(!is_match(&pattern(&json!({"basicAuth": basic})).unwrap(), &empty));
+        assert!(!pattern(&json!({"headers": {}})).unwrap().looks_at_body());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let table = [
+            (json!([]), "the whole document: expected an object, found an array"),
+            (json!({"urlpath": "/"}), "/urlpath: unknown field `urlpath`; did you mean urlPath"),
+            (json!({"url": 3}), "/url: expected a text, found a number"),
+            (json!({"method": "G T"}), "/method: not a method"),
+            (json!({"method": {"anyOf": []}}), "/method/anyOf: unknown field `anyOf`; known here: oneOf, noneOf"),
+            (json!({"urlPattern": "(?!a)"}), "/urlPattern: a regular expression with look-around or back-references"),
+            (json!({"urlPath": "/", "pathParameters": {}}), "/pathParameters: path parameters are looked at only with"),
+            (json!({"port": 80}), "/port: `port` is not supported"),
+            (json!({"customMatcher": {"name": "x"}}), "/customMatcher: `customMatcher` is not supported"),
+            (json!({"multipartPatterns": [{}]}), "/multipartPatterns: `multipartPatterns` is not supported"),
+            (json!({"headers": {"A": "b"}}), "/headers/A: expected an object, found a text"),
+            (json!({"queryParameters": []}), "/queryParameters: expected an object, found an array"),
+            (json!({"bodyPatterns": {"contains": "a"}}), "/bodyPatterns: expected an array, found an object"),
+            (json!({"bodyPatterns": [{"binaryEqualTo": "?"}]}), "/bodyPatterns/0/binaryEqualTo: not base 64"),
+            (json!({"basicAuth": {"username": "a"}}), "/basicAuth: expected `username` and `password`"),
+        ];
+        for (read, expected) in table {
+            let problems = pattern(&read).unwrap_err();
+            assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{read}: {problems:?}");
+        }
+        assert!(pattern(&json!({"multipartPatterns": [], "port": null})).is_ok());
+    }
+}

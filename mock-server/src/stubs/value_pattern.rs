@@ -103,11 +103,17 @@ const UNSUPPORTED: [&str; 12] = [
     "lessThanEqualNumber",
 ];
 
+/// How deep in its document a pattern may stand. Patterns are read recursively, and a stack has an end.
+const MAX_DEPTH: usize = 64;
+
 impl ValuePattern {
     /// Reads an object with one operator and its options.
     ///
     /// Of several operators WireMock takes the first and ignores the others; here they are an error.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        if node.depth() > MAX_DEPTH {
+            return Err(node.unsupported(format!("a pattern nested deeper than {MAX_DEPTH}")));
+        }
         let fields: Vec<(&str, Node<'_>)> = node.fields()?.collect();
         if let Some((key, operand)) = fields.iter().find(|(key, _)| UNSUPPORTED.contains(key)) {
             return Err(operand.unsupported(format!("the operator `{key}`")));

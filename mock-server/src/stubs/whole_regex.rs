@@ -21,6 +21,9 @@ impl WholeRegex {
     /// Compiles the text at `node`.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let java = node.text()?;
+        if java.len() > MAX_PATTERN_BYTES {
+            return Err(node.unsupported("so long a regular expression"));
+        }
         let rust = translated(java).map_err(|feature| node.unsupported(feature))?;
         // On its own first: `a)|(b` is no expression, though it would make one between the parentheses below.
         compiled(&rust).map_err(|error| refused(node, &error))?;
@@ -38,6 +41,9 @@ impl WholeRegex {
         &self.prefix
     }
 }
+
+/// Far longer than anyone writes. A parser may take a hundred times the memory of what it parses.
+pub(crate) const MAX_PATTERN_BYTES: usize = 1 << 16;
 
 fn compiled(regex: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(regex)
@@ -225,6 +231,7 @@ mod tests {
         for text in ["a++b", "a*+", "a?+", "a{2}+", "(?>a)", "[a--z]", r"\R", "(a{900}){900}"] {
             assert!(matches!(regex(text), Err(Fault::Unsupported(_))), "{text}: {:?}", regex(text));
         }
+        assert!(matches!(regex(&"a".repeat(1 << 17)), Err(Fault::Unsupported(_))));
         for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}"] {
             assert!(matches!(regex(text), Err(Fault::Malformed(_))), "{text}: {:?}", regex(text));
         }
