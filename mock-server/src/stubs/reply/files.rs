@@ -1,0 +1,96 @@
+//! The files that hold bodies: WireMock's `__files`, next to `mappings`. They are read when stubs are loaded, never
+//! while serving.
+//!
+//! It must not hand out anything from outside that folder, whatever a stub names.
+
+use bytes::Bytes;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Where bodies are looked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Files {
+    /// Nowhere, as for stubs that come without a folder.
+    None,
+    /// In this folder, which need not exist until a stub names a file.
+    Under(PathBuf),
+}
+
+/// Why a file was not read; the message names it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// There is no folder.
+    #[error("there is no folder of body files that could hold `{name}`")]
+    NoFolder {
+        /// What the stub names.
+        name: String,
+    },
+    /// The file is, or leads, outside the folder.
+    #[error("`{name}` is outside the folder of body files")]
+    Outside {
+        /// What the stub names.
+        name: String,
+    },
+    /// It cannot be read.
+    #[error("the body file `{}` cannot be read: {source}", path.display())]
+    Unreadable {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Files {
+    /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in front means the folder
+    /// itself, as it does for WireMock.
+    pub(crate) fn read(&self, name: &str) -> Result<Bytes, FileError> {
+        let Self::Under(root) = self else { return Err(FileError::NoFolder { name: name.to_owned() }) };
+        let outside = || FileError::Outside { name: name.to_owned() };
+        let relative = Path::new(name.trim_start_matches('/'));
+        if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err(outside());
+        }
+        let path = root.join(relative);
+        let unreadable = |source| FileError::Unreadable { path: path.clone(), source };
+        // Links are followed before the comparison, so one that leads out is seen to do so.
+        let real = path.canonicalize().map_err(unreadable)?;
+        if !real.starts_with(root.canonicalize().map_err(unreadable)?) {
+            return Err(outside());
+        }
+        if !real.is_file() {
+            return Err(unreadable(io::Error::other("it is no regular file")));
+        }
+        std::fs::read(real).map(Bytes::from).map_err(unreadable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_what_is_inside_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("__files");
+        std::fs::create_dir_all(root.join("deep")).unwrap();
+        std::fs::write(folder.path().join("secret"), "secret").unwrap();
+        std::fs::write(root.join("deep/body.json"), "{}").unwrap();
+        symlink(folder.path().join("secret"), root.join("out")).unwrap();
+        symlink(folder.path(), root.join("up")).unwrap();
+        symlink("deep/body.json", root.join("in")).unwrap();
+        let files = Files::Under(root.clone());
+        for name in ["deep/body.json", "/deep/body.json", "./deep/body.json", "in"] {
+            assert_eq!(files.read(name).unwrap(), "{}", "{name}");
+        }
+        for name in ["../secret", "deep/../../secret", "out", "up/secret", "deep/.."] {
+            assert!(matches!(files.read(name), Err(FileError::Outside { .. })), "{name}");
+        }
+        for name in ["", "deep", "missing", "/etc/passwd", "a\0b"] {
+            let error = files.read(name).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("the body file `{}", root.display())), "{name}: {error}");
+        }
+        assert!(matches!(Files::None.read("in"), Err(FileError::NoFolder { .. })));
+    }
+}

@@ -1,0 +1,144 @@
+//! The headers of a stub's answer.
+//!
+//! They are sent as ISO 8859-1, as WireMock's server (Jetty) sends them.
+
+use super::Templates;
+use super::body::Body;
+use super::fields::problem;
+use crate::draw::Draws;
+use crate::stubs::node::{Node, Problem};
+use crate::stubs::template::{Failed, Occasion, Template};
+use bytes::Bytes;
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// All headers in order.
+#[derive(Clone, Debug)]
+pub(super) enum Headers {
+    /// The same for all.
+    Static(Vec<(HeaderName, HeaderValue)>),
+    /// Some are made for each request.
+    Templated(Vec<(HeaderName, Text)>),
+}
+
+/// The value of one header.
+#[derive(Clone, Debug)]
+pub(super) enum Text {
+    Static(HeaderValue),
+    Templated(Template),
+}
+
+impl Headers {
+    /// Reads `{"Name":"value","Other":["one","two"]}`. Framing is left to the server: a `Transfer-Encoding` of chunks and
+    /// the true `Content-Length` of `body` are taken out, other lengths of a body are refused.
+    pub(super) fn read(node: Option<&Node<'_>>, templates: &Templates<'_>, body: &Body) -> Result<Self, Problem> {
+        let mut all = Vec::new();
+        if let Some(node) = node {
+            for (name, field) in node.fields()? {
+                let known = HeaderName::from_bytes(name.as_bytes())
+                    .map_err(|_| field.malformed(format!("`{name}` is no name of a header")))?;
+                let values: Vec<_> = if field.value().is_array() { field.elements()?.collect() } else { vec![field] };
+                for value in values {
+                    let text = Text::read(&value, templates)?;
+                    if !is_framing(&known, &text, body).map_err(|what| value.unsupported(what))? {
+                        all.push((known.clone(), text));
+                    }
+                }
+            }
+        }
+        Ok(Self::settled(all))
+    }
+
+    fn settled(all: Vec<(HeaderName, Text)>) -> Self {
+        let fixed = all.iter().map(|(name, text)| match text {
+            Text::Static(value) => Some((name.clone(), value.clone())),
+            Text::Templated(_) => None,
+        });
+        match fixed.collect() {
+            Some(fixed) => Self::Static(fixed),
+            None => Self::Templated(all),
+        }
+    }
+
+    pub(super) fn render(
+        &self,
+        occasion: &Occasion<'_>,
+        draws: &mut Draws,
+    ) -> Result<Cow<'_, [(HeaderName, HeaderValue)]>, Failed> {
+        match self {
+            Self::Static(all) => Ok(Cow::Borrowed(all)),
+            Self::Templated(all) => {
+                let rendered = all.iter().map(|(name, text)| Ok((name.clone(), text.render(occasion, draws)?)));
+                rendered.collect::<Result<Vec<_>, Failed>>().map(Cow::Owned)
+            }
+        }
+    }
+}
+
+impl Text {
+    fn read(node: &Node<'_>, templates: &Templates<'_>) -> Result<Self, Problem> {
+        let text = match node.value() {
+            // WireMock reads these as if they were not there, and says nothing.
+            other @ (Value::Number(_) | Value::Bool(_)) => {
+                return Err(node.malformed(format!("a header is a text: write \"{other}\"")));
+            }
+            _ => node.text()?,
+        };
+        if let Templates::On(parameters) = templates {
+            let template = Template::compile(text, *parameters).map_err(|what| problem(node, what))?;
+            return match template.constant() {
+                Some(text) => Self::fixed(node, text),
+                None => Ok(Self::Templated(template)),
+            };
+        }
+        Self::fixed(node, text)
+    }
+
+    fn fixed(node: &Node<'_>, text: &str) -> Result<Self, Problem> {
+        latin_1(text)
+            .and_then(|bytes| HeaderValue::from_maybe_shared(Bytes::from(bytes)).ok())
+            .map(Self::Static)
+            .ok_or_else(|| node.malformed("a header is one line of ISO 8859-1"))
+    }
+
+    fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Result<HeaderValue, Failed> {
+        match self {
+            Self::Static(value) => Ok(value.clone()),
+            Self::Templated(template) => Ok(sanitised(&template.render(occasion, draws)?)),
+        }
+    }
+}
+
+/// Whether a header is about how the body is framed, and says nothing but what the server does anyway.
+fn is_framing(name: &HeaderName, text: &Text, body: &Body) -> Result<bool, String> {
+    let refused = || Err(format!("a {name} other than the body's own"));
+    match (name, text, body) {
+        (&TRANSFER_ENCODING, Text::Static(value), _) if value.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(true),
+        (&TRANSFER_ENCODING, _, _) => refused(),
+        (&CONTENT_LENGTH, Text::Static(value), Body::Static(body)) => {
+            match value.to_str().ok().and_then(|length| length.parse::<usize>().ok()) {
+                Some(length) if length == body.len() => Ok(true),
+                // The answer to HEAD has the length of a body that is not sent.
+                Some(_) if body.is_empty() => Ok(false),
+                _ => refused(),
+            }
+        }
+        (&CONTENT_LENGTH, _, _) => refused(),
+        _ => Ok(false),
+    }
+}
+
+/// The bytes of a text in ISO 8859-1, if it has them.
+pub(super) fn latin_1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|char| u8::try_from(char).ok()).collect()
+}
+
+/// What Jetty makes of a text that a client had a say in: what is no byte of ISO 8859-1, or would break the line, is a
+/// space.
+fn sanitised(text: &str) -> HeaderValue {
+    let byte =
+        |char| u8::try_from(char).ok().filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..)).unwrap_or(b' ');
+    let bytes: Vec<u8> = text.chars().map(byte).collect();
+    HeaderValue::from_maybe_shared(Bytes::from(bytes)).unwrap_or(HeaderValue::from_static(""))
+}

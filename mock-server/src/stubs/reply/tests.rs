@@ -1,0 +1,317 @@
+//! Answers against what WireMock makes of the same `response`.
+
+use super::*;
+use crate::draw::Stream;
+use crate::stubs::asked::Asked;
+use hyper::Method;
+use hyper::header::HeaderMap;
+use proptest::prelude::*;
+use serde_json::json;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+fn read(response: &Value) -> Result<Reply, String> {
+    Reply::read(Some(&Node::root(response)), &Files::None).map_err(|problem| problem.to_string())
+}
+
+/// Renders for `GET /a?x=…`, and gives what is sent to `look`.
+fn looked_at<T>(reply: &Reply, x: &str, look: impl FnOnce(Rendered<'_>) -> T) -> T {
+    let target = format!("/a?x={x}");
+    let headers = HeaderMap::new();
+    let client = IpAddr::from([127, 0, 0, 1]);
+    let asked = Asked { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
+    let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+    look(reply.render(&occasion, &mut Draws::new(Stream::Body, 1, 1)))
+}
+
+fn sent(reply: &Reply, x: &str) -> (u16, Vec<(String, Vec<u8>)>, Vec<u8>) {
+    looked_at(reply, x, |rendered| {
+        let headers = rendered.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        (rendered.status.as_u16(), headers.collect(), rendered.body.to_vec())
+    })
+}
+
+fn body(response: &Value) -> String {
+    String::from_utf8(sent(&read(response).unwrap(), "1").2).unwrap()
+}
+
+#[test]
+fn without_a_response_the_answer_is_an_empty_200() {
+    for reply in [Reply::read(None, &Files::None).unwrap(), read(&json!({})).unwrap()] {
+        assert_eq!(sent(&reply, "1"), (200, vec![], vec![]));
+        assert!(reply.dribble.is_none() && reply.breakage.is_none());
+        assert_eq!(reply.delays, Delays::default());
+    }
+}
+
+#[test]
+fn statuses_and_their_messages_are_read() {
+    for (status, expected) in [
+        (json!(404), 404),
+        (json!(0), 200),
+        (json!(-1), 200),
+        (json!(null), 200),
+        (json!("503"), 503),
+        (json!(999), 999),
+    ] {
+        assert_eq!(sent(&read(&json!({"status": status})).unwrap(), "1").0, expected);
+    }
+    let reply = read(&json!({"statusMessage": "Très bien"})).unwrap();
+    looked_at(&reply, "1", |rendered| assert_eq!(rendered.reason.unwrap().as_bytes(), b"Tr\xe8s bien"));
+}
+
+#[test]
+fn one_of_several_bodies_is_taken() {
+    let mut response =
+        json!({"body": "text", "jsonBody": {"b": 1, "a": [1.0]}, "base64Body": "aGk=", "bodyFileName": "none"});
+    let mut taken = Vec::new();
+    for field in ["body", "jsonBody", "base64Body"] {
+        taken.push(body(&response));
+        response[field] = Value::Null;
+    }
+    assert_eq!(taken, ["text", r#"{"b":1,"a":[1.0]}"#, "hi"]);
+    assert_eq!(read(&response).unwrap_err(), "/bodyFileName: there is no folder of body files that could hold `none`");
+    assert_eq!(body(&json!({"body": "", "jsonBody": 1})), "");
+    assert_eq!(body(&json!({"body": 1.5})), "1.5");
+    assert_eq!(body(&json!({"base64Body": "aGk"})), "hi");
+}
+
+#[test]
+fn body_files_are_read_when_the_stub_is() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.json"), "x is {{request.query.x}}").unwrap();
+    std::fs::write(folder.path().join("latin"), b"\xe9").unwrap();
+    let files = Files::Under(folder.path().to_path_buf());
+    let read =
+        |response: &Value| Reply::read(Some(&Node::root(response)), &files).map_err(|problem| problem.to_string());
+    let plain = read(&json!({"bodyFileName": "a.json"})).unwrap();
+    let on = json!(["response-template"]);
+    let filled = read(&json!({"bodyFileName": "a.json", "transformers": on})).unwrap();
+    let off = json!({"bodyFileName": "latin", "transformers": on, "transformerParameters": {"disableBodyFileTemplating": true}});
+    let raw = read(&off).unwrap();
+    std::fs::remove_file(folder.path().join("a.json")).unwrap();
+    assert_eq!(sent(&plain, "1").2, b"x is {{request.query.x}}");
+    assert_eq!(sent(&filled, "1").2, b"x is 1");
+    assert_eq!(sent(&raw, "1").2, b"\xe9");
+    for (response, expected) in [
+        (json!({"bodyFileName": "a.json"}), "/bodyFileName: the body file `"),
+        (json!({"bodyFileName": "../a.json"}), "/bodyFileName: `../a.json` is outside the folder of body files"),
+        (
+            json!({"bodyFileName": "{{x}}"}),
+            "/bodyFileName: a body file whose name is a template (`{{x}}`) is not supported",
+        ),
+        (
+            json!({"bodyFileName": "latin", "transformers": on}),
+            "/bodyFileName: `latin` is to be a template, but is no UTF-8: ",
+        ),
+    ] {
+        let problem = read(&response).unwrap_err();
+        assert!(problem.starts_with(expected), "{problem}");
+    }
+}
+
+#[test]
+fn headers_keep_their_order_and_number() {
+    let reply = read(&json!({
+        "body": "four",
+        "headers": {"Z-First": "1", "set-cookie": ["a=1", "b=2"], "A": "caf\u{e9}", "None": [], "Transfer-Encoding": "chunked", "Content-Length": "4"}
+    }));
+    let (_, headers, _) = sent(&reply.unwrap(), "1");
+    let shown: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+    let expected: [(&str, &[u8]); 4] =
+        [("z-first", b"1"), ("set-cookie", b"a=1"), ("set-cookie", b"b=2"), ("a", b"caf\xe9")];
+    assert_eq!(shown, expected);
+    // The length of a body that HEAD does not get.
+    let head = sent(&read(&json!({"headers": {"Content-Length": "77"}})).unwrap(), "1");
+    assert_eq!(head.1, [("content-length".to_owned(), b"77".to_vec())]);
+}
+
+#[test]
+fn templates_fill_bodies_and_headers_where_they_are_asked_for() {
+    let response = json!({
+        "headers": {"X": "{{request.query.x}}", "Y": "fixed"},
+        "jsonBody": {"x": "{{request.query.x}}", "p": "{{parameters.p}}"},
+        "transformers": ["response-template"],
+        "transformerParameters": {"p": "π"}
+    });
+    let (_, headers, body) = sent(&read(&response).unwrap(), "%C3%A9%0D%0AX-Split:%E2%82%AC");
+    // A line break from outside does not break the line.
+    assert_eq!(headers[0], ("x".to_owned(), b"\xe9  X-Split: ".to_vec()));
+    assert_eq!(headers[1].1, b"fixed");
+    assert_eq!(String::from_utf8(body).unwrap(), "{\"x\":\"é\r\nX-Split:€\",\"p\":\"π\"}");
+    let plain = json!({"headers": {"X": "{{request.url}}"}, "body": "{{#if}}"});
+    assert_eq!(sent(&read(&plain).unwrap(), "1").2, b"{{#if}}");
+    let base64 = json!({"base64Body": "e3t4fX0=", "transformers": ["response-template"]});
+    assert_eq!(body_of(&base64), "{{x}}");
+}
+
+fn body_of(response: &Value) -> String {
+    body(response)
+}
+
+#[test]
+fn a_template_that_fails_is_a_500() {
+    let reply = read(&json!({
+        "status": 201, "statusMessage": "Made", "headers": {"X": "1"}, "body": "{{math 1 '/' request.query.x}}",
+        "transformers": ["response-template"]
+    }));
+    let reply = reply.unwrap();
+    assert_eq!(sent(&reply, "2"), (201, vec![("x".to_owned(), b"1".to_vec())], b"1".to_vec()));
+    let (status, headers, body) = sent(&reply, "0");
+    assert_eq!((status, body), (500, b"a template failed: math divides by zero".to_vec()));
+    assert_eq!(headers, [("content-type".to_owned(), b"text/plain".to_vec())]);
+}
+
+#[test]
+fn delays_dribble_and_breakage_are_read() {
+    let reply = read(&json!({
+        "fixedDelayMilliseconds": 500,
+        "delayDistribution": {"type": "uniform", "lower": 1, "upper": 2},
+        "chunkedDribbleDelay": {"numberOfChunks": 5, "totalDuration": 1000},
+        "fault": "RANDOM_DATA_THEN_CLOSE",
+        "fromConfiguredStub": true
+    }));
+    let reply = reply.unwrap();
+    assert_eq!(reply.delays.fixed, Some(Duration::from_millis(500)));
+    assert_eq!(reply.delays.random, Some(DelayDistribution::Uniform { lower: 1, upper: 2 }));
+    assert_eq!(reply.dribble.unwrap().pieces(10).interval, Duration::from_millis(200));
+    assert_eq!(reply.breakage, Some(Breakage::RandomDataThenClose));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    for (response, expected) in [
+        (json!(5), "the whole document: expected an object, found a number"),
+        (
+            json!({"stauts": 200}),
+            "/stauts: unknown field; known are status, statusMessage, headers, body, jsonBody, base64Body, \
+            bodyFileName, fixedDelayMilliseconds, delayDistribution, chunkedDribbleDelay, fault, transformers, \
+            transformerParameters, fromConfiguredStub, proxyBaseUrl, proxyUrlPrefixToRemove, additionalProxyRequestHeaders, \
+            removeProxyRequestHeaders",
+        ),
+        (json!({"status": 1000}), "/status: `1000` is no status of HTTP: write 200 to 999"),
+        (json!({"status": 99}), "/status: `99` is no status of HTTP: write 200 to 999"),
+        (json!({"status": 100}), "/status: the status 100, which announces another answer, is not supported"),
+        (json!({"status": "ok"}), "/status: expected a whole number of 32 bits"),
+        (json!({"statusMessage": "a\nb"}), "/statusMessage: a status message is one line of ISO 8859-1"),
+        (json!({"statusMessage": "€"}), "/statusMessage: a status message is one line of ISO 8859-1"),
+        (json!({"headers": "X"}), "/headers: expected an object, found a text"),
+        (json!({"headers": {"X Y": "1"}}), "/headers/X Y: `X Y` is no name of a header"),
+        (json!({"headers": {"X": 5}}), "/headers/X: a header is a text: write \"5\""),
+        (json!({"headers": {"X": ["a", true]}}), "/headers/X/1: a header is a text: write \"true\""),
+        (json!({"headers": {"X": {"a": 1}}}), "/headers/X: expected a text, found an object"),
+        (json!({"headers": {"X": "a\r\nb"}}), "/headers/X: a header is one line of ISO 8859-1"),
+        (json!({"headers": {"X": "€"}}), "/headers/X: a header is one line of ISO 8859-1"),
+        (
+            json!({"body": "four", "headers": {"Content-Length": "5"}}),
+            "/headers/Content-Length: a content-length other than the body's own is not supported",
+        ),
+        (
+            json!({"headers": {"Transfer-Encoding": "gzip"}}),
+            "/headers/Transfer-Encoding: a transfer-encoding other than the body's own is not supported",
+        ),
+        (json!({"body": []}), "/body: expected a text, found an array"),
+        (json!({"base64Body": "a!"}), "/base64Body: no base64: Invalid symbol 33, offset 1."),
+        (
+            json!({"fixedDelayMilliseconds": -1}),
+            "/fixedDelayMilliseconds: a delay of -1 ms is negative: write 0 or more",
+        ),
+        (
+            json!({"delayDistribution": {"type": "x"}}),
+            "/delayDistribution/type: `x` is no distribution of delays: write lognormal, uniform or fixed",
+        ),
+        (
+            json!({"chunkedDribbleDelay": {"numberOfChunks": 0}}),
+            "/chunkedDribbleDelay/numberOfChunks: a body comes in at least one piece: write 1 or more",
+        ),
+        (
+            json!({"fault": "NONE"}),
+            "/fault: `NONE` is no fault: write one of CONNECTION_RESET_BY_PEER, EMPTY_RESPONSE, MALFORMED_RESPONSE_CHUNK, RANDOM_DATA_THEN_CLOSE",
+        ),
+        (
+            json!({"transformers": ["response-template", "mine"]}),
+            "/transformers/1: the transformer `mine` is not supported",
+        ),
+        (json!({"transformers": "response-template"}), "/transformers: expected an array, found a text"),
+        (json!({"transformerParameters": 5}), "/transformerParameters: expected an object, found a number"),
+        (json!({"proxyBaseUrl": "http://a"}), "/proxyBaseUrl: answering as a proxy is not supported"),
+        (
+            json!({"additionalProxyRequestHeaders": {"a": "b"}}),
+            "/additionalProxyRequestHeaders: answering as a proxy is not supported",
+        ),
+        (
+            json!({"jsonBody": {"a": "{{#each}}"}, "transformers": ["response-template"]}),
+            "/jsonBody: the block helper `#each` is not supported",
+        ),
+        (
+            json!({"headers": {"X": ["a", "{{trim}}"]}, "transformers": ["response-template"]}),
+            "/headers/X/1: the helper `trim` is not supported",
+        ),
+    ] {
+        assert_eq!(read(&response).unwrap_err(), expected, "{response}");
+    }
+    let empty = json!({"proxyBaseUrl": "", "proxyUrlPrefixToRemove": null, "additionalProxyRequestHeaders": {}, "removeProxyRequestHeaders": []});
+    assert!(read(&empty).is_ok());
+}
+
+#[test]
+fn a_reply_without_templates_is_rendered_by_pointing_at_it() {
+    let reply = read(&json!({"body": "a long body", "headers": {"X": "a long header value"}})).unwrap();
+    let pointers = || {
+        looked_at(&reply, "1", |rendered| {
+            assert!(matches!(rendered.headers, Cow::Borrowed(_)));
+            // What the server does with a header: a copy that shares its bytes.
+            (rendered.body.as_ptr(), rendered.headers[0].1.clone().as_bytes().as_ptr())
+        })
+    };
+    assert_eq!(pointers(), pointers());
+    // A template without gaps is none.
+    let constant =
+        json!({"body": "{{parameters.a}}", "transformers": ["response-template"], "transformerParameters": {"a": "b"}});
+    let constant = read(&constant).unwrap();
+    assert!(matches!(constant.body, Body::Static(_)) && matches!(constant.headers, Headers::Static(_)));
+}
+
+/// Any JSON, with the fields of a response among its keys.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "(\\{\\{|\\}\\}|request.url|now|\\PC){0,6}".prop_map(Value::from),
+        proptest::sample::select(vec!["lognormal", "uniform", "fixed", "response-template", "EMPTY_RESPONSE"])
+            .prop_map(Value::from),
+    ];
+    let mut keys = FIELDS.to_vec();
+    keys.extend([
+        "type",
+        "lower",
+        "upper",
+        "median",
+        "sigma",
+        "maxValue",
+        "milliseconds",
+        "numberOfChunks",
+        "totalDuration",
+        "X",
+    ]);
+    leaf.prop_recursive(3, 32, 5, move |inner| {
+        let key = proptest::sample::select(keys.clone()).prop_map(str::to_owned);
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((key, inner), 0..5)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_read_or_refused(response in anything()) {
+        if let Ok(reply) = read(&response) {
+            let _ = sent(&reply, "1");
+        }
+        let _ = Settings::read(&Node::root(&response));
+    }
+}

@@ -1,0 +1,118 @@
+//! Templates: texts with `{{tags}}` that are filled in for each request, in the part of Handlebars that stubs use most.
+//! They are compiled when a stub is loaded; whatever is not served here is refused then. `reply` compiles and renders.
+//!
+//! Served are `request.*`, `parameters.*`, the helpers `now` (and `date`), `randomInt`, `randomValue`, `pickRandom` and
+//! `math`, sub-expressions of these, comments, and tags escaped with `\`. `{{x}}`, `{{{x}}}` and `{{&x}}` are the same:
+//! WireMock's server never escapes.
+//!
+//! It must not read a clock or roll dice of its own: the time comes with the [`Occasion`], and what is random is a
+//! function of the given draws, so that a run can be repeated.
+//!
+//! Source: `TemplateEngine`, `HandlebarsOptimizedTemplate`, `RequestTemplateModel` and the helpers of WireMock 3.13, and
+//! the grammar of Handlebars.java 4.3.1.
+
+mod date;
+mod decimal;
+mod expression;
+mod field;
+mod random;
+mod scan;
+mod value;
+
+use super::asked::Asked;
+use super::node::Fault;
+use crate::draw::Draws;
+use expression::Expression;
+use scan::Piece;
+use serde_json::Value as Json;
+use std::time::SystemTime;
+
+/// What a template is filled in with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Occasion<'r> {
+    /// The request.
+    pub(crate) asked: &'r Asked<'r>,
+    /// Names and values of the variables in the stub's `urlPathTemplate`, in its order; empty if it has none.
+    pub(crate) path_variables: &'r [(&'r str, &'r str)],
+    /// What the clock on the wall says.
+    pub(crate) now: SystemTime,
+}
+
+/// A template could not be filled in, because of what the client sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a template failed: {0}")]
+pub(crate) struct Failed(String);
+
+/// A text with gaps.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    segments: Vec<Segment>,
+    /// How long the texts between the gaps are together, in bytes.
+    known_len: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Segment {
+    Text(String),
+    Gap(Expression),
+}
+
+/// What a gap is likely to take, in bytes.
+const GAP_LEN: usize = 16;
+
+impl Template {
+    /// Compiles `text`. `parameters` are the stub's `transformerParameters`: they are filled in at once.
+    ///
+    /// # Errors
+    ///
+    /// A tag is not one, or needs something that is not served here.
+    pub(crate) fn compile(text: &str, parameters: Option<&Json>) -> Result<Self, Fault> {
+        let mut template = Self { segments: Vec::new(), known_len: 0 };
+        for piece in scan::pieces(text)? {
+            match piece {
+                Piece::Text(text) => template.push_text(text),
+                Piece::Tag(tag) => match expression::parse(tag, parameters)? {
+                    Expression::Constant(value) => template.push_text(&value.text()),
+                    expression => template.segments.push(Segment::Gap(expression)),
+                },
+            }
+        }
+        Ok(template)
+    }
+
+    fn push_text(&mut self, text: &str) {
+        self.known_len += text.len();
+        match self.segments.last_mut() {
+            Some(Segment::Text(last)) => last.push_str(text),
+            _ => self.segments.push(Segment::Text(text.to_owned())),
+        }
+    }
+
+    /// The text that every rendering has, if it depends on nothing.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        match self.segments.as_slice() {
+            [] => Some(""),
+            [Segment::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Fills in the gaps, from first to last. What is missing is filled in with nothing.
+    ///
+    /// # Errors
+    ///
+    /// A helper cannot work with what the request has.
+    pub(crate) fn render(&self, occasion: &Occasion<'_>, draws: &mut Draws) -> Result<String, Failed> {
+        let mut out = String::with_capacity(self.known_len + GAP_LEN * self.segments.len());
+        for segment in &self.segments {
+            match segment {
+                Segment::Text(text) => out.push_str(text),
+                Segment::Gap(expression) => out.push_str(&expression.evaluate(occasion, draws)?.text()),
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! `request.…`: what a template can say about the request.
+
+use super::Occasion;
+use super::value::Value;
+use crate::stubs::node::Fault;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{COOKIE, HOST, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
+
+/// A part of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Method,
+    Scheme,
+    Host,
+    Port,
+    BaseUrl,
+    /// Path and query as they were sent.
+    Url,
+    Path,
+    /// A segment of the path, or a variable in it.
+    PathPart(String),
+    Query(String, Pick),
+    Header(HeaderName, Pick),
+    Cookie(String, Pick),
+    Body,
+    BodyAsBase64,
+    ClientIp,
+}
+
+/// Which of several values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pick {
+    /// All, written as the first.
+    All,
+    /// Counted from 0.
+    At(usize),
+    /// Counted from the last but one, which WireMock calls -1.
+    BeforeLast(usize),
+    Last,
+}
+
+impl Field {
+    /// The field of the path `request.{parts}`; nothing if it is one that no request has.
+    pub(super) fn parse(parts: &[&str]) -> Result<Option<Self>, Fault> {
+        let unsupported =
+            |parts: &[&str]| Err(Fault::Unsupported(format!("`request.{}` in a template", parts.join("."))));
+        let field = match *parts {
+            // The old spelling of all that is in the first line of a request.
+            ["requestLine", ref rest @ ..] => match *rest {
+                ["path", _, ..] => return Ok(None),
+                [
+                    "method" | "scheme" | "host" | "port" | "baseUrl" | "url" | "path" | "pathSegments" | "query"
+                    | "clientIp",
+                    ..,
+                ] => return Self::parse(rest),
+                [] => return unsupported(parts),
+                _ => return Ok(None),
+            },
+            ["method"] => Self::Method,
+            ["scheme"] => Self::Scheme,
+            ["host"] => Self::Host,
+            ["port"] => Self::Port,
+            ["baseUrl"] => Self::BaseUrl,
+            ["url"] => Self::Url,
+            ["path" | "pathSegments"] => Self::Path,
+            ["path" | "pathSegments", part] => Self::PathPart(part.to_owned()),
+            ["body"] => Self::Body,
+            ["bodyAsBase64"] => Self::BodyAsBase64,
+            ["clientIp"] => Self::ClientIp,
+            ["query", name, ref pick @ ..] => {
+                return Ok(Pick::parse(pick).map(|pick| Self::Query(name.to_owned(), pick)));
+            }
+            ["cookies", name, ref pick @ ..] => {
+                return Ok(Pick::parse(pick).map(|pick| Self::Cookie(name.to_owned(), pick)));
+            }
+            ["headers", name, ref pick @ ..] => {
+                // What is no name of a header is in no request.
+                let name = HeaderName::from_bytes(name.as_bytes()).ok();
+                return Ok(name.zip(Pick::parse(pick)).map(|(name, pick)| Self::Header(name, pick)));
+            }
+            [] | ["query" | "headers" | "cookies" | "id" | "parts" | "multipart" | "binary", ..] => {
+                return unsupported(parts);
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(field))
+    }
+
+    /// What the request has there.
+    pub(super) fn value<'r>(&self, occasion: &Occasion<'r>) -> Value<'r> {
+        let asked = occasion.asked;
+        match self {
+            Self::Method => Value::owned(asked.method.as_str().to_uppercase()),
+            Self::Scheme => Value::Text(Cow::Borrowed("http")),
+            Self::Host => Value::owned(authority(occasion).0),
+            Self::Port => Value::Integer(authority(occasion).1.into()),
+            Self::BaseUrl => match authority(occasion) {
+                (host, HTTP_PORT) => Value::owned(format!("http://{host}")),
+                (host, port) => Value::owned(format!("http://{host}:{port}")),
+            },
+            Self::Url => Value::Text(Cow::Borrowed(asked.target)),
+            Self::Path => Value::List { items: segments(occasion), written: path(occasion) },
+            Self::PathPart(name) => path_part(name, occasion).map_or(Value::Missing, Value::Text),
+            Self::Query(name, pick) => {
+                pick.of(asked.query().filter(|(key, _)| key == name).map(|(_, value)| value).collect())
+            }
+            Self::Header(name, pick) => pick.of(asked.headers.get_all(name).iter().map(header_text).collect()),
+            Self::Cookie(name, pick) => pick.of(cookies(occasion, name)),
+            Self::Body => Value::Text(String::from_utf8_lossy(asked.body)),
+            Self::BodyAsBase64 => Value::owned(STANDARD.encode(asked.body)),
+            Self::ClientIp => match asked.headers.get("x-forwarded-for") {
+                Some(forwarded) if !forwarded.is_empty() => Value::Text(header_text(forwarded)),
+                _ => Value::owned(asked.client.to_string()),
+            },
+        }
+    }
+}
+
+impl Pick {
+    fn parse(parts: &[&str]) -> Option<Self> {
+        match *parts {
+            [] => Some(Self::All),
+            ["first"] => Some(Self::At(0)),
+            ["last"] => Some(Self::Last),
+            [index] => {
+                let index: i32 = index.parse().ok()?;
+                let distance = usize::try_from(index.unsigned_abs()).ok()?;
+                Some(if index < 0 { Self::BeforeLast(distance - 1) } else { Self::At(distance) })
+            }
+            _ => None,
+        }
+    }
+
+    fn of(self, mut values: Vec<Cow<'_, str>>) -> Value<'_> {
+        let len = values.len();
+        let index = match self {
+            Self::All => {
+                return match values.first().cloned() {
+                    Some(written) => Value::List { items: values, written },
+                    None => Value::Missing,
+                };
+            }
+            Self::At(index) => Some(index),
+            Self::BeforeLast(distance) => len.checked_sub(distance.saturating_add(2)),
+            Self::Last => len.checked_sub(1),
+        };
+        index.filter(|index| *index < len).map_or(Value::Missing, |index| Value::Text(values.swap_remove(index)))
+    }
+}
+
+const HTTP_PORT: u16 = 80;
+
+/// Host and port that the client means to talk to.
+fn authority(occasion: &Occasion<'_>) -> (String, u16) {
+    let host = occasion.asked.headers.get(HOST).map(header_text).unwrap_or_default();
+    // The colons of an address of version 6 are in brackets.
+    match host.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((name, port)) => (name.to_owned(), port.parse().unwrap_or(HTTP_PORT)),
+        None => (host.into_owned(), HTTP_PORT),
+    }
+}
+
+/// The path as a whole: decoded, but as it was sent if the stub has variables in it.
+fn path<'r>(occasion: &Occasion<'r>) -> Cow<'r, str> {
+    let path = occasion.asked.path();
+    if occasion.path_variables.is_empty() { percent_decode_str(path).decode_utf8_lossy() } else { Cow::Borrowed(path) }
+}
+
+/// The parts between the slashes that are not empty.
+fn segments<'r>(occasion: &Occasion<'r>) -> Vec<Cow<'r, str>> {
+    let filled = |segment: &&str| !segment.is_empty();
+    match path(occasion) {
+        Cow::Borrowed(path) => path.split('/').filter(filled).map(Cow::Borrowed).collect(),
+        Cow::Owned(path) => path.split('/').filter(filled).map(|segment| Cow::Owned(segment.to_owned())).collect(),
+    }
+}
+
+fn path_part<'r>(name: &str, occasion: &Occasion<'r>) -> Option<Cow<'r, str>> {
+    let variable = occasion.path_variables.iter().find(|(known, _)| *known == name);
+    if let Some((_, value)) = variable {
+        return Some(Cow::Borrowed(value));
+    }
+    let mut segments = segments(occasion);
+    let index = name.parse().ok().filter(|index| *index < segments.len())?;
+    Some(segments.swap_remove(index))
+}
+
+/// The bytes of a header are ISO 8859-1.
+fn header_text(value: &HeaderValue) -> Cow<'_, str> {
+    match value.to_str() {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(value.as_bytes().iter().map(|byte| char::from(*byte)).collect()),
+    }
+}
+
+/// The values of the cookies of this name, without the quotes that may be around them.
+fn cookies<'r>(occasion: &Occasion<'r>, name: &str) -> Vec<Cow<'r, str>> {
+    let mut values = Vec::new();
+    for header in occasion.asked.headers.get_all(COOKIE) {
+        for pair in header.to_str().unwrap_or_default().split(';') {
+            if let Some((key, value)) = pair.split_once('=')
+                && key.trim() == name
+            {
+                let value = value.trim();
+                let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+                values.push(Cow::Borrowed(unquoted.unwrap_or(value)));
+            }
+        }
+    }
+    values
+}

@@ -1,0 +1,189 @@
+//! The helpers that look random: `randomInt`, `randomValue`, `pickRandom`.
+//!
+//! They draw from the given words only, so that a run can be repeated; WireMock's do not.
+
+use crate::draw::Draws;
+use std::borrow::Cow;
+
+/// `0..choices`, each equally likely; 0 if there is no choice.
+pub(super) fn below(choices: u64, draws: &mut Draws) -> u64 {
+    // The high half of the product is below `choices`.
+    u64::try_from((u128::from(draws.word()) * u128::from(choices)) >> u64::BITS).unwrap_or_default()
+}
+
+/// `lower..upper`, each equally likely. Nothing if that is empty.
+pub(super) fn between(lower: i32, upper: i32, draws: &mut Draws) -> Option<i64> {
+    let (lower, upper) = (i64::from(lower), i64::from(upper));
+    let choices = u64::try_from(upper - lower).ok().filter(|choices| *choices > 0)?;
+    Some(lower + i64::try_from(below(choices, draws)).unwrap_or_default())
+}
+
+/// One of some values, if there are any.
+pub(super) fn one<T>(mut values: Vec<T>, draws: &mut Draws) -> Option<T> {
+    let choices = u64::try_from(values.len()).ok().filter(|choices| *choices > 0)?;
+    let choice = usize::try_from(below(choices, draws)).unwrap_or_default();
+    Some(values.swap_remove(choice))
+}
+
+/// Some of some values in random order, all of them at most.
+pub(super) fn some<T>(mut values: Vec<T>, count: usize, draws: &mut Draws) -> Vec<T> {
+    let count = count.min(values.len());
+    for taken in 0..count {
+        let choices = u64::try_from(values.len() - taken).unwrap_or_default();
+        let other = taken + usize::try_from(below(choices, draws)).unwrap_or_default();
+        values.swap(taken, other);
+    }
+    values.truncate(count);
+    values
+}
+
+/// `randomValue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RandomValue {
+    pub(super) kind: Kind,
+    /// In characters.
+    pub(super) length: usize,
+    pub(super) case: Case,
+}
+
+/// What a random value is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One of these, for each character.
+    Of(&'static str),
+    /// A version 4 UUID, whatever the length.
+    Uuid,
+}
+
+/// In which case its letters are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    Upper,
+    Lower,
+}
+
+const DIGITS: &str = "0123456789";
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const LETTERS_AND_DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const VISIBLE: &str = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}";
+const ASCII: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+
+impl Kind {
+    /// The kind of this name; what has no name of its own is any character of ASCII, as it is for WireMock.
+    pub(super) fn parse(name: &str) -> Self {
+        match name {
+            "ALPHANUMERIC" => Self::Of(LETTERS_AND_DIGITS),
+            "ALPHABETIC" => Self::Of(LETTERS),
+            "NUMERIC" => Self::Of(DIGITS),
+            "ALPHANUMERIC_AND_SYMBOLS" => Self::Of(VISIBLE),
+            "HEXADECIMAL" => Self::Of("ABCDEF0123456789"),
+            "UUID" => Self::Uuid,
+            _ => Self::Of(ASCII),
+        }
+    }
+}
+
+impl RandomValue {
+    pub(super) fn draw(self, draws: &mut Draws) -> Cow<'static, str> {
+        let mut text = match self.kind {
+            Kind::Uuid => uuid(draws),
+            Kind::Of(choices) => {
+                let choices = choices.as_bytes();
+                let count = u64::try_from(choices.len()).unwrap_or_default();
+                let one = |_| char::from(choices[usize::try_from(below(count, draws)).unwrap_or_default()]);
+                (0..self.length).map(one).collect()
+            }
+        };
+        match self.case {
+            Case::Upper => text.make_ascii_uppercase(),
+            Case::Lower => text.make_ascii_lowercase(),
+        }
+        Cow::Owned(text)
+    }
+}
+
+fn uuid(draws: &mut Draws) -> String {
+    let (high, low) = (draws.word(), draws.word());
+    // The version in the high word, the variant in the low one. Source: RFC 9562, section 5.4.
+    let high = high & !0xf000 | 0x4000;
+    let low = low & (u64::MAX >> 2) | 1 << 63;
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::Stream;
+    use proptest::prelude::*;
+
+    fn draws(id: u64) -> Draws {
+        Draws::new(Stream::Body, 1, id)
+    }
+
+    #[test]
+    fn values_are_of_their_kind() {
+        for (name, allowed) in [
+            ("ALPHANUMERIC", "abcdefghijklmnopqrstuvwxyz0123456789"),
+            ("ALPHABETIC", "abcdefghijklmnopqrstuvwxyz"),
+            ("NUMERIC", "0123456789"),
+            ("HEXADECIMAL", "0123456789abcdef"),
+        ] {
+            let value = RandomValue { kind: Kind::parse(name), length: 500, case: Case::Lower };
+            let text = value.draw(&mut draws(1));
+            assert_eq!(text, value.draw(&mut draws(1)));
+            assert_eq!(text.len(), 500);
+            let mut used: Vec<char> = text.chars().collect();
+            used.sort_unstable();
+            used.dedup();
+            let mut all: Vec<char> = allowed.chars().collect();
+            all.sort_unstable();
+            assert_eq!(used, all, "{name}");
+            let loud = RandomValue { case: Case::Upper, ..value };
+            assert_eq!(loud.draw(&mut draws(1)), text.to_uppercase());
+        }
+        assert_eq!((VISIBLE.len(), ASCII.len()), (93, 95));
+        let uuid = RandomValue { kind: Kind::Uuid, length: 1, case: Case::Lower }.draw(&mut draws(1));
+        let parts: Vec<_> = uuid.split('-').collect();
+        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(parts[2].starts_with('4') && parts[3].starts_with(['8', '9', 'a', 'b']), "{uuid}");
+    }
+
+    #[test]
+    fn every_choice_is_reached() {
+        let mut picked: Vec<_> = (0..100).map(|id| one(vec!['a', 'b', 'c'], &mut draws(id)).unwrap()).collect();
+        picked.sort_unstable();
+        picked.dedup();
+        assert_eq!(picked, ['a', 'b', 'c']);
+        assert_eq!(one(Vec::<u8>::new(), &mut draws(1)), None);
+        assert_eq!(between(5, 5, &mut draws(1)), None);
+        assert_eq!(between(6, 5, &mut draws(1)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_within_their_bounds(id: u64, lower: i32, upper: i32) {
+            match between(lower, upper, &mut draws(id)) {
+                Some(number) => prop_assert!(i64::from(lower) <= number && number < i64::from(upper)),
+                None => prop_assert!(lower >= upper),
+            }
+        }
+
+        #[test]
+        fn some_are_distinct_and_of_the_given(id: u64, length in 0_usize..20, count in 0_usize..30) {
+            let picked = some((0..length).collect(), count, &mut draws(id));
+            prop_assert_eq!(picked.len(), count.min(length));
+            let mut sorted = picked.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            prop_assert_eq!(sorted.len(), picked.len());
+            prop_assert!(picked.iter().all(|pick| *pick < length));
+        }
+    }
+}
