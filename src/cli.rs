@@ -58,7 +58,7 @@ Examples:
   A service with a cache, a queue and a pause for breath:
     crawlmark serve --latency bimodal:300us,15ms,0.1 --latency-per-in-flight 20us --stall 10s,200ms
   A service that fails now and then:
-    crawlmark serve --error-rate 0.01 --drop-rate 0.001
+    crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
   What it was asked:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
@@ -162,9 +162,29 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_latency: target::Latency,
+    /// What every other request in flight adds to a hold of the bundled target
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "0s",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_latency_per_in_flight: target::PerInFlight,
+    /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
+    #[arg(long, value_name = "EVERY,LENGTH", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_stall: Option<target::Stall>,
     /// What the bundled target lets through: see `crawlmark serve --help`
     #[arg(long, value_name = "LIMIT", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
     pub target_limit: Option<target::Limit>,
+    /// What goes wrong at the bundled target: see `crawlmark serve --help`; may be repeated
+    #[arg(
+        long = "target-fault",
+        value_name = "KIND:SHARE[:PARAMETER]",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_faults: Vec<target::Faults>,
 }
 
 /// Arguments of `serve`.
@@ -203,15 +223,28 @@ pub struct ServeArgs {
     /// What each client address is let through: N/s, N/min or N/h, with a burst as 1000/s:burst=50; above it 429
     #[arg(long, value_name = "LIMIT")]
     pub limit: Option<target::Limit>,
-    /// Share of items answered with --error-status, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value = "0")]
-    pub error_rate: target::Rate,
-    /// The status of such an error, 500 to 599
-    #[arg(long, value_name = "STATUS", default_value = "500")]
-    pub error_status: target::ErrorStatus,
-    /// Share of items whose connection is closed without an answer, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value = "0")]
-    pub drop_rate: target::Rate,
+    /// What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
+    ///
+    /// One draw per item and attempt decides, from the seed: faults exclude each other, and their shares sum to 1 at
+    /// most. A held answer is held before its fault. The ledger counts each under its name, with _ for -.
+    ///
+    ///   error:SHARE[:STATUS]       a server error, 500 unless given
+    ///   drop:SHARE                 the connection is closed without a byte
+    ///   reset:SHARE                the connection is reset
+    ///   malformed-chunk:SHARE      a good head, then what is no chunk, and the end
+    ///   garbage:SHARE              what is no HTTP, and the end
+    ///   truncated:SHARE            half of the body that was promised, and the end
+    ///   short-length:SHARE         a Content-Length of half the body, all of it, and the end
+    ///   long-length:SHARE          a Content-Length of twice the body, and then nothing
+    ///   silence:SHARE              nothing until the client leaves
+    ///   drip:SHARE[:TIME]          the body in ten pieces over this time, 1s unless given
+    ///   close:SHARE                a good answer, and the end of the connection
+    ///   redirect:SHARE             302 to the same item below /moved, where nothing is redirected
+    ///   challenge:SHARE[:STATUS]   an HTML challenge page with 200, 403 or 429, 403 unless given
+    ///   huge-headers:SHARE[:SIZE]  a good answer with a header of this many bytes, 64k unless given
+    ///   huge-body:SHARE[:SIZE]     a body filled up to this many bytes, 8m unless given
+    #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", verbatim_doc_comment)]
+    pub faults: Vec<target::Faults>,
 }
 
 /// A number, or one that fits the machine.

@@ -11,10 +11,7 @@ use crate::terminal;
 
 /// Serves until SIGINT or SIGTERM, then prints the books.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
-    let faults = Faults::none()
-        .with_errors(args.error_rate, args.error_status)
-        .and_then(|faults| faults.with_drops(args.drop_rate))
-        .map_err(|error| Error::Usage(format!("--error-rate and --drop-rate: {error}")))?;
+    let faults = all_faults("--fault", &args.faults)?;
     let config = Config {
         seed: args.seed,
         latency: args.latency.clone(),
@@ -38,4 +35,10 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     let books = serde_json::to_string_pretty(&target.stop())?;
     terminal::print(&(books + "\n"))?;
     Ok(DONE)
+}
+
+/// Everything that `flag` asked for, once or more often.
+pub(crate) fn all_faults(flag: &str, given: &[Faults]) -> Result<Faults, Error> {
+    let all = given.iter().try_fold(Faults::none(), Faults::and);
+    all.map_err(|error| Error::Usage(format!("{flag}: {error}")))
 }

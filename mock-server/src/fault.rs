@@ -1,34 +1,105 @@
-//! Faults: which answers go wrong. The server asks [`Faults::pick`] for every admitted item, and a client may ask the
-//! same question to know what it should have seen.
+//! Faults: which answers go wrong, and how. The server asks [`Faults::pick`] for every admitted item, and a client may
+//! ask the same question to know what it should have seen.
 //!
 //! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a second try at an item
 //! may fare better, and is as predictable.
 
+mod error;
+mod text;
+
+pub use error::FaultError;
+
 use crate::draw::{Draws, Stream};
+use crate::latency::MAX_HOLD;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-/// What goes wrong with one answer.
+/// What goes wrong with one answer. Each is written as its [`Fault::name`], with `-` for `_`.
+///
+/// Those that no HTTP library would send end the connection under it: the answer, or what there is of it, goes out as
+/// bare bytes. A connection that speaks HTTP/2 carries other requests, too, so that their fault there is a reset of the
+/// stream instead, and [`Fault::Silence`] a stream that is never answered.
+///
+/// An answer to HEAD goes wrong in its head only: it has no body that could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The answer has this status and a body that names no item.
-    Status(u16),
-    /// The connection is closed without an answer.
+    /// The connection is closed without a byte.
     Drop,
+    /// The answer has this status, 500 to 599, and a body that names no item. It is written `error`.
+    Status(u16),
+    /// The connection is reset.
+    Reset,
+    /// A head with status 200 that promises chunks, bytes that are no chunk, and the end of the connection.
+    MalformedChunk,
+    /// Bytes that are not HTTP, and the end of the connection.
+    Garbage,
+    /// The whole head, half of the body that it promises, and the end of the connection.
+    Truncated,
+    /// The good answer, its body in ten pieces: the first at once, the last after this time.
+    Drip(Duration),
+    /// Nothing, until the client leaves.
+    Silence,
+    /// Status 302 and a place below `/moved`, where the same item is. What is asked for there is redirected no more: a
+    /// redirect that is drawn for it is not committed, nor counted.
+    Redirect,
+    /// The good answer, and a goodbye in its head: the connection ends behind it. HTTP/2 has no such goodbye, and an
+    /// answer there is just good.
+    Close,
+    /// A challenge page as those of content networks: HTML with this status, 200, 403 or 429, and
+    /// `cf-mitigated: challenge`.
+    Challenge(u16),
+    /// The good answer behind a header whose value has this many bytes.
+    HugeHeaders(u64),
+    /// The good answer, its body filled with blanks up to this many bytes.
+    HugeBody(u64),
+    /// The good answer with a `Content-Length` of half its body, all of its body, and the end of the connection.
+    ShortLength,
+    /// The good answer with a `Content-Length` of twice its body, and nothing more until the client leaves.
+    LongLength,
 }
 
 impl Fault {
     /// How many names there are.
-    pub(crate) const KINDS: usize = 2;
+    pub(crate) const KINDS: usize = 15;
 
     /// The names of the faults, by [`Fault::index`].
-    pub(crate) const NAMES: [&'static str; Self::KINDS] = ["error_status", "drop"];
+    pub(crate) const NAMES: [&'static str; Self::KINDS] = [
+        "drop",
+        "error",
+        "reset",
+        "malformed_chunk",
+        "garbage",
+        "truncated",
+        "drip",
+        "silence",
+        "redirect",
+        "close",
+        "challenge",
+        "huge_headers",
+        "huge_body",
+        "short_length",
+        "long_length",
+    ];
 
-    /// The position of the fault's counter in the books.
+    /// The position of the fault's counter in the books, and of its share among the others'.
     pub(crate) const fn index(self) -> usize {
         match self {
-            Self::Status(_) => 0,
-            Self::Drop => 1,
+            Self::Drop => 0,
+            Self::Status(_) => 1,
+            Self::Reset => 2,
+            Self::MalformedChunk => 3,
+            Self::Garbage => 4,
+            Self::Truncated => 5,
+            Self::Drip(_) => 6,
+            Self::Silence => 7,
+            Self::Redirect => 8,
+            Self::Close => 9,
+            Self::Challenge(_) => 10,
+            Self::HugeHeaders(_) => 11,
+            Self::HugeBody(_) => 12,
+            Self::ShortLength => 13,
+            Self::LongLength => 14,
         }
     }
 
@@ -37,7 +108,26 @@ impl Fault {
     pub const fn name(self) -> &'static str {
         Self::NAMES[self.index()]
     }
+
+    /// Whether its parameter is within bounds.
+    fn checked(self) -> Result<Self, FaultError> {
+        let fits = match self {
+            Self::Status(status) => (500..=599).contains(&status),
+            Self::Challenge(status) => matches!(status, 200 | 403 | 429),
+            Self::Drip(time) => !time.is_zero() && time <= MAX_HOLD,
+            Self::HugeHeaders(bytes) => (1 << 10..=MAX_HEADERS).contains(&bytes),
+            Self::HugeBody(bytes) => (1 << 10..=MAX_BODY).contains(&bytes),
+            _ => true,
+        };
+        if fits { Ok(self) } else { Err(text::wrong_parameter(self)) }
+    }
 }
+
+/// The most that a header is filled up to: more than any client reads.
+const MAX_HEADERS: u64 = 16 << 20;
+
+/// The most that a body is filled up to.
+const MAX_BODY: u64 = 16 << 30;
 
 /// A share of requests, `0.0..=1.0`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -64,8 +154,9 @@ impl FromStr for Rate {
     type Err = FaultError;
 
     fn from_str(given: &str) -> Result<Self, FaultError> {
-        let share = given.trim().parse().map_err(|_| FaultError::Rate { given: given.to_owned() })?;
-        Self::new(share)
+        let wrong = || FaultError::Rate { given: given.to_owned() };
+        let share = given.trim().parse().map_err(|_| wrong())?;
+        Self::new(share).map_err(|_| wrong())
     }
 }
 
@@ -75,59 +166,26 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A server error, `500..=599`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorStatus(u16);
-
-impl ErrorStatus {
-    /// Takes a status of 500 to 599.
-    ///
-    /// # Errors
-    ///
-    /// The status is not a server error.
-    pub fn new(status: u16) -> Result<Self, FaultError> {
-        if (500..=599).contains(&status) {
-            Ok(Self(status))
-        } else {
-            Err(FaultError::Status { given: status.to_string() })
-        }
-    }
-
-    /// The status, `500..=599`.
-    #[must_use]
-    pub const fn get(self) -> u16 {
-        self.0
-    }
-}
-
-impl Default for ErrorStatus {
-    /// 500 Internal Server Error.
-    fn default() -> Self {
-        Self(500)
-    }
-}
-
-impl FromStr for ErrorStatus {
-    type Err = FaultError;
-
-    fn from_str(given: &str) -> Result<Self, FaultError> {
-        let status = given.trim().parse().map_err(|_| FaultError::Status { given: given.to_owned() })?;
-        Self::new(status)
-    }
-}
-
-impl fmt::Display for ErrorStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+/// By how much the shares may exceed 1 together: ten tenths do, as they are rounded.
+const ROUNDING: f64 = 1e-9;
 
 /// How often which fault happens. The default is never.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+///
+/// The faults exclude each other: one draw decides for all of them, so that each is as frequent as asked. Written as a
+/// list of `KIND:SHARE` or `KIND:SHARE:PARAMETER`, as in `error:0.01:503,reset:0.005`; `none` for none. Their order
+/// does not matter.
+///
+/// ```
+/// use crawlmark_mock_server::{Fault, Faults, Rate};
+///
+/// let faults = Faults::none().with(Fault::Reset, Rate::new(0.005)?)?.with(Fault::Status(503), Rate::new(0.01)?)?;
+/// assert_eq!("error:0.01:503,reset:0.005".parse(), Ok(faults));
+/// # Ok::<(), crawlmark_mock_server::FaultError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    error_rate: Rate,
-    error_status: ErrorStatus,
-    drop_rate: Rate,
+    /// One of each kind at most, in the order of their index: what is drawn must not depend on how it was written.
+    shares: Vec<(Fault, Rate)>,
 }
 
 impl Faults {
@@ -137,90 +195,62 @@ impl Faults {
         Self::default()
     }
 
-    /// The same with `rate` of the items answered with `status`.
+    /// The same with `fault` for `rate` of the items.
     ///
     /// # Errors
     ///
-    /// All rates together exceed 1.
-    pub fn with_errors(self, rate: Rate, status: ErrorStatus) -> Result<Self, FaultError> {
-        Self { error_rate: rate, error_status: status, ..self }.checked()
+    /// The fault's parameter is out of bounds, there is a fault of its kind already, or all rates together exceed 1.
+    pub fn with(mut self, fault: Fault, rate: Rate) -> Result<Self, FaultError> {
+        let fault = fault.checked()?;
+        let at = self.shares.partition_point(|(other, _)| other.index() < fault.index());
+        if self.shares.get(at).is_some_and(|(other, _)| other.index() == fault.index()) {
+            return Err(FaultError::Twice { kind: text::kind(fault.index()) });
+        }
+        self.shares.insert(at, (fault, rate));
+        let sum: f64 = self.shares.iter().map(|(_, rate)| rate.0).sum();
+        if sum > 1.0 + ROUNDING { Err(FaultError::Sum { sum }) } else { Ok(self) }
     }
 
-    /// The same with the connection closed without an answer for `rate` of the items.
+    /// Both together.
     ///
     /// # Errors
     ///
-    /// All rates together exceed 1.
-    pub fn with_drops(self, rate: Rate) -> Result<Self, FaultError> {
-        Self { drop_rate: rate, ..self }.checked()
+    /// As [`Faults::with`].
+    pub fn and(self, others: &Self) -> Result<Self, FaultError> {
+        others.shares.iter().try_fold(self, |all, (fault, rate)| all.with(*fault, *rate))
     }
 
-    fn checked(self) -> Result<Self, FaultError> {
-        let sum = self.error_rate.0 + self.drop_rate.0;
-        if sum > 1.0 { Err(FaultError::Sum { sum }) } else { Ok(self) }
-    }
-
-    /// The share of items answered with [`Faults::error_status`].
-    #[must_use]
-    pub const fn error_rate(&self) -> Rate {
-        self.error_rate
-    }
-
-    /// The status of an erroneous answer.
-    #[must_use]
-    pub const fn error_status(&self) -> ErrorStatus {
-        self.error_status
-    }
-
-    /// The share of items whose connection is closed without an answer.
-    #[must_use]
-    pub const fn drop_rate(&self) -> Rate {
-        self.drop_rate
+    /// Each fault and the share of items that it happens to.
+    pub fn shares(&self) -> impl Iterator<Item = (Fault, Rate)> {
+        self.shares.iter().copied()
     }
 
     /// What goes wrong with item `id`, if anything, after `attempt` requests for it, `0..=15`, 15 for more.
     #[must_use]
     pub fn pick(&self, seed: u64, id: u64, attempt: u8) -> Option<Fault> {
-        if *self == Self::default() {
+        if self.shares.is_empty() {
             return None;
         }
         // One draw decides for all faults: they exclude each other, and each is exactly as frequent as asked.
         let unit = Draws::for_attempt(Stream::Fault, seed, id, attempt).unit();
-        if unit < self.drop_rate.0 {
-            Some(Fault::Drop)
-        } else if unit < self.drop_rate.0 + self.error_rate.0 {
-            Some(Fault::Status(self.error_status.0))
-        } else {
-            None
-        }
+        let mut below = 0.0;
+        self.shares.iter().find_map(|(fault, rate)| {
+            below += rate.0;
+            (unit < below).then_some(*fault)
+        })
+    }
+
+    /// Bits for what a fault is filled with, as pure as the pick.
+    pub(crate) fn noise(seed: u64, id: u64, attempt: u8) -> Draws {
+        let mut draws = Draws::for_attempt(Stream::Fault, seed, id, attempt);
+        // The first word has decided the fault.
+        draws.word();
+        draws
     }
 }
 
-/// Why faults were refused. It stands for itself.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum FaultError {
-    /// A rate is not a share.
-    #[error("`{given}` is no share of requests: write a number from 0 to 1, as in 0.05 for 5 %")]
-    Rate {
-        /// What was given.
-        given: String,
-    },
-    /// A status is not a server error.
-    #[error("`{given}` is no status of a fault: write a server error from 500 to 599")]
-    Status {
-        /// What was given.
-        given: String,
-    },
-    /// The rates together exceed 1.
-    #[error("they add up to {sum}, more than all requests: their sum is 1 at most")]
-    Sum {
-        /// The sum of the rates.
-        sum: f64,
-    },
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -228,45 +258,109 @@ mod tests {
         Rate::new(share).unwrap()
     }
 
+    /// One of each kind, with parameters that are not the default.
+    pub(crate) const ALL: [Fault; Fault::KINDS] = [
+        Fault::Drop,
+        Fault::Status(502),
+        Fault::Reset,
+        Fault::MalformedChunk,
+        Fault::Garbage,
+        Fault::Truncated,
+        Fault::Drip(Duration::from_millis(1500)),
+        Fault::Silence,
+        Fault::Redirect,
+        Fault::Close,
+        Fault::Challenge(429),
+        Fault::HugeHeaders(100_000),
+        Fault::HugeBody(3 << 20),
+        Fault::ShortLength,
+        Fault::LongLength,
+    ];
+
     #[test]
-    fn rates_and_statuses_are_checked() {
-        for given in ["-0.1", "1.1", "NaN", "inf", "5%", ""] {
-            let error = given.parse::<Rate>().unwrap_err().to_string();
-            assert!(error.contains("is no share of requests"), "{given}: {error}");
+    fn every_kind_has_a_place_and_a_name_of_its_own() {
+        for (index, fault) in ALL.into_iter().enumerate() {
+            assert_eq!(fault.index(), index, "{fault:?}");
         }
-        assert_eq!("0.25".parse(), Ok(rate(0.25)));
-        for given in ["499", "600", "-1", "many"] {
-            assert!(given.parse::<ErrorStatus>().is_err(), "{given}");
-        }
-        assert_eq!("503".parse(), Ok(ErrorStatus(503)));
-        let too_many = Faults::none().with_drops(rate(0.6)).unwrap().with_errors(rate(0.5), ErrorStatus::default());
-        assert!(matches!(too_many, Err(FaultError::Sum { .. })));
+        let mut names = Fault::NAMES.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Fault::KINDS);
+        assert_eq!((Fault::Status(503).name(), Fault::HugeBody(0).name()), ("error", "huge_body"));
     }
 
     #[test]
-    fn names_are_those_of_the_ledger() {
-        assert_eq!(Fault::Status(503).name(), "error_status");
-        assert_eq!(Fault::Drop.name(), "drop");
+    fn bounds_and_sums_are_checked() {
+        for fault in [
+            Fault::Status(499),
+            Fault::Status(600),
+            Fault::Challenge(500),
+            Fault::Drip(Duration::ZERO),
+            Fault::Drip(MAX_HOLD + Duration::from_nanos(1)),
+            Fault::HugeHeaders(1023),
+            Fault::HugeHeaders(MAX_HEADERS + 1),
+            Fault::HugeBody(0),
+            Fault::HugeBody(MAX_BODY + 1),
+        ] {
+            let error = Faults::none().with(fault, rate(0.1));
+            assert!(matches!(error, Err(FaultError::Parameter { .. })), "{fault:?}: {error:?}");
+        }
+        let drops = Faults::none().with(Fault::Drop, rate(0.6)).unwrap();
+        assert!(matches!(drops.clone().with(Fault::Reset, rate(0.5)), Err(FaultError::Sum { .. })));
+        assert_eq!(drops.clone().with(Fault::Drop, rate(0.1)), Err(FaultError::Twice { kind: "drop".to_owned() }));
+        assert!(drops.with(Fault::Reset, rate(0.4)).is_ok());
+        // In floating point, 0.1 + 0.2 + 0.7 is not 1.
+        let shares = [(Fault::Drop, 0.1), (Fault::Reset, 0.2), (Fault::Close, 0.7)];
+        assert!(
+            shares.into_iter().try_fold(Faults::none(), |all, (fault, share)| all.with(fault, rate(share))).is_ok()
+        );
     }
 
     #[test]
     fn none_and_always_are_exact() {
         let never = Faults::none();
-        let always = Faults::none().with_drops(rate(1.0)).unwrap();
+        let always = Faults::none().with(Fault::Drop, rate(1.0)).unwrap();
+        let not_once = Faults::none().with(Fault::Drop, rate(0.0)).unwrap();
         for id in 0..1000 {
             assert_eq!(never.pick(1, id, 0), None);
+            assert_eq!(not_once.pick(1, id, 0), None);
             assert_eq!(always.pick(1, id, 0), Some(Fault::Drop));
         }
     }
 
+    #[test]
+    fn picks_are_those_of_recorded_runs() {
+        let faults: Faults = "drop:0.1,error:0.2".parse().unwrap();
+        let picked: Vec<_> = (0..40).filter_map(|id| Some((id, faults.pick(1, id, 0)?.name()))).collect();
+        assert_eq!(picked, PICKED);
+    }
+
+    const PICKED: [(u64, &str); 9] = [
+        (2, "error"),
+        (13, "error"),
+        (24, "error"),
+        (28, "error"),
+        (30, "drop"),
+        (33, "drop"),
+        (34, "error"),
+        (36, "error"),
+        (39, "error"),
+    ];
+
     proptest! {
         #[test]
-        fn picks_are_pure_and_as_frequent_as_asked(seed: u64, attempt in 0_u8..16, drop in 0.0..0.5_f64, error in 0.0..0.5_f64) {
-            let status = ErrorStatus::new(502).unwrap();
-            let faults = Faults::none().with_drops(rate(drop)).unwrap().with_errors(rate(error), status).unwrap();
+        fn picks_are_pure_exclusive_and_as_frequent_as_asked(
+            seed: u64, attempt in 0_u8..16, parts in proptest::collection::vec(0.0..1.0_f64, Fault::KINDS + 1),
+        ) {
+            // The last part is that of good answers.
+            let sum: f64 = parts.iter().sum();
+            let shares: Vec<_> = ALL.into_iter().zip(parts.iter().map(|part| part / sum)).collect();
+            let with = |all: Faults, (fault, share): &(Fault, f64)| all.with(*fault, rate(*share));
+            let faults = shares.iter().try_fold(Faults::none(), with).unwrap();
+            let backwards = shares.iter().rev().try_fold(Faults::none(), with).unwrap();
             let picks: Vec<_> = (0..2000).map(|id| faults.pick(seed, id, attempt)).collect();
-            prop_assert_eq!(&picks, &(0..2000).map(|id| faults.pick(seed, id, attempt)).collect::<Vec<_>>());
-            for (fault, share) in [(Fault::Drop, drop), (Fault::Status(502), error)] {
+            prop_assert_eq!(&picks, &(0..2000).map(|id| backwards.pick(seed, id, attempt)).collect::<Vec<_>>());
+            for (fault, share) in shares {
                 let count = picks.iter().filter(|pick| **pick == Some(fault)).count() as f64;
                 // Standard deviation at most 22: six of them either way.
                 prop_assert!((count - 2000.0 * share).abs() < 135.0, "{:?}: {} of {}", fault, count, share);

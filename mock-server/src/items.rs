@@ -50,13 +50,21 @@ pub const fn body_len(id: u64) -> usize {
     FIXED_LEN + 2 * digits
 }
 
+/// Everything below this is what is without it, moved: whoever follows the target's redirects ends at the same item.
+pub(crate) const MOVED: &str = "/moved";
+
+/// Whether a path leads to where a redirect leads.
+pub(crate) fn is_moved(path: &str) -> bool {
+    path.strip_prefix(MOVED).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// Which item a request target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemPath {
     /// The last segment of the path is a decimal number of 64 bits, as in `/items/42`: that is the id.
     Numbered(u64),
     /// Any other target is an item too. Its id is a hash of path and query, in the upper half of the 64-bit range,
-    /// where it cannot be mistaken for a small numbered id.
+    /// where it cannot be mistaken for a small numbered id. `/moved` in front of it is left out.
     Hashed(u64),
 }
 
@@ -79,6 +87,7 @@ impl ItemPath {
         {
             return Self::Numbered(id);
         }
+        let target = if is_moved(target) { &target[MOVED.len()..] } else { target };
         // FNV-1a over the bytes, then mixed, because FNV leaves its upper bits poor on short inputs.
         let hash = target
             .bytes()

@@ -18,9 +18,11 @@ use std::sync::atomic::Ordering;
 /// A copy of the books, summed over all processes.
 ///
 /// While requests are under way its numbers are each right for a moment, not all for the same one. At rest, when every
-/// request has its answer or its dropped connection, they agree:
+/// request has its answer or the end of its connection, they agree:
 /// `requests = unique_ids + duplicate_ids + ids_beyond_tracking = sum of by_source`
-/// `= sum of by_status + faults["drop"] + the requests whose client left while its answer was held back`.
+/// `= sum of by_status + the faults without a status + the requests whose client left while its answer was held back`.
+/// The faults without a status are `drop`, `reset`, `garbage` and `silence`; over HTTP/2 also `malformed_chunk`,
+/// `truncated`, `short_length` and `long_length`, which are a reset or silent stream there.
 ///
 /// Requests to `/__admin` are not in it, nor what never became a request: bytes that are not HTTP are answered with
 /// 400 by the HTTP library.
@@ -28,7 +30,7 @@ use std::sync::atomic::Ordering;
 pub struct Ledger {
     /// Requests for items, whatever became of them; counted as they arrive, so before their answer is written.
     pub requests: u64,
-    /// Answers by status; counted just before they are written.
+    /// Answers by status; counted just before they are written, those that do not come to a good end, too.
     pub by_status: BTreeMap<u16, u64>,
     /// How many different ids were requested. A request counts here whatever its answer.
     pub unique_ids: u64,
@@ -48,7 +50,7 @@ pub struct Ledger {
     /// Requests from an address to which a `Retry-After` had been promised that had not passed yet. Requests that were
     /// on their way when the promise was made are among them; the target cannot know.
     pub early_retries: u64,
-    /// How often each fault was committed, by its name: `error_status`, `drop`.
+    /// How often each fault was committed, by its [name](Fault::name).
     pub faults: BTreeMap<String, u64>,
     /// The holds that were served out, as they were intended.
     pub held_us: Times,
@@ -263,7 +265,7 @@ mod tests {
             max_admitted_in_1s: 2,
             window_exact: true,
             early_retries: 1,
-            faults: BTreeMap::from([("drop".to_owned(), 1), ("error_status".to_owned(), 2)]),
+            faults: BTreeMap::from([("drop".to_owned(), 1), ("error".to_owned(), 2)]),
             held_us: Times {
                 count: 5,
                 sum_us: 12,

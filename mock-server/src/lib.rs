@@ -80,7 +80,7 @@ mod timer;
 
 pub use clock::Clock;
 pub use config::Config;
-pub use fault::{ErrorStatus, Fault, FaultError, Faults, Rate};
+pub use fault::{Fault, FaultError, Faults, Rate};
 pub use handle::{Handle, serve};
 pub use items::ItemPath;
 pub use latency::{Latency, LatencyError, PerInFlight};

@@ -9,6 +9,7 @@ mod admin;
 mod answer;
 mod body;
 mod connection;
+mod spoil;
 mod wire;
 
 use crate::config::Config;

@@ -82,6 +82,11 @@ impl Timer {
         }
     }
 
+    /// What the clock reads.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
     /// Waits until the clock reads `due_ns` or more, and returns what it then read. Dropped, it leaves nothing behind.
     pub(crate) fn until(&self, due_ns: u64) -> Wait<'_> {
         Wait { timer: self, due_ns, ticket: None }

@@ -2,9 +2,7 @@
 //! second witness.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
-use crawlmark_mock_server::{
-    Config, ErrorStatus, Fault, Faults, Latency, Ledger, Rate, Shared, Stall, items, listeners, run_until,
-};
+use crawlmark_mock_server::{Config, Fault, Faults, Latency, Ledger, Shared, Stall, items, listeners, run_until};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -317,15 +315,14 @@ fn keys_have_budgets_of_their_own() {
 
 #[test]
 fn faults_are_the_seeded_ones_and_all_counted() {
-    let rate = |share| Rate::new(share).unwrap();
-    let faults = Faults::none().with_drops(rate(0.2)).unwrap();
-    let faults = faults.with_errors(rate(0.3), ErrorStatus::new(503).unwrap()).unwrap();
+    let faults: Faults = "drop:0.2,error:0.3:503".parse().unwrap();
+    let picks = faults.clone();
     Target::serve(&Config { seed: 4, faults, ..Config::default() }, 1, |target| {
         let mut client = target.connect();
         let (mut good, mut errors, mut drops) = (0, 0, 0);
         for id in 0..200 {
             let answer = client.request("GET", &format!("/items/{id}"));
-            match faults.pick(4, id, 0) {
+            match picks.pick(4, id, 0) {
                 None => {
                     good += 1;
                     assert_eq!(answer.unwrap().body, body(4, id));
@@ -336,7 +333,7 @@ fn faults_are_the_seeded_ones_and_all_counted() {
                     assert_eq!((answer.status, status), (503, 503));
                     assert_ne!(answer.body, body(4, id));
                 }
-                Some(Fault::Drop) => {
+                Some(_) => {
                     drops += 1;
                     assert!(answer.is_none(), "{answer:?}");
                     client = target.connect();
@@ -347,7 +344,7 @@ fn faults_are_the_seeded_ones_and_all_counted() {
         let ledger = target.ledger();
         assert_eq!(ledger.requests, 200);
         assert_eq!(ledger.by_status, counts(&[(200, good), (503, errors)]));
-        assert_eq!(ledger.faults, named(&[("drop", drops), ("error_status", errors)]));
+        assert_eq!(ledger.faults, named(&[("drop", drops), ("error", errors)]));
     });
 }
 
@@ -396,17 +393,12 @@ fn an_answer_that_is_not_held_says_nothing_of_it() {
 
 #[test]
 fn an_error_is_held_and_says_so_and_a_drop_is_held_and_counted() {
-    for (drop_rate, error_rate) in [(0.0, 1.0), (1.0, 0.0)] {
-        let rate = |share| Rate::new(share).unwrap();
-        let faults = Faults::none().with_drops(rate(drop_rate)).unwrap();
-        let faults = faults.with_errors(rate(error_rate), ErrorStatus::default()).unwrap();
+    for (faults, is_answered) in [("error:1", true), ("drop:1", false)] {
+        let faults = faults.parse().unwrap();
         let config = Config { latency: "1ms".parse().unwrap(), faults, ..Config::default() };
         Target::serve(&config, 1, |target| {
             let answer = target.connect().request("GET", "/items/7");
-            assert_eq!(
-                answer.map(|answer| answer.held_us().map(|held| held.0)),
-                (drop_rate < 0.5).then_some(Some(1000))
-            );
+            assert_eq!(answer.map(|answer| answer.held_us().map(|held| held.0)), is_answered.then_some(Some(1000)));
             assert_eq!(target.ledger().held_us.count, 1);
         });
     }
@@ -458,7 +450,7 @@ fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_ho
 #[test]
 fn each_attempt_at_an_item_has_a_hold_and_a_fate_of_its_own() {
     let latency: Latency = "uniform:0,400us".parse().unwrap();
-    let faults = Faults::none().with_errors(Rate::new(0.5).unwrap(), ErrorStatus::default()).unwrap();
+    let faults = "error:0.5".parse().unwrap();
     let config = Config { seed: 6, latency: latency.clone(), faults, ..Config::default() };
     Target::serve(&config, 2, |target| {
         for attempt in 0..20 {

@@ -65,7 +65,7 @@ fn check_series(report: &Report, merged: &BTreeMap<String, (Histogram<u64>, usiz
 #[test]
 fn the_log_of_seconds_merges_to_the_distribution_of_the_run() {
     // Two thirds of the items need a second second; every series has something to say.
-    let target = Target::start("--processes 2 --error-rate 0.1 --limit 1/h:burst=700");
+    let target = Target::start("--processes 2 --fault error:0.1 --limit 1/h:burst=700");
     let line = format!("{} --ids 0..900 --rate 600/s --burst 4 --shards 2 -c 16 --name named", target.url());
     let ended = Run::start(line.split(' ')).end();
     let report = ended.report(0);

@@ -106,6 +106,10 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "-m", "NO METHOD"], "--method"),
         (&["URL", "-m", "CONNECT"], "--method"),
         (&["URL", "--target-latency", "1ms"], "--target-latency"),
+        (&["URL", "--target-latency-per-in-flight", "1ms"], "--target-latency-per-in-flight"),
+        (&["URL", "--target-stall", "10s,1s"], "--target-stall"),
+        (&["URL", "--target-fault", "drop:0.1"], "--target-fault"),
+        (&["--target-fault", "drop:0.6", "--target-fault", "reset:0.6"], "--target-fault: the shares"),
         (&["URL", "--target-limit", "1/s"], "--target-limit"),
         (&["URL", "--target-processes", "1"], "--target-processes"),
         (&["--target-latency", "slow"], "--target-latency"),
@@ -225,7 +229,8 @@ fn help_and_version_succeed() {
         (&["--help"][..], "Exit codes"),
         (&["--version"], env!("CARGO_PKG_VERSION")),
         (&["run", "--help"], "--connections"),
-        (&["serve", "--help"], "--error-rate"),
+        (&["serve", "--help"], "malformed-chunk:SHARE"),
+        (&["run", "--help"], "--target-fault"),
         (&["help"], "serve"),
     ] {
         let said = call(place.path(), args);
@@ -246,9 +251,11 @@ fn a_target_refuses_what_makes_no_sense() {
         (&["--processes", "0"], "--processes"),
         (&["--latency", "slow"], "--latency"),
         (&["--limit", "0/s"], "--limit"),
-        (&["--error-rate", "2"], "--error-rate"),
-        (&["--error-status", "200"], "--error-status"),
-        (&["--error-rate", "0.6", "--drop-rate", "0.6"], "--drop-rate"),
+        (&["--fault", "error:2"], "`2` is no share of requests"),
+        (&["--fault", "error:0.1:200"], "--fault"),
+        (&["--fault", "explode:0.1"], "long-length"),
+        (&["--fault", "error:0.6", "--fault", "drop:0.6"], "--fault: the shares"),
+        (&["--fault", "drop:0.1", "--fault", "drop:0.1"], "--fault: the fault `drop` is given twice"),
     ] {
         let args: Vec<&str> = ["serve"].iter().chain(args).copied().collect();
         let said = call(place.path(), &args);

@@ -31,19 +31,13 @@ fn a_plain_crawl_asks_for_every_id_once() {
 #[test]
 fn injected_faults_are_all_found_and_nothing_else() {
     const IDS: u64 = 10_000;
-    let target = Target::start("--processes 2 --seed 7 --error-rate 0.02 --error-status 502 --drop-rate 0.01");
+    let target = Target::start("--processes 2 --seed 7 --fault error:0.02:502 --fault drop:0.01");
     let report = confirmed(&target, "--ids 0..10k --shards 2 -c 32 --expect items:7");
-    let faults = Faults::none()
-        .with_errors("0.02".parse().unwrap(), "502".parse().unwrap())
-        .and_then(|faults| faults.with_drops("0.01".parse().unwrap()))
-        .unwrap();
+    let faults: Faults = "error:0.02:502,drop:0.01".parse().unwrap();
     let picked = |fault| (0..IDS).filter(|id| faults.pick(7, *id, 0) == Some(fault)).count() as u64;
     let (errors, drops) = (picked(Fault::Status(502)), picked(Fault::Drop));
     assert!(errors > 0 && drops > 0);
-    assert_eq!(
-        counts(&target.books()["faults"]),
-        [("drop".to_owned(), drops), ("error_status".to_owned(), errors)].into()
-    );
+    assert_eq!(counts(&target.books()["faults"]), [("drop".to_owned(), drops), ("error".to_owned(), errors)].into());
     assert_eq!(report.statuses(), [("200".to_owned(), IDS - errors - drops), ("502".to_owned(), errors)].into());
     assert_eq!(report.errors(), [("closed".to_owned(), drops)].into());
     report.assert_states(&[("ok", IDS - errors - drops), ("failed", errors + drops)]);

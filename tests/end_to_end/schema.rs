@@ -79,7 +79,7 @@ fn a_run_that_never_started_an_item_fits_the_schema() {
 
 #[test]
 fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
-    let target = Target::start("--error-rate 0.3 --drop-rate 0.1");
+    let target = Target::start("--fault error:0.3,drop:0.1");
     let report = crawl(&format!("{} --ids 0..1k --rate 100k/s --shards 2 -c 4", target.url()));
     let mut all = Vec::new();
     places(report.json(), "", &mut all);

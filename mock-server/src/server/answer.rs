@@ -5,8 +5,9 @@
 use super::act::{Act, Fate, Interrupted};
 use super::admin;
 use super::body::AnswerBody;
+use super::spoil::{Spoiler, Spoilt, can_meet};
 use crate::config::Config;
-use crate::fault::Fault;
+use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{Books, Peer};
 use crate::limit::{Decision, decide};
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::uri::PathAndQuery;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,7 +31,6 @@ const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 const LIMITED: &[u8] = br#"{"error":"too many requests; come back after Retry-After"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
-const FAULTY: &[u8] = br#"{"error":"seeded fault"}"#;
 
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
@@ -75,7 +75,8 @@ impl Answers {
         }
 
         let seed = self.config.seed;
-        let id = ItemPath::parse(parts.uri.path_and_query().map_or(path, PathAndQuery::as_str)).id();
+        let target = parts.uri.path_and_query().map_or(path, PathAndQuery::as_str);
+        let id = ItemPath::parse(target).id();
         let now_ns = self.books.shared().clock().now_ns();
         let attempt = self.books.arrived(&self.peer, id, now_ns);
         // Until this call ends: with an answer, or dropped because its client left.
@@ -97,21 +98,41 @@ impl Answers {
         if let Some((status, body)) = refusal {
             return Ok(self.counted(status, headers, Bytes::from_static(body)));
         }
-        let fault = self.config.faults.pick(seed, id, attempt);
-        if let Some(fault) = fault {
-            self.books.failed(fault);
-        }
-        match fault {
-            Some(Fault::Drop) => Err(self.fate.seal(Act::Close(Vec::new()))),
-            Some(Fault::Status(status)) => {
-                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                Ok(self.counted(status, headers, Bytes::from_static(FAULTY)))
+        // With the exact capacity, making `Bytes` of it allocates nothing more.
+        let mut body = Vec::with_capacity(body_len(id));
+        write_body(seed, id, &mut body);
+        match self.config.faults.pick(seed, id, attempt).filter(|fault| can_meet(*fault, path)) {
+            None => Ok(self.counted(StatusCode::OK, headers, body.into())),
+            Some(fault) => {
+                let noise = Faults::noise(seed, id, attempt);
+                let spoiler = Spoiler { method: &parts.method, target, noise, timer: &self.timer };
+                self.fail(fault, spoiler, good(headers, body.into()), parts.version).await
             }
-            None => {
-                // With the exact capacity, making `Bytes` of it allocates nothing more.
-                let mut body = Vec::with_capacity(body_len(id));
-                write_body(seed, id, &mut body);
-                Ok(self.counted(StatusCode::OK, headers, body.into()))
+        }
+    }
+
+    /// An answer that `fault` has met, in the books before any of it can be on the wire.
+    async fn fail(
+        &self,
+        fault: Fault,
+        spoiler: Spoiler<'_>,
+        good: Response<Bytes>,
+        version: Version,
+    ) -> Result<Response<AnswerBody>, Interrupted> {
+        self.books.failed(fault);
+        match (spoiler.spoil(fault, good), version) {
+            (Spoilt::Answer(answer), _) => {
+                self.books.answered(answer.status().as_u16());
+                Ok(answer)
+            }
+            // The connection is not this request's alone: its stream is never answered, or reset.
+            (Spoilt::End(_, Act::Silence(_)), Version::HTTP_2) => std::future::pending().await,
+            (Spoilt::End(..), Version::HTTP_2) => Err(Interrupted),
+            (Spoilt::End(status, act), _) => {
+                if let Some(status) = status {
+                    self.books.answered(status.as_u16());
+                }
+                Err(self.fate.seal(act))
             }
         }
     }
@@ -157,6 +178,14 @@ impl Answers {
         self.books.answered(status.as_u16());
         response(status, headers, body)
     }
+}
+
+/// An item, before a fault meets it.
+fn good(mut headers: HeaderMap, body: Bytes) -> Response<Bytes> {
+    headers.insert(CONTENT_TYPE, JSON);
+    let mut good = Response::new(body);
+    *good.headers_mut() = headers;
+    good
 }
 
 /// The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.

@@ -1,4 +1,4 @@
-//! The body of an answer: whole at once, or piece by piece over a time.
+//! The body of an answer: whole at once, piece by piece over a time, or filled up to any length.
 //!
 //! It must not decide what is in it.
 
@@ -17,7 +17,12 @@ pub(super) enum AnswerBody {
     Whole(Option<Bytes>),
     /// In pieces.
     Dribble(Dribble),
+    /// What there is, and then this many bytes of nothing.
+    Filled(Bytes, u64),
 }
+
+/// The nothing that a body is filled with: blanks, which JSON allows behind a value.
+static BLANKS: [u8; 64 << 10] = [b' '; 64 << 10];
 
 /// A body that comes in pieces, each at its instant.
 pub(super) struct Dribble {
@@ -32,6 +37,13 @@ impl AnswerBody {
     /// A body that is there.
     pub(super) fn whole(bytes: Bytes) -> Self {
         Self::Whole((!bytes.is_empty()).then_some(bytes))
+    }
+
+    /// A body that begins with `bytes`, and is filled up to, or cut to, `length` bytes.
+    pub(super) fn filled(mut bytes: Bytes, length: u64) -> Self {
+        bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        let blanks = length - bytes.len() as u64;
+        Self::Filled(bytes, blanks)
     }
 
     /// A body of `pieces`, each with the nanosecond of the common clock at which it is due, in order.
@@ -55,6 +67,16 @@ impl Dribble {
     }
 }
 
+/// What there is first, then blanks, whose memory all bodies have in common.
+fn next_filled(bytes: &mut Bytes, blanks: &mut u64) -> Option<Bytes> {
+    if !bytes.is_empty() {
+        return Some(std::mem::take(bytes));
+    }
+    let count = usize::try_from(*blanks).map_or(BLANKS.len(), |blanks| blanks.min(BLANKS.len()));
+    *blanks -= count as u64;
+    (count > 0).then(|| Bytes::from_static(&BLANKS[..count]))
+}
+
 impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Infallible;
@@ -63,6 +85,7 @@ impl Body for AnswerBody {
         let piece = match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Dribble(dribble) => dribble.poll_piece(cx),
+            Self::Filled(bytes, blanks) => Poll::Ready(next_filled(bytes, blanks)),
         };
         piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -71,14 +94,16 @@ impl Body for AnswerBody {
         match self {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Dribble(dribble) => dribble.pieces.is_empty(),
+            Self::Filled(bytes, blanks) => bytes.is_empty() && *blanks == 0,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         let length = match self {
-            Self::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len),
-            Self::Dribble(dribble) => dribble.pieces.iter().map(|(_, piece)| piece.len()).sum(),
+            Self::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len) as u64,
+            Self::Dribble(dribble) => dribble.pieces.iter().map(|(_, piece)| piece.len() as u64).sum(),
+            Self::Filled(bytes, blanks) => bytes.len() as u64 + blanks,
         };
-        SizeHint::with_exact(length as u64)
+        SizeHint::with_exact(length)
     }
 }

@@ -1,0 +1,175 @@
+//! From a fault to what is sent: a good answer goes in, and out comes a worse one, or the way in which the connection
+//! ends. `answer` calls it for an answer that a fault was drawn for; a stub's fault takes the same way.
+//!
+//! It must not decide which answers go wrong, nor count them.
+
+use super::act::Act;
+use super::body::AnswerBody;
+use crate::draw::Draws;
+use crate::fault::Fault;
+use crate::items::{MOVED, is_moved};
+use crate::timer::Timer;
+use bytes::Bytes;
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, TRANSFER_ENCODING,
+};
+use hyper::{Method, Response, StatusCode};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=UTF-8");
+
+/// What a challenge page says of itself, and nothing else ever does.
+const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
+/// What fills a head.
+const PADDING: HeaderName = HeaderName::from_static("x-mock-padding");
+
+const FAULTY: &[u8] = br#"{"error":"seeded fault"}"#;
+const ELSEWHERE: &[u8] = br#"{"error":"moved; see Location"}"#;
+const CHALLENGE: &[u8] = b"<!DOCTYPE html>\n<html lang=\"en\">\n<head><title>Just a moment...</title>\
+<meta name=\"robots\" content=\"noindex,nofollow\"></head>\n<body><h1>Checking your browser</h1>\
+<p>Enable JavaScript and cookies to continue.</p><form id=\"challenge-form\" method=\"post\"></form></body>\n</html>\n";
+
+/// Into how many pieces a dripping body falls.
+const DRIPS: usize = 10;
+
+/// How many bytes are garbage enough.
+const GARBAGE: usize = 64;
+
+/// What comes of an answer that a fault has met.
+pub(super) enum Spoilt {
+    /// HTTP all the same.
+    Answer(Response<AnswerBody>),
+    /// The end of the connection. The status is that of the head that it sends, if it sends one.
+    End(Option<StatusCode>, Act),
+}
+
+/// What a fault needs to know beside the answer.
+pub(super) struct Spoiler<'a> {
+    /// The method of the request.
+    pub(super) method: &'a Method,
+    /// Its path and query.
+    pub(super) target: &'a str,
+    /// What garbage is made of.
+    pub(super) noise: Draws,
+    /// What times a dripping body.
+    pub(super) timer: &'a Rc<Timer>,
+}
+
+/// Whether `fault` can meet a request for `path`: whoever followed a redirect is not redirected again.
+pub(super) fn can_meet(fault: Fault, path: &str) -> bool {
+    !matches!(fault, Fault::Redirect) || !is_moved(path)
+}
+
+impl Spoiler<'_> {
+    /// Makes of `good`, which is whole and has all headers but those of its length, what `fault` makes of it.
+    pub(super) fn spoil(mut self, fault: Fault, good: Response<Bytes>) -> Spoilt {
+        match fault {
+            Fault::Drop => Spoilt::End(None, Act::Close(Vec::new())),
+            Fault::Reset => Spoilt::End(None, Act::Reset),
+            Fault::Silence => Spoilt::End(None, Act::Silence(Vec::new())),
+            Fault::Garbage => Spoilt::End(None, Act::Close(self.garbage())),
+            Fault::MalformedChunk => {
+                let mut head =
+                    head(StatusCode::OK, good.headers(), (&TRANSFER_ENCODING, &HeaderValue::from_static("chunked")));
+                head.extend(self.garbage());
+                Spoilt::End(Some(StatusCode::OK), Act::Close(head))
+            }
+            Fault::Truncated => {
+                let (length, sent) = (good.body().len(), good.body().len() / 2);
+                self.mismatched(&good, length, sent, Act::Close)
+            }
+            Fault::ShortLength => {
+                let (length, sent) = (good.body().len() / 2, good.body().len());
+                self.mismatched(&good, length, sent, Act::Close)
+            }
+            Fault::LongLength => {
+                let (length, sent) = (good.body().len() * 2, good.body().len());
+                self.mismatched(&good, length, sent, Act::Silence)
+            }
+            Fault::Drip(time) => Spoilt::Answer(good.map(|body| self.drip(&body, time))),
+            Fault::HugeBody(bytes) => Spoilt::Answer(good.map(|body| AnswerBody::filled(body, bytes))),
+            Fault::HugeHeaders(bytes) => {
+                Spoilt::Answer(with_header(good, PADDING, padding(bytes)).map(AnswerBody::whole))
+            }
+            Fault::Close => {
+                Spoilt::Answer(with_header(good, CONNECTION, HeaderValue::from_static("close")).map(AnswerBody::whole))
+            }
+            Fault::Status(status) => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                Spoilt::Answer(instead(good, status, JSON, FAULTY))
+            }
+            Fault::Challenge(status) => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
+                let page = with_header(good, MITIGATED, HeaderValue::from_static("challenge"));
+                Spoilt::Answer(instead(page, status, HTML, CHALLENGE))
+            }
+            Fault::Redirect => {
+                // A path and query that came as such make a header's value, and one path makes a longer one.
+                let place = HeaderValue::from_maybe_shared(Bytes::from([MOVED, self.target].concat()));
+                let place = place.unwrap_or(HeaderValue::from_static(MOVED));
+                Spoilt::Answer(instead(with_header(good, LOCATION, place), StatusCode::FOUND, JSON, ELSEWHERE))
+            }
+        }
+    }
+
+    /// `good` with `length` for its `Content-Length` and `sent` bytes of its body, none if it is asked for its head.
+    fn mismatched(&self, good: &Response<Bytes>, length: usize, sent: usize, end: fn(Vec<u8>) -> Act) -> Spoilt {
+        let mut bytes = head(good.status(), good.headers(), (&CONTENT_LENGTH, &HeaderValue::from(length)));
+        if *self.method != Method::HEAD {
+            bytes.extend_from_slice(&good.body()[..sent]);
+        }
+        Spoilt::End(Some(good.status()), end(bytes))
+    }
+
+    /// Bytes beyond ASCII: no version, no number, no end of a line.
+    fn garbage(&mut self) -> Vec<u8> {
+        (0..GARBAGE / 8).flat_map(|_| (self.noise.word() | 0x8080_8080_8080_8080).to_le_bytes()).collect()
+    }
+
+    fn drip(&self, body: &Bytes, time: Duration) -> AnswerBody {
+        let now_ns = self.timer.now_ns();
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let count = DRIPS.min(body.len());
+        let piece = |i: usize| {
+            // The last is due at the very end.
+            let due_ns = now_ns.saturating_add(time_ns / (count as u64 - 1).max(1) * i as u64);
+            (due_ns, body.slice(body.len() * i / count..body.len() * (i + 1) / count))
+        };
+        AnswerBody::dribble(self.timer, (0..count).map(piece).collect::<VecDeque<_>>())
+    }
+}
+
+/// The bytes of a head.
+fn head(status: StatusCode, headers: &HeaderMap, length: (&HeaderName, &HeaderValue)) -> Vec<u8> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    for (name, value) in headers.iter().chain([length]) {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+fn with_header(mut answer: Response<Bytes>, name: HeaderName, value: HeaderValue) -> Response<Bytes> {
+    answer.headers_mut().insert(name, value);
+    answer
+}
+
+/// Another answer, with the headers of the good one.
+fn instead(good: Response<Bytes>, status: StatusCode, kind: HeaderValue, body: &'static [u8]) -> Response<AnswerBody> {
+    let mut answer = with_header(good, CONTENT_TYPE, kind).map(|_| AnswerBody::whole(Bytes::from_static(body)));
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A value of this many bytes.
+fn padding(bytes: u64) -> HeaderValue {
+    let value = vec![b'x'; usize::try_from(bytes).unwrap_or(usize::MAX)];
+    HeaderValue::from_maybe_shared(Bytes::from(value)).unwrap_or(HeaderValue::from_static("x"))
+}

@@ -1,0 +1,372 @@
+//! Each fault as it is on the wire, read from bare sockets, and what the target's books say of it.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+
+use crawlmark_mock_server::{Config, Fault, Faults, Handle, items, serve};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Only a hang takes this long.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+const SEED: u64 = 7;
+
+/// A target that treats every item like this.
+fn target(faults: &str) -> Handle {
+    let config = Config { seed: SEED, faults: faults.parse().unwrap(), ..Config::default() };
+    serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
+}
+
+fn body(id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    items::write_body(SEED, id, &mut body);
+    body
+}
+
+/// A connection on which everything is as it comes.
+struct Client(BufReader<TcpStream>);
+
+/// An answer by its `Content-Length`.
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Client {
+    fn connect(target: &Handle) -> Self {
+        let stream = TcpStream::connect(target.address()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    fn send(&mut self, method: &str, path: &str) {
+        write!(self.0.get_mut(), "{method} {path} HTTP/1.1\r\nhost: target\r\n\r\n").unwrap();
+    }
+
+    /// Everything until the end of the connection.
+    fn rest(&mut self) -> Result<Vec<u8>, ErrorKind> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.kind())
+    }
+
+    fn get(&mut self, path: &str) -> Answer {
+        self.send("GET", path);
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Answer {
+        let mut lines = std::iter::from_fn(|| {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            Some(line.trim_end().to_owned()).filter(|line| !line.is_empty())
+        });
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let split = |line: String| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let headers: BTreeMap<_, _> = lines.map(|line| split(line).unwrap()).collect();
+        let mut body = vec![0; headers["content-length"].parse().unwrap()];
+        self.0.read_exact(&mut body).unwrap();
+        Answer { status, headers, body }
+    }
+
+    /// Nothing comes, however patient one is, and the connection lasts until this side leaves.
+    fn assert_silent(&mut self) {
+        let stream = self.0.get_ref();
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let waited = self.0.read(&mut [0; 1]).map_err(|error| error.kind());
+        assert!(matches!(waited, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "{waited:?}");
+        let stream = self.0.get_ref();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(self.rest(), Ok(Vec::new()));
+    }
+}
+
+/// What comes on a connection for one request of item 42, until the target ends it.
+fn bytes_of(target: &Handle, method: &str) -> Result<Vec<u8>, ErrorKind> {
+    let mut client = Client::connect(target);
+    client.send(method, "/items/42");
+    client.rest()
+}
+
+/// The books after `requests`, all of which met `fault`, with these answers.
+#[track_caller]
+fn assert_books(target: Handle, fault: &str, requests: u64, statuses: &[(u16, u64)]) {
+    let ledger = target.stop().unwrap();
+    assert_eq!(ledger.requests, requests);
+    assert_eq!(ledger.faults, BTreeMap::from([(fault.to_owned(), requests)]));
+    assert_eq!(ledger.by_status, statuses.iter().copied().collect());
+}
+
+/// Head and body as they came.
+fn split(bytes: &[u8]) -> (String, Vec<u8>) {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    (String::from_utf8(bytes[..end].to_vec()).unwrap().to_ascii_lowercase(), bytes[end + 4..].to_vec())
+}
+
+#[test]
+fn a_drop_is_the_end_without_a_byte() {
+    let target = target("drop:1");
+    assert_eq!(bytes_of(&target, "GET"), Ok(Vec::new()));
+    assert_books(target, "drop", 1, &[]);
+}
+
+#[test]
+fn a_reset_is_a_reset() {
+    let target = target("reset:1");
+    assert_eq!(bytes_of(&target, "GET"), Err(ErrorKind::ConnectionReset));
+    assert_books(target, "reset", 1, &[]);
+}
+
+#[test]
+fn garbage_is_no_http_and_seeded() {
+    let target = target("garbage:1");
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    for id in [1, 2] {
+        let mut client = Client::connect(&target);
+        client.send("GET", &format!("/items/{id}"));
+        seen.push(client.rest().unwrap());
+    }
+    assert!(seen.iter().all(|bytes| bytes.len() == 64 && bytes.iter().all(|byte| *byte >= 0x80)), "{seen:?}");
+    assert_ne!(seen[0], seen[1]);
+    assert_books(target, "garbage", 2, &[]);
+    let again = self::target("garbage:1");
+    let mut client = Client::connect(&again);
+    client.send("GET", "/items/1");
+    assert_eq!(client.rest().unwrap(), seen[0]);
+}
+
+#[test]
+fn a_malformed_chunk_follows_a_good_head() {
+    let target = target("malformed-chunk:1");
+    let (head, rest) = split(&bytes_of(&target, "GET").unwrap());
+    assert!(head.starts_with("http/1.1 200 ok\r\n") && head.contains("\r\ntransfer-encoding: chunked"), "{head}");
+    assert!(!head.contains("content-length"), "{head}");
+    assert_eq!(rest.len(), 64);
+    assert!(rest.iter().all(|byte| *byte >= 0x80));
+    assert_books(target, "malformed_chunk", 1, &[(200, 1)]);
+}
+
+#[test]
+fn lengths_and_bodies_differ_as_the_fault_says() {
+    let whole = body(42);
+    for (fault, name, length, sent) in [
+        ("truncated:1", "truncated", whole.len(), whole.len() / 2),
+        ("short-length:1", "short_length", whole.len() / 2, whole.len()),
+        ("long-length:1", "long_length", whole.len() * 2, whole.len()),
+    ] {
+        let target = target(fault);
+        let mut client = Client::connect(&target);
+        client.send("GET", "/items/42");
+        let mut lines = String::new();
+        while !lines.ends_with("\r\n\r\n") {
+            client.0.read_line(&mut lines).unwrap();
+        }
+        assert!(lines.starts_with("HTTP/1.1 200 OK\r\n"), "{lines}");
+        assert!(lines.contains("\r\ncontent-type: application/json\r\n"), "{lines}");
+        assert!(lines.contains(&format!("\r\ncontent-length: {length}\r\n")), "{fault}: {lines}");
+        let mut part = vec![0; sent];
+        client.0.read_exact(&mut part).unwrap();
+        assert_eq!(part, whole[..sent]);
+        match name {
+            "long_length" => client.assert_silent(),
+            _ => assert_eq!(client.rest(), Ok(Vec::new())),
+        }
+        // An answer to HEAD has no body to be long or short.
+        let mut client = Client::connect(&target);
+        client.send("HEAD", "/items/42");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            client.0.read_line(&mut head).unwrap();
+        }
+        client.0.get_ref().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.rest(), Ok(Vec::new()));
+        assert_books(target, name, 2, &[(200, 2)]);
+    }
+}
+
+#[test]
+fn silence_lasts_until_the_client_leaves() {
+    let target = target("silence:1");
+    let mut client = Client::connect(&target);
+    client.send("GET", "/items/42");
+    while target.ledger().faults.is_empty() {
+        std::thread::yield_now();
+    }
+    client.assert_silent();
+    assert_books(target, "silence", 1, &[]);
+}
+
+#[test]
+fn an_error_is_an_answer_and_its_connection_goes_on() {
+    let target = target("error:1:503");
+    let mut client = Client::connect(&target);
+    for _ in 0..2 {
+        let answer = client.get("/items/42");
+        assert_eq!((answer.status, &answer.headers["content-type"][..]), (503, "application/json"));
+        assert_ne!(answer.body, body(42));
+    }
+    assert_eq!(target.ledger().connections, 1);
+    assert_books(target, "error", 2, &[(503, 2)]);
+}
+
+#[test]
+fn a_drip_comes_in_pieces_over_its_time_and_is_whole() {
+    const TIME: Duration = Duration::from_millis(300);
+    let target = target("drip:1:300ms");
+    let mut client = Client::connect(&target);
+    for _ in 0..2 {
+        let asked = Instant::now();
+        client.send("GET", "/items/42");
+        // The head and the first piece do not wait for the rest.
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            client.0.read_line(&mut head).unwrap();
+        }
+        assert!(head.contains(&format!("content-length: {}\r\n", body(42).len())), "{head}");
+        let (mut bytes, mut pieces) = (vec![0; body(42).len()], 0);
+        let mut filled = 0;
+        while filled < bytes.len() {
+            filled += client.0.read(&mut bytes[filled..]).unwrap();
+            pieces += 1;
+        }
+        assert!(asked.elapsed() >= TIME, "{:?}", asked.elapsed());
+        // A reader that is held up finds more than one there.
+        assert!((2..=10).contains(&pieces), "{pieces}");
+        assert_eq!(bytes, body(42));
+    }
+    assert_eq!(target.ledger().connections, 1);
+    assert_books(target, "drip", 2, &[(200, 2)]);
+}
+
+#[test]
+fn a_redirect_leads_to_the_same_item_and_no_further() {
+    let target = target("redirect:1");
+    for path in ["/items/42", "/items/42?full=1", "/about?x=1", "/moved", "//elsewhere.example/42"] {
+        let mut client = Client::connect(&target);
+        let answer = client.get(path);
+        assert_eq!((answer.status, &answer.headers["location"]), (302, &format!("/moved{path}")));
+        let answer = client.get(&answer.headers["location"]);
+        assert_eq!(answer.status, 200);
+        assert!(!answer.headers.contains_key("location"));
+        assert_eq!(answer.body, body(items::ItemPath::parse(path).id()), "{path}");
+    }
+    let ledger = target.stop().unwrap();
+    assert_eq!(ledger.faults, [("redirect".to_owned(), 5)].into());
+    assert_eq!(ledger.by_status, [(302, 5), (200, 5)].into());
+    // Moved or not, it is one item: both /items/42 are, too, and the one on the host that is none.
+    assert_eq!((ledger.unique_ids, ledger.duplicate_ids, ledger.ids_beyond_tracking), (1, 5, 4));
+}
+
+#[test]
+fn a_goodbye_is_said_and_meant() {
+    let target = target("close:1");
+    let mut client = Client::connect(&target);
+    let answer = client.get("/items/42");
+    assert_eq!((answer.status, &answer.headers["connection"][..]), (200, "close"));
+    assert_eq!(answer.body, body(42));
+    assert_eq!(client.rest(), Ok(Vec::new()));
+    assert_books(target, "close", 1, &[(200, 1)]);
+}
+
+#[test]
+fn a_challenge_is_a_page_with_the_status_asked_for() {
+    for status in [200, 403, 429] {
+        let target = target(&format!("challenge:1:{status}"));
+        let mut client = Client::connect(&target);
+        for _ in 0..2 {
+            let answer = client.get("/items/42");
+            assert_eq!((answer.status, &answer.headers["cf-mitigated"][..]), (status, "challenge"));
+            assert_eq!(answer.headers["content-type"], "text/html; charset=UTF-8");
+            assert!(answer.body.starts_with(b"<!DOCTYPE html>") && answer.body.ends_with(b"</html>\n"));
+            assert!(!answer.headers.contains_key("retry-after"));
+        }
+        assert_books(target, "challenge", 2, &[(status, 2)]);
+    }
+}
+
+#[test]
+fn a_huge_head_is_as_long_as_asked_and_its_body_is_right() {
+    for (fault, length) in [("huge-headers:1", 64 << 10), ("huge-headers:1:1m", 1 << 20)] {
+        let target = target(fault);
+        let mut client = Client::connect(&target);
+        for _ in 0..2 {
+            let answer = client.get("/items/42");
+            assert_eq!((answer.status, answer.headers["x-mock-padding"].len()), (200, length));
+            assert_eq!(answer.body, body(42));
+        }
+        assert_books(target, "huge_headers", 2, &[(200, 2)]);
+    }
+}
+
+#[test]
+fn a_huge_body_is_the_item_and_blanks() {
+    for (fault, length) in [("huge-body:1", 8 << 20), ("huge-body:1:1k", 1 << 10), ("huge-body:1:100000", 100_000)] {
+        let target = target(fault);
+        let mut client = Client::connect(&target);
+        for _ in 0..2 {
+            let answer = client.get("/items/42");
+            assert_eq!((answer.status, answer.body.len()), (200, length));
+            let (item, blanks) = answer.body.split_at(body(42).len());
+            assert_eq!(item, body(42));
+            assert!(blanks.iter().all(|byte| *byte == b' '));
+        }
+        assert_books(target, "huge_body", 2, &[(200, 2)]);
+    }
+}
+
+#[test]
+fn each_fault_is_held_like_the_answer_that_it_meets() {
+    for fault in ["reset:1", "truncated:1", "challenge:1"] {
+        let config = Config { latency: "20ms".parse().unwrap(), faults: fault.parse().unwrap(), ..Config::default() };
+        let target = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
+        let asked = Instant::now();
+        let mut client = Client::connect(&target);
+        client.send("GET", "/items/42");
+        let mut first = [0; 1];
+        drop(client.0.read(&mut first));
+        assert!(asked.elapsed() >= Duration::from_millis(20), "{fault}");
+        assert_eq!(target.stop().unwrap().held_us.count, 1);
+    }
+}
+
+#[test]
+fn stopping_ends_a_silence() {
+    let target = target("silence:1");
+    let mut client = Client::connect(&target);
+    client.send("GET", "/items/42");
+    while target.ledger().faults.is_empty() {
+        std::thread::yield_now();
+    }
+    target.stop().unwrap();
+    assert_eq!(client.rest(), Ok(Vec::new()));
+}
+
+#[test]
+fn mixed_faults_are_those_picked_and_add_up() {
+    let mix = "error:0.1:502,drop:0.05,reset:0.05,garbage:0.05,truncated:0.05,malformed-chunk:0.05,close:0.1,\
+               challenge:0.1:200,redirect:0.1";
+    let faults: Faults = mix.parse().unwrap();
+    let target = target(mix);
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for id in 0..400 {
+        if let Some(fault) = faults.pick(SEED, id, 0) {
+            *expected.entry(fault.name().to_owned()).or_default() += 1;
+        }
+        let mut client = Client::connect(&target);
+        write!(client.0.get_mut(), "GET /items/{id} HTTP/1.1\r\nhost: target\r\nconnection: close\r\n\r\n").unwrap();
+        let came = client.rest();
+        match faults.pick(SEED, id, 0) {
+            None => assert_eq!(split(&came.unwrap()).1, body(id)),
+            Some(Fault::Reset) => assert_eq!(came, Err(ErrorKind::ConnectionReset)),
+            Some(_) => assert!(came.is_ok(), "{came:?}"),
+        }
+    }
+    let ledger = target.stop().unwrap();
+    assert_eq!(expected.len(), 9);
+    assert_eq!(ledger.faults, expected);
+    let without_status: u64 =
+        ["drop", "reset", "garbage", "silence"].iter().filter_map(|name| expected.get(*name)).sum();
+    assert_eq!(ledger.requests, ledger.by_status.values().sum::<u64>() + without_status);
+}
