@@ -135,6 +135,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if !totals.errors_by_kind.is_empty() {
         rows.push(("errors", counts(totals.errors_by_kind.iter())));
     }
+    if totals.soft_blocked > 0 {
+        rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
+    }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(budget)));
     }

@@ -56,6 +56,8 @@ pub enum Outcome {
     NotFound,
     /// The target asks for patience.
     Throttled,
+    /// A challenge page in the place of an answer: the target takes this client for one that it does not want.
+    SoftBlocked,
     /// An answer that is neither of these.
     Rejected,
     /// No valid answer.

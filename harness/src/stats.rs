@@ -21,7 +21,7 @@ pub enum Series {
     ServiceOk,
     /// The same of throttled answers.
     ServiceThrottled,
-    /// The same of rejected and failed attempts that were sent.
+    /// The same of rejected, challenged and failed attempts that were sent.
     ServiceError,
     /// First byte sent to first byte read, of every attempt that had an answer.
     Ttfb,
@@ -177,7 +177,7 @@ const fn service_series(outcome: Outcome) -> Series {
     match outcome {
         Outcome::Ok | Outcome::NotFound => Series::ServiceOk,
         Outcome::Throttled => Series::ServiceThrottled,
-        Outcome::Rejected | Outcome::Error(_) => Series::ServiceError,
+        Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => Series::ServiceError,
     }
 }
 
@@ -201,6 +201,7 @@ pub(crate) mod tests {
             Just((Outcome::Ok, Some(200))),
             Just((Outcome::NotFound, Some(404))),
             Just((Outcome::Throttled, Some(429))),
+            Just((Outcome::SoftBlocked, Some(403))),
             Just((Outcome::Rejected, Some(500))),
             Just((Outcome::Error(ErrorKind::Timeout), None)),
             Just((Outcome::Error(ErrorKind::ConnectRefused), None)),

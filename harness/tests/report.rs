@@ -46,6 +46,7 @@ fn sample(id: u64) -> Sample {
         1 => (Outcome::Throttled, Some(429)),
         2 => (Outcome::NotFound, Some(404)),
         3 => (Outcome::Error(ErrorKind::Timeout), None),
+        4 => (Outcome::SoftBlocked, Some(403)),
         _ => (Outcome::Ok, Some(200)),
     };
     let sent = Nanos(id * MS);

@@ -2,10 +2,13 @@
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
-use hyper::header::RETRY_AFTER;
+use hyper::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use hyper::http::response::Parts;
 
 use super::expect::Body;
+
+/// Cloudflare's, with `challenge` as its only value, on every challenge page and nowhere else.
+const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
 
 /// An answer that was read to its end.
 #[derive(Debug)]
@@ -22,6 +25,7 @@ impl Answer {
     pub(super) fn new(head: &Parts, first_byte: Nanos, bytes_received: u64, body: Body) -> Self {
         let status = head.status.as_u16();
         let outcome = match (status, body) {
+            _ if is_challenge(head, body) => Outcome::SoftBlocked,
             (200..=299, Body::AsExpected) => Outcome::Ok,
             (200..=299, Body::Wrong) => Outcome::Error(ErrorKind::WrongBody),
             (404 | 410, _) => Outcome::NotFound,
@@ -54,6 +58,30 @@ impl Answer {
     }
 }
 
+/// Whether the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is
+/// no good answer, and waiting for as long as a limit would ask does not help.
+///
+/// Content networks say so in a header of their own, and in nothing else. Without it, markup is taken for a challenge
+/// where an item is expected and markup came in its place, as a good answer, a refusal or a limit without a time to come
+/// back.
+fn is_challenge(head: &Parts, body: Body) -> bool {
+    if head.headers.get(MITIGATED).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"challenge")) {
+        return true;
+    }
+    let may_hide_one = match head.status.as_u16() {
+        200..=299 | 403 => true,
+        429 => !head.headers.contains_key(RETRY_AFTER),
+        _ => false,
+    };
+    body == Body::Wrong && may_hide_one && is_markup(head)
+}
+
+fn is_markup(head: &Parts) -> bool {
+    const HTML: &[u8] = b"text/html";
+    let kind = head.headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().get(..HTML.len()));
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case(HTML))
+}
+
 #[cfg(test)]
 mod tests {
     use hyper::Response;
@@ -79,5 +107,34 @@ mod tests {
         for status in [301, 400, 403, 500, 503] {
             assert_eq!(outcome(status, None, Body::AsExpected), Outcome::Rejected, "{status}");
         }
+    }
+    #[test]
+    fn a_challenge_page_is_one_by_its_header_or_as_markup_in_the_place_of_an_item() {
+        let outcome = |status: u16, headers: &[(&str, &str)], body: Body| {
+            let plain = Response::builder().status(status);
+            let response = headers.iter().fold(plain, |response, (name, value)| response.header(*name, *value));
+            Answer::new(&response.body(()).unwrap().into_parts().0, Nanos(1), 0, body).outcome
+        };
+        let header = ("cf-mitigated", "challenge");
+        let markup = ("content-type", "Text/HTML; charset=UTF-8");
+        let json = ("content-type", "application/json");
+        let patience = ("retry-after", "3");
+        for status in [200, 403, 404, 429, 503] {
+            for body in [Body::AsExpected, Body::Wrong] {
+                assert_eq!(outcome(status, &[header, patience], body), Outcome::SoftBlocked, "{status}");
+            }
+        }
+        for status in [200, 206, 403, 429] {
+            assert_eq!(outcome(status, &[markup], Body::Wrong), Outcome::SoftBlocked, "{status}");
+            assert_ne!(outcome(status, &[json], Body::Wrong), Outcome::SoftBlocked, "{status}");
+        }
+        // Whoever expects any body gets any: nothing but the header tells then.
+        assert_eq!(outcome(200, &[markup], Body::AsExpected), Outcome::Ok);
+        assert_eq!(outcome(429, &[markup], Body::AsExpected), Outcome::Throttled);
+        // A time to come back is a limit's, and these statuses speak for themselves.
+        assert_eq!(outcome(429, &[markup, patience], Body::Wrong), Outcome::Throttled);
+        assert_eq!(outcome(404, &[markup], Body::Wrong), Outcome::NotFound);
+        assert_eq!(outcome(502, &[markup], Body::Wrong), Outcome::Rejected);
+        assert_eq!(outcome(200, &[("cf-mitigated", "other")], Body::AsExpected), Outcome::Ok);
     }
 }

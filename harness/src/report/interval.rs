@@ -21,10 +21,12 @@ pub struct IntervalRow {
     pub ok: u64,
     /// The target has no such item.
     pub not_found: u64,
-    /// Rejected or without a valid answer.
+    /// Rejected, challenged, or without a valid answer.
     pub failed: u64,
     /// Throttled.
     pub throttled: u64,
+    /// Answered with a challenge page.
+    pub soft_blocked: u64,
     /// Cut off.
     pub aborted: u64,
     /// Bytes of answers' bodies.
@@ -66,6 +68,7 @@ impl IntervalRow {
             not_found: counters.not_found,
             failed: counters.failed,
             throttled: counters.throttled,
+            soft_blocked: counters.soft_blocked,
             aborted: counters.aborted,
             bytes_received: counters.bytes_received,
             in_flight: interval.in_flight,

@@ -17,7 +17,7 @@ pub struct Ledger {
     pub ok: u64,
     /// The target has no such item.
     pub not_found: u64,
-    /// Rejected, or no valid answer.
+    /// Rejected, challenged, or no valid answer.
     pub failed: u64,
     /// Throttled until no attempt was left.
     pub gave_up: u64,
@@ -44,6 +44,8 @@ pub struct Totals {
     pub errors_by_kind: BTreeMap<String, u64>,
     /// Attempts that the target throttled.
     pub throttled: u64,
+    /// Attempts that the target answered with a challenge page.
+    pub soft_blocked: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// Bytes of requests, heads included.
@@ -109,6 +111,7 @@ impl Totals {
             attempts_by_status: counters.by_status.iter().map(|(status, n)| (status.to_string(), *n)).collect(),
             errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),
             throttled: counters.throttled,
+            soft_blocked: counters.soft_blocked,
             connections_opened: counters.connections_opened,
             bytes_sent: counters.bytes_sent,
             bytes_received: counters.bytes_received,

@@ -103,7 +103,8 @@ fn out_of_sum(shard: &ShardReport) -> Option<String> {
 
 fn unanswered(totals: &Totals) -> Option<String> {
     let errors: u64 = totals.errors_by_kind.values().sum();
-    let part = errors as f64 / totals.attempts.max(1) as f64;
+    // A challenge page is an answer to another question.
+    let part = (errors + totals.soft_blocked) as f64 / totals.attempts.max(1) as f64;
     (part > MOST_ERRORS)
         .then(|| format!("{:.0} % of the attempts had no valid answer: the rate is how fast they failed", part * 100.0))
 }

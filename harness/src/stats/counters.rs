@@ -13,7 +13,7 @@ pub struct Counters {
     pub ok: u64,
     /// Items that the target does not have.
     pub not_found: u64,
-    /// Items that ended in a rejection or an error.
+    /// Items that ended in a rejection, a challenge or an error.
     pub failed: u64,
     /// Items that were throttled until no attempt was left.
     pub gave_up: u64,
@@ -25,6 +25,8 @@ pub struct Counters {
     pub attempts_sent: u64,
     /// Attempts that the target throttled.
     pub throttled: u64,
+    /// Attempts that the target answered with a challenge page.
+    pub soft_blocked: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// Bytes of requests, heads included.
@@ -61,6 +63,7 @@ impl Counters {
             attempts,
             attempts_sent,
             throttled,
+            soft_blocked,
             connections_opened,
             bytes_sent,
             bytes_received,
@@ -75,6 +78,7 @@ impl Counters {
         self.attempts += attempts;
         self.attempts_sent += attempts_sent;
         self.throttled += throttled;
+        self.soft_blocked += soft_blocked;
         self.connections_opened += connections_opened;
         self.bytes_sent += bytes_sent;
         self.bytes_received += bytes_received;
@@ -103,6 +107,10 @@ impl Counters {
             Outcome::Throttled => {
                 self.throttled += 1;
                 self.gave_up += 1;
+            }
+            Outcome::SoftBlocked => {
+                self.soft_blocked += 1;
+                self.failed += 1;
             }
             Outcome::Rejected => self.failed += 1,
             Outcome::Error(kind) => {
