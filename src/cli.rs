@@ -59,6 +59,8 @@ Examples:
     crawlmark serve --latency bimodal:300us,15ms,0.1 --latency-per-in-flight 20us --stall 10s,200ms
   A service that fails now and then:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
+  The stubs that WireMock serves elsewhere, with requests kept for verification:
+    crawlmark serve --stubs ./wiremock --journal
   What it was asked:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
@@ -245,6 +247,18 @@ pub struct ServeArgs {
     ///   huge-body:SHARE[:SIZE]     a body filled up to this many bytes, 8m unless given
     #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", verbatim_doc_comment)]
     pub faults: Vec<target::Faults>,
+    /// Answer from the WireMock mapping files in DIR/mappings, with bodies in DIR/__files; what matches none gets 404
+    ///
+    /// Stubs, scenarios, settings and the journal can be changed while it serves, by WireMock's own routes below
+    /// /__admin. Latency, limits and faults apply to the answers of stubs, too.
+    #[arg(long, value_name = "DIR")]
+    pub stubs: Option<PathBuf>,
+    /// Leave stubs out that ask for what is not served, with a warning each, instead of refusing to start
+    #[arg(long, requires = "stubs")]
+    pub lenient: bool,
+    /// Keep requests (256 MiB of them at most), for /__admin/requests and its count
+    #[arg(long)]
+    pub journal: bool,
 }
 
 /// A number, or one that fits the machine.

@@ -1,7 +1,9 @@
 //! `crawlmark serve`: the bundled target until a signal ends it.
 
+use std::path::Path;
+
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_mock_server::{Config, Faults};
+use crawlmark_mock_server::{Config, Faults, Journal, Mappings, OnUnsupported, Unmatched};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::ServeArgs;
@@ -19,6 +21,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         stall: args.stall,
         limit: args.limit,
         faults,
+        stubs: args.stubs.as_deref().map(|root| load(root, args)).transpose()?,
+        unmatched: if args.stubs.is_some() { Unmatched::NotFound } else { Unmatched::Item },
+        journal: if args.journal { Journal::On } else { Journal::Off },
     };
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
@@ -35,6 +40,18 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     let books = serde_json::to_string_pretty(&target.stop())?;
     terminal::print(&(books + "\n"))?;
     Ok(DONE)
+}
+
+/// The stubs below `root`. What is left out is said on standard error.
+fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
+    let on_unsupported = if args.lenient { OnUnsupported::Skip } else { OnUnsupported::Refuse };
+    let mappings = Mappings::load(root, on_unsupported).map_err(|error| Error::Usage(format!("--stubs: {error}")))?;
+    if mappings.skipped() > 0 {
+        let (left_out, served) = (mappings.skipped(), mappings.len());
+        let why = mappings.warnings();
+        terminal::say(&format!("warning: {left_out} of {} stubs are left out:\n{why}\n", left_out + served));
+    }
+    Ok(mappings)
 }
 
 /// Everything that `flag` asked for, once or more often.

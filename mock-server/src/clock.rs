@@ -1,12 +1,12 @@
 //! The one place where time enters this crate. `Shared` starts the clock, every serving process copies it, and the
 //! limiter, the books and the timer are handed its readings.
 //!
-//! It must not know wall-clock time: everything here is a difference, and a clock that may be set back would refill a
+//! It must not let wall-clock time near them: what they get is a difference, and a clock that may be set back would refill a
 //! bucket or lose a request.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since an epoch that is fixed when the clock starts.
 ///
@@ -28,6 +28,12 @@ impl Clock {
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         u64::try_from(monotonic().saturating_sub(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// What the clock on the wall says, for templates that ask; nothing is measured with it.
+    #[expect(clippy::unused_self, reason = "time enters through a clock")]
+    pub(crate) fn wall(&self) -> SystemTime {
+        clock_gettime(ClockId::CLOCK_REALTIME).map_or(UNIX_EPOCH, |time| UNIX_EPOCH + Duration::from(time))
     }
 
     /// What `CLOCK_MONOTONIC` reads when this clock reads `at_ns`; for the kernel's timers, which know no other epoch.

@@ -6,10 +6,31 @@ use crate::fault::Faults;
 use crate::latency::{Latency, PerInFlight};
 use crate::limit::Limit;
 use crate::stall::Stall;
+use crate::stubs::Mappings;
 use std::time::Duration;
 
+/// What becomes of a request that no stub answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unmatched {
+    /// It is for an item.
+    #[default]
+    Item,
+    /// It is for nothing: 404, as WireMock has it.
+    NotFound,
+}
+
+/// Whether requests are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Journal {
+    /// They are counted, not kept.
+    #[default]
+    Off,
+    /// They are kept in memory, the first 256 MiB of them, so that `/__admin/requests` can tell of them.
+    On,
+}
+
 /// How the target behaves. The default is the null target: every item at once, no limit, no faults.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// What all draws start from: two targets with one seed serve the same items, delays and faults.
     pub seed: u64,
@@ -23,6 +44,12 @@ pub struct Config {
     pub limit: Option<Limit>,
     /// Which answers go wrong.
     pub faults: Faults,
+    /// The stubs to begin with; the admin routes may change them.
+    pub stubs: Option<Mappings>,
+    /// What becomes of a request that no stub answers.
+    pub unmatched: Unmatched,
+    /// Whether requests are kept.
+    pub journal: Journal,
 }
 
 impl Config {

@@ -13,6 +13,10 @@ pub(crate) enum Stream {
     Hold,
     /// Whether and how an answer fails.
     Fault,
+    /// The delay of a stub.
+    Stub,
+    /// What a template leaves to chance.
+    Template,
 }
 
 /// `SplitMix64`'s increment, the odd number nearest to 2^64 / golden ratio.
@@ -34,6 +38,8 @@ impl Draws {
             Stream::Body => 1,
             Stream::Hold => 2,
             Stream::Fault => 3,
+            Stream::Stub => 4,
+            Stream::Template => 5,
         };
         // Each step is a bijection, so within one stream and seed no two ids start from the same state.
         let seeded = mix(mix(seed).wrapping_add(GAMMA.wrapping_mul(stream)));
@@ -80,7 +86,7 @@ mod tests {
     #[test]
     fn streams_seeds_ids_attempts_and_positions_differ() {
         let mut words: Vec<u64> = Vec::new();
-        for stream in [Stream::Body, Stream::Hold, Stream::Fault] {
+        for stream in [Stream::Body, Stream::Hold, Stream::Fault, Stream::Stub, Stream::Template] {
             for seed in 0..4 {
                 for (id, attempt) in (0..64).flat_map(|id| (0..16).map(move |attempt| (id, attempt))) {
                     let mut draws = Draws::for_attempt(stream, seed, id, attempt);

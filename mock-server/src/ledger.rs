@@ -50,6 +50,12 @@ pub struct Ledger {
     /// Requests from an address to which a `Retry-After` had been promised that had not passed yet. Requests that were
     /// on their way when the promise was made are among them; the target cannot know.
     pub early_retries: u64,
+    /// Requests that a stub was found for.
+    pub stub_answers: u64,
+    /// Requests that no stub was found for, and that got a 404 for that.
+    pub unmatched: u64,
+    /// Requests that the journal had no room for.
+    pub journal_missed: u64,
     /// How often each fault was committed, by its [name](Fault::name).
     pub faults: BTreeMap<String, u64>,
     /// The holds that were served out, as they were intended.
@@ -99,6 +105,9 @@ impl Ledger {
         self.duplicate_ids += counters.duplicate_ids.get();
         self.ids_beyond_tracking += counters.ids_beyond_tracking.get();
         self.early_retries += counters.early_retries.get();
+        self.stub_answers += counters.stub_answers.get();
+        self.unmatched += counters.unmatched.get();
+        self.journal_missed += counters.journal_missed.get();
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
         }
@@ -204,6 +213,26 @@ impl Books {
         counters.hold_errors.record(actual_us.saturating_sub(intended_us));
     }
 
+    /// The number of the latest request in this process, different from that of any other in all processes.
+    pub(crate) fn ordinal(&self) -> u64 {
+        (self.counters as u64) << 48 | self.counters().requests.get()
+    }
+
+    /// A stub was found for a request.
+    pub(crate) fn played(&self) {
+        self.counters().stub_answers.increment();
+    }
+
+    /// No stub was found for a request that needs one.
+    pub(crate) fn unmatched(&self) {
+        self.counters().unmatched.increment();
+    }
+
+    /// A request could not be kept.
+    pub(crate) fn missed_in_journal(&self) {
+        self.counters().journal_missed.increment();
+    }
+
     /// A fault is about to be committed.
     pub(crate) fn failed(&self, fault: Fault) {
         self.counters().faults[fault.index()].increment();
@@ -248,6 +277,10 @@ mod tests {
             one.held(hold_us, hold_us + 60);
         }
         two.held(4, 1004);
+        one.played();
+        two.played();
+        two.unmatched();
+        one.missed_in_journal();
         one.failed(Fault::Drop);
         two.failed(Fault::Status(503));
         two.failed(Fault::Status(503));
@@ -265,6 +298,9 @@ mod tests {
             max_admitted_in_1s: 2,
             window_exact: true,
             early_retries: 1,
+            stub_answers: 2,
+            unmatched: 1,
+            journal_missed: 1,
             faults: BTreeMap::from([("drop".to_owned(), 1), ("error".to_owned(), 2)]),
             held_us: Times {
                 count: 5,

@@ -48,7 +48,8 @@
 //! | [`stall`] | when nothing is answered |
 //! | [`limit`] | how many requests are let through |
 //! | [`fault`] | which answers go wrong |
-//! | [`config`] | the five above in one description |
+//! | [`stubs`] | which request gets which answer, from WireMock's files |
+//! | [`config`] | the six above in one description |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |
 //! | [`ledger`] | the books: recording and reading |
 //! | [`listen`] | one port, one socket per process |
@@ -75,11 +76,11 @@ pub mod listen;
 pub mod server;
 pub mod shared;
 pub mod stall;
-mod stubs;
+pub mod stubs;
 mod timer;
 
 pub use clock::Clock;
-pub use config::Config;
+pub use config::{Config, Journal, Unmatched};
 pub use fault::{Fault, FaultError, Faults, Rate};
 pub use handle::{Handle, serve};
 pub use items::ItemPath;
@@ -90,3 +91,4 @@ pub use listen::{ListenError, listeners};
 pub use server::{ServeError, run_process, run_until, serve_until};
 pub use shared::{Shared, SharedError};
 pub use stall::{Stall, StallError};
+pub use stubs::{LoadError, Mappings, OnUnsupported};

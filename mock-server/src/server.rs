@@ -9,6 +9,8 @@ mod admin;
 mod answer;
 mod body;
 mod connection;
+mod journal;
+mod live_stubs;
 mod spoil;
 mod wire;
 
@@ -16,7 +18,8 @@ use crate::config::Config;
 use crate::ledger::Books;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
-use answer::Answers;
+use answer::{Answers, House};
+use live_stubs::LiveStubs;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
@@ -91,11 +94,13 @@ pub async fn serve_until(
     books: Rc<Books>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let stubs = Rc::new(LiveStubs::new(&config, &books));
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
     // A task of its own, ended with this function: it has to go on while connections come to their end.
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
+    let house = House { config, books, timer, stubs };
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
@@ -107,7 +112,7 @@ pub async fn serve_until(
         match accepted.await {
             None => break,
             Some(Ok((stream, address))) => {
-                let answers = Answers::new(&config, &books, &timer, address.ip());
+                let answers = Answers::new(&house, address.ip());
                 let stop = Rc::clone(&stop);
                 connections.spawn_local(async move { connection::serve(stream, &answers, &stop).await });
             }

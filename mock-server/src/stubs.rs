@@ -10,6 +10,7 @@ mod asked;
 mod index;
 mod json_pattern;
 mod load;
+mod mappings;
 mod node;
 mod path_template;
 mod reply;
@@ -21,3 +22,17 @@ mod template;
 mod text;
 mod value_pattern;
 mod whole_regex;
+
+pub use load::{Finding, LoadError, OnUnsupported, Report, Wrong};
+pub use mappings::Mappings;
+pub use node::{Fault, Problem};
+pub use text::SyntaxError;
+
+pub(crate) use asked::Asked;
+pub(crate) use node::Node;
+pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered, Reply};
+pub(crate) use request_pattern::RequestPattern;
+pub(crate) use scenario::{MAX_SCENARIOS, ScenarioIndex, ScenarioNames, StateIndex};
+pub(crate) use set::{ChangeError, Stubs};
+pub(crate) use stub::Stub;
+pub(crate) use template::Occasion;

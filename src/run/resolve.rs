@@ -140,6 +140,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
                 stall: args.target_stall,
                 limit: args.target_limit,
                 faults: all_faults("--target-fault", &args.target_faults)?,
+                ..Config::default()
             };
             workload.insert("target_processes".to_owned(), processes.to_string());
             workload.insert("target_latency".to_owned(), config.latency.to_string());

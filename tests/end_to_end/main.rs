@@ -18,3 +18,4 @@ mod schema;
 mod scripted;
 mod signals;
 mod target;
+mod wiremock;

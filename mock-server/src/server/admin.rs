@@ -1,81 +1,151 @@
-//! The admin routes: reading and resetting the books from outside. `answer` hands over every request below `/__admin`.
+//! The admin routes: the books, and WireMock's own routes to the stubs and the journal. `answer` hands over every request
+//! below `/__admin`.
 //!
 //! It must not be counted, limited, delayed or made to fail: a witness does not change what it watches.
 
+mod requests;
+mod stubs;
+
+use super::live_stubs::LiveStubs;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
+use crate::stubs::Problem;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
 
 /// Everything below this is for the operator; `/__adminx` is an item.
 const PREFIX: &str = "/__admin";
 
-const UNKNOWN: &[u8] = br#"{"error":"no such admin route","routes":["GET /__admin/health","GET /__admin/ledger","POST /__admin/ledger/reset"]}"#;
+/// What can be asked, for whoever asks for something else.
+const ROUTES: [&str; 21] = [
+    "GET /__admin/health",
+    "GET /__admin/version",
+    "GET /__admin/ledger",
+    "POST /__admin/ledger/reset",
+    "POST /__admin/reset",
+    "GET /__admin/mappings",
+    "POST /__admin/mappings",
+    "DELETE /__admin/mappings",
+    "POST /__admin/mappings/reset",
+    "GET /__admin/mappings/{id}",
+    "PUT /__admin/mappings/{id}",
+    "DELETE /__admin/mappings/{id}",
+    "GET /__admin/requests",
+    "DELETE /__admin/requests",
+    "POST /__admin/requests/count",
+    "POST /__admin/requests/find",
+    "GET /__admin/scenarios",
+    "POST /__admin/scenarios/reset",
+    "PUT /__admin/scenarios/{name}/state",
+    "GET /__admin/settings",
+    "POST /__admin/settings",
+];
 
 /// Whether a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
     path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Does what an admin request asks for, and says what to answer.
-pub(super) fn answer(method: &Method, path: &str, shared: &Shared) -> (StatusCode, Bytes) {
-    let route = path.strip_prefix(PREFIX).unwrap_or_default();
-    match (method, route) {
-        (&Method::GET | &Method::HEAD, "/health") => (StatusCode::OK, Bytes::from_static(br#"{"status":"healthy"}"#)),
-        (&Method::GET | &Method::HEAD, "/ledger") => match serde_json::to_vec_pretty(&Ledger::read(shared)) {
-            Ok(json) => (StatusCode::OK, json.into()),
-            Err(error) => {
-                let json = serde_json::json!({ "error": format!("failed to write the ledger as JSON: {error}") });
-                (StatusCode::INTERNAL_SERVER_ERROR, json.to_string().into())
-            }
-        },
-        (&Method::POST, "/ledger/reset") => {
-            Ledger::reset(shared);
-            (StatusCode::NO_CONTENT, Bytes::new())
-        }
-        _ => (StatusCode::NOT_FOUND, Bytes::from_static(UNKNOWN)),
+/// What an operator asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order<'r> {
+    pub(super) method: &'r Method,
+    /// Path and query.
+    pub(super) target: &'r str,
+    pub(super) body: &'r [u8],
+}
+
+/// What an operator can reach.
+#[derive(Clone, Copy)]
+pub(super) struct Desk<'d> {
+    pub(super) shared: &'d Shared,
+    pub(super) stubs: &'d LiveStubs,
+    pub(super) journal: crate::config::Journal,
+}
+
+/// A status, and JSON.
+pub(super) type Said = (StatusCode, Value);
+
+impl<'r> Order<'r> {
+    /// The path below the prefix.
+    fn route(&self) -> &'r str {
+        let path = self.target.split_once('?').map_or(self.target, |(path, _)| path);
+        path.strip_prefix(PREFIX).unwrap_or_default()
     }
+
+    /// A number in the query.
+    fn number(&self, key: &str) -> Option<usize> {
+        let (_, query) = self.target.split_once('?')?;
+        form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key)?.1.parse().ok()
+    }
+
+    /// The body as JSON.
+    fn json(&self) -> Result<Value, Said> {
+        serde_json::from_slice(self.body).map_err(|error| refused(&format!("Error parsing JSON: {error}"), None))
+    }
+}
+
+/// Does what an admin request asks for, and says what to answer.
+pub(super) fn answer(order: &Order<'_>, desk: &Desk<'_>) -> (StatusCode, Bytes) {
+    match routed(order, desk).unwrap_or_else(|refusal| refusal) {
+        (status, Value::Null) => (status, Bytes::new()),
+        (status, json) => (status, format!("{json:#}").into()),
+    }
+}
+
+/// What there is to say; an `Err` is the answer to an order that cannot be carried out.
+fn routed(order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
+    let method = if order.method == Method::HEAD { &Method::GET } else { order.method };
+    let mut parts = order.route().trim_start_matches('/').split('/');
+    let (first, second, third, more) = (parts.next(), parts.next(), parts.next(), parts.next());
+    if more.is_some() {
+        return Err(unknown());
+    }
+    match (method.as_str(), first.unwrap_or_default(), second, third) {
+        ("GET", "health", None, None) => Ok(done(json!({"status": "healthy"}))),
+        ("GET", "version", None, None) => Ok(done(json!({"version": env!("CARGO_PKG_VERSION")}))),
+        ("GET", "ledger", None, None) => ledger(desk.shared),
+        ("POST", "ledger", Some("reset"), None) => {
+            Ledger::reset(desk.shared);
+            Ok((StatusCode::NO_CONTENT, Value::Null))
+        }
+        ("POST", "reset", None, None) => {
+            requests::forget(desk);
+            stubs::reset(desk)
+        }
+        (method, "mappings", second, None) => stubs::mappings((method, second), order, desk),
+        (method, "scenarios", second, third) => stubs::scenarios((method, second, third), order, desk),
+        (method, "settings", None, None) => stubs::settings(method, order, desk),
+        (method, "requests", second, None) => requests::routed((method, second), order, desk),
+        _ => Err(unknown()),
+    }
+}
+
+fn ledger(shared: &Shared) -> Result<Said, Said> {
+    let json = serde_json::to_value(Ledger::read(shared));
+    json.map(done).map_err(|error| {
+        let title = format!("failed to write the ledger as JSON: {error}");
+        (StatusCode::INTERNAL_SERVER_ERROR, json!({"error": title}))
+    })
+}
+
+fn done(json: Value) -> Said {
+    (StatusCode::OK, json)
+}
+
+fn unknown() -> Said {
+    (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES}))
+}
+
+/// An order that is wrong, in the shape that WireMock's clients read.
+fn refused(title: &str, at: Option<&Problem>) -> Said {
+    let mut error = json!({"code": 10, "title": title});
+    if let Some(problem) = at {
+        error["source"] = json!({"pointer": problem.pointer});
+    }
+    (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_prefix_itself_and_what_is_below_it_is_admin() {
-        for (path, expected) in [
-            ("/__admin", true),
-            ("/__admin/", true),
-            ("/__admin/ledger", true),
-            ("/__adminx", false),
-            ("/items/__admin/ledger", false),
-            ("/", false),
-        ] {
-            assert_eq!(is_admin(path), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn routes_want_their_own_method() {
-        let shared = Shared::new().unwrap();
-        for (method, path, status) in [
-            (Method::GET, "/__admin/health", 200),
-            (Method::HEAD, "/__admin/ledger", 200),
-            (Method::GET, "/__admin/ledger/reset", 404),
-            (Method::POST, "/__admin/ledger", 404),
-            (Method::POST, "/__admin/ledger/reset", 204),
-            (Method::GET, "/__admin", 404),
-            (Method::GET, "/__admin/mappings", 404),
-        ] {
-            assert_eq!(answer(&method, path, &shared).0.as_u16(), status, "{method} {path}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_route_names_the_known_ones() {
-        let shared = Shared::new().unwrap();
-        let (_, body) = answer(&Method::GET, "/__admin/nothing", &shared);
-        let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(json["routes"].as_array().map(Vec::len), Some(3));
-    }
-}
+mod tests;

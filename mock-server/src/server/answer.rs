@@ -2,9 +2,12 @@
 //!
 //! It must not block, and for a plain item it allocates nothing but the body.
 
+mod play;
+
 use super::act::{Act, Fate, Interrupted};
-use super::admin;
+use super::admin::{self, Desk, Order};
 use super::body::AnswerBody;
+use super::live_stubs::LiveStubs;
 use super::spoil::{Spoiler, Spoilt, can_meet};
 use crate::config::Config;
 use crate::fault::{Fault, Faults};
@@ -13,10 +16,13 @@ use crate::ledger::{Books, Peer};
 use crate::limit::{Decision, decide};
 use crate::timer::Timer;
 use bytes::Bytes;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Version};
+use play::Played;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,26 +38,43 @@ const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 const LIMITED: &[u8] = br#"{"error":"too many requests; come back after Retry-After"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
+const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
+
+/// No stub, and no order to the admin routes, needs more of a body.
+const MAX_BODY_BYTES: usize = 16 << 20;
+
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
+
+/// What all connections of one process share.
+pub(super) struct House {
+    pub(super) config: Rc<Config>,
+    pub(super) books: Rc<Books>,
+    pub(super) timer: Rc<Timer>,
+    pub(super) stubs: Rc<LiveStubs>,
+}
 
 /// Answers the requests of one connection.
 pub(super) struct Answers {
     config: Rc<Config>,
     books: Rc<Books>,
     timer: Rc<Timer>,
+    stubs: Rc<LiveStubs>,
+    client: IpAddr,
     peer: Peer,
     fate: Fate,
 }
 
 impl Answers {
-    pub(super) fn new(config: &Rc<Config>, books: &Rc<Books>, timer: &Rc<Timer>, address: IpAddr) -> Self {
-        let peer = books.peer(address);
+    pub(super) fn new(house: &House, client: IpAddr) -> Self {
+        let House { config, books, timer, stubs } = house;
         Self {
             config: Rc::clone(config),
             books: Rc::clone(books),
             timer: Rc::clone(timer),
-            peer,
+            stubs: Rc::clone(stubs),
+            client,
+            peer: books.peer(client),
             fate: Fate::default(),
         }
     }
@@ -61,70 +84,72 @@ impl Answers {
         &self.fate
     }
 
-    /// The order: count, limit and method (a refusal waits for nothing but the end of a stall), hold, fault, answer.
+    /// The order: count, limit (a refusal waits for nothing but the end of a stall), stub, method, hold, fault, answer.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Interrupted> {
-        let (parts, _) = request.into_parts();
-        // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
-        // a connection allocates one for its whole life.
-        let mut headers = parts.headers;
-        headers.clear();
-        let path = parts.uri.path();
-        if admin::is_admin(path) {
-            let (status, body) = admin::answer(&parts.method, path, self.books.shared());
-            return Ok(response(status, headers, body));
+        let (mut parts, incoming) = request.into_parts();
+        if admin::is_admin(parts.uri.path()) {
+            // Boxed, so that other requests do not carry the room for it around.
+            return Ok(Box::pin(self.administer(&parts, incoming)).await);
         }
-
-        let seed = self.config.seed;
-        let target = parts.uri.path_and_query().map_or(path, PathAndQuery::as_str);
-        let id = ItemPath::parse(target).id();
-        let now_ns = self.books.shared().clock().now_ns();
-        let attempt = self.books.arrived(&self.peer, id, now_ns);
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
-
-        let refusal = self.refusal(&parts.method, now_ns, &mut headers);
-        let mut own = Duration::ZERO;
-        if refusal.is_none() {
-            own = self.config.latency.hold(seed, id, attempt);
-            if let Some(under_way) = &under_way {
-                own += per_in_flight.hold(under_way.others);
+        let growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
+        let arrival = self.arrived(&parts, growth);
+        let retry_after_s = self.limit(arrival.now_ns);
+        if retry_after_s.is_none() {
+            match self.play(parts, incoming, &arrival).await? {
+                Played::Answered(answer) => return Ok(answer),
+                Played::Item(back) => parts = back,
             }
         }
-        let intended_us = self.config.hold_us(now_ns, own);
-        if intended_us > 0 {
-            self.hold(now_ns, intended_us, &mut headers).await;
+        // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
+        // a connection allocates one for its whole life.
+        let mut headers = std::mem::take(&mut parts.headers);
+        headers.clear();
+        if let Some((status, body)) = refusal(&parts.method, retry_after_s, &mut headers) {
+            self.hold(&arrival, Duration::ZERO, &mut headers).await;
+            return Ok(self.counted(json(status, headers, Bytes::from_static(body)).map(AnswerBody::whole)));
         }
-        if let Some((status, body)) = refusal {
-            return Ok(self.counted(status, headers, Bytes::from_static(body)));
-        }
+        let own = self.config.latency.hold(self.config.seed, arrival.id, arrival.attempt);
+        self.hold(&arrival, own + arrival.growth, &mut headers).await;
         // With the exact capacity, making `Bytes` of it allocates nothing more.
-        let mut body = Vec::with_capacity(body_len(id));
-        write_body(seed, id, &mut body);
-        match self.config.faults.pick(seed, id, attempt).filter(|fault| can_meet(*fault, path)) {
-            None => Ok(self.counted(StatusCode::OK, headers, body.into())),
-            Some(fault) => {
-                let noise = Faults::noise(seed, id, attempt);
-                let spoiler = Spoiler { method: &parts.method, target, noise, timer: &self.timer };
-                self.fail(fault, spoiler, good(headers, body.into()), parts.version).await
-            }
+        let mut body = Vec::with_capacity(body_len(arrival.id));
+        write_body(self.config.seed, arrival.id, &mut body);
+        let item = json(StatusCode::OK, headers, body.into());
+        match self.fault(&arrival, &parts) {
+            None => Ok(self.counted(item.map(AnswerBody::whole))),
+            Some(fault) => self.fail(fault, item, &arrival, &parts).await,
         }
+    }
+
+    /// Counts a request.
+    fn arrived(&self, parts: &Parts, growth: Duration) -> Arrival {
+        let path = ItemPath::parse(target(parts));
+        let now_ns = self.books.shared().clock().now_ns();
+        let attempt = self.books.arrived(&self.peer, path.id(), now_ns);
+        Arrival { now_ns, path, id: path.id(), attempt, growth }
+    }
+
+    /// What goes wrong with the answer, if anything.
+    fn fault(&self, arrival: &Arrival, parts: &Parts) -> Option<Fault> {
+        let fault = self.config.faults.pick(self.config.seed, arrival.id, arrival.attempt)?;
+        can_meet(fault, parts.uri.path()).then_some(fault)
     }
 
     /// An answer that `fault` has met, in the books before any of it can be on the wire.
     async fn fail(
         &self,
         fault: Fault,
-        spoiler: Spoiler<'_>,
         good: Response<Bytes>,
-        version: Version,
+        arrival: &Arrival,
+        parts: &Parts,
     ) -> Result<Response<AnswerBody>, Interrupted> {
         self.books.failed(fault);
-        match (spoiler.spoil(fault, good), version) {
-            (Spoilt::Answer(answer), _) => {
-                self.books.answered(answer.status().as_u16());
-                Ok(answer)
-            }
+        let noise = Faults::noise(self.config.seed, arrival.id, arrival.attempt);
+        let spoiler = Spoiler { method: &parts.method, target: target(parts), noise, timer: &self.timer };
+        match (spoiler.spoil(fault, good), parts.version) {
+            (Spoilt::Answer(answer), _) => Ok(self.counted(answer)),
             // The connection is not this request's alone: its stream is never answered, or reset.
             (Spoilt::End(_, Act::Silence(_)), Version::HTTP_2) => std::future::pending().await,
             (Spoilt::End(..), Version::HTTP_2) => Err(Interrupted),
@@ -137,23 +162,14 @@ impl Answers {
         }
     }
 
-    /// Why a request that arrived at `now_ns` gets no item, if so: a status, a body, and the header that says what to do.
-    fn refusal(&self, method: &Method, now_ns: u64, headers: &mut HeaderMap) -> Option<(StatusCode, &'static [u8])> {
-        if let Some(retry_after_s) = self.limit(now_ns) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
-            return Some((StatusCode::TOO_MANY_REQUESTS, LIMITED));
+    /// Holds back an answer for `own`, or longer in a stall, and says so in its headers.
+    async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
+        let intended_us = self.config.hold_us(arrival.now_ns, own);
+        if intended_us == 0 {
+            return;
         }
-        if !matches!(*method, Method::GET | Method::HEAD) {
-            headers.insert(ALLOW, GET_AND_HEAD);
-            return Some((StatusCode::METHOD_NOT_ALLOWED, WRONG_METHOD));
-        }
-        None
-    }
-
-    /// Holds back the answer to a request that arrived at `arrived_ns`, and says so in its headers.
-    async fn hold(&self, arrived_ns: u64, intended_us: u64, headers: &mut HeaderMap) {
-        let due_ns = arrived_ns.saturating_add(intended_us.saturating_mul(NS_PER_US));
-        let actual_us = (self.timer.until(due_ns).await - arrived_ns) / NS_PER_US;
+        let due_ns = arrival.now_ns.saturating_add(intended_us.saturating_mul(NS_PER_US));
+        let actual_us = (self.timer.until(due_ns).await - arrival.now_ns) / NS_PER_US;
         self.books.held(intended_us, actual_us);
         headers.insert(HOLD_US, HeaderValue::from(intended_us));
         headers.insert(HELD_US, HeaderValue::from(actual_us));
@@ -174,26 +190,74 @@ impl Answers {
     }
 
     /// An answer that is in the books before it can be on the wire.
-    fn counted(&self, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<AnswerBody> {
-        self.books.answered(status.as_u16());
-        response(status, headers, body)
+    fn counted(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
+        self.books.answered(answer.status().as_u16());
+        answer
+    }
+
+    /// What an operator is told; it is in no books.
+    async fn administer(&self, parts: &Parts, incoming: Incoming) -> Response<AnswerBody> {
+        let Some(body) = read_body(incoming).await else { return too_large().map(AnswerBody::whole) };
+        let desk = Desk { shared: self.books.shared(), stubs: &self.stubs, journal: self.config.journal };
+        let (status, body) = admin::answer(&Order { method: &parts.method, target: target(parts), body: &body }, &desk);
+        json(status, HeaderMap::new(), body).map(AnswerBody::whole)
     }
 }
 
-/// An item, before a fault meets it.
-fn good(mut headers: HeaderMap, body: Bytes) -> Response<Bytes> {
-    headers.insert(CONTENT_TYPE, JSON);
-    let mut good = Response::new(body);
-    *good.headers_mut() = headers;
-    good
+/// What is known of a request when it comes.
+struct Arrival {
+    /// When it came, on the common clock.
+    now_ns: u64,
+    /// What it is for.
+    path: ItemPath,
+    /// What is drawn for it is drawn for this id and for this attempt at it.
+    id: u64,
+    attempt: u8,
+    /// What other requests in flight add to its hold.
+    growth: Duration,
 }
 
-/// The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.
-fn response(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<AnswerBody> {
+/// Path and query as they were sent.
+fn target(parts: &Parts) -> &str {
+    parts.uri.path_and_query().map_or("/", PathAndQuery::as_str)
+}
+
+/// Why a request gets no item, if so: a status, a body, and the header that says what to do.
+fn refusal(
+    method: &Method,
+    retry_after_s: Option<u64>,
+    headers: &mut HeaderMap,
+) -> Option<(StatusCode, &'static [u8])> {
+    if let Some(retry_after_s) = retry_after_s {
+        headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
+        return Some((StatusCode::TOO_MANY_REQUESTS, LIMITED));
+    }
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        headers.insert(ALLOW, GET_AND_HEAD);
+        return Some((StatusCode::METHOD_NOT_ALLOWED, WRONG_METHOD));
+    }
+    None
+}
+
+/// The body of a request; none if it is too large, or does not come to its end.
+async fn read_body(incoming: Incoming) -> Option<Bytes> {
+    if incoming.is_end_stream() {
+        return Some(Bytes::new());
+    }
+    Some(Limited::new(incoming, MAX_BODY_BYTES).collect().await.ok()?.to_bytes())
+}
+
+/// What a request with such a body gets.
+fn too_large() -> Response<Bytes> {
+    json(StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), Bytes::from_static(TOO_LARGE))
+}
+
+/// An answer in JSON. The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.
+fn json(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<Bytes> {
     if !body.is_empty() {
         headers.insert(CONTENT_TYPE, JSON);
     }
-    let mut response = Response::new(AnswerBody::whole(body));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

@@ -21,6 +21,9 @@ pub(crate) struct Counters {
     pub(crate) duplicate_ids: Counter,
     pub(crate) ids_beyond_tracking: Counter,
     pub(crate) early_retries: Counter,
+    pub(crate) stub_answers: Counter,
+    pub(crate) unmatched: Counter,
+    pub(crate) journal_missed: Counter,
     /// Holds as intended.
     pub(crate) holds: Times,
     /// How much later than intended they ended.
@@ -108,14 +111,19 @@ impl Counters {
             duplicate_ids,
             ids_beyond_tracking,
             early_retries,
+            stub_answers,
+            unmatched,
+            journal_missed,
             holds,
             hold_errors,
             faults,
             by_source,
             by_status,
         } = self;
-        let alone = [requests, connections, unique_ids, duplicate_ids, ids_beyond_tracking, early_retries];
-        let counters = alone.into_iter().chain(faults).chain(by_source).chain(by_status);
+        let of_ids = [unique_ids, duplicate_ids, ids_beyond_tracking];
+        let of_stubs = [stub_answers, unmatched, journal_missed];
+        let alone = [requests, connections, early_retries].into_iter().chain(of_ids).chain(of_stubs);
+        let counters = alone.chain(faults).chain(by_source).chain(by_status);
         for counter in counters {
             counter.zero();
         }

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many scenarios can be told apart.
-pub(crate) const SCENARIOS: usize = 4096;
+pub(crate) const SCENARIOS: usize = 1024;
 
 /// The states, by scenario. 0 is the one that every scenario starts in.
 #[repr(C)]

@@ -23,7 +23,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// What becomes of a stub that asks for what is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnUnsupported {
+pub enum OnUnsupported {
     /// It is an error.
     Refuse,
     /// It is left out, and [`Loaded::skipped`] says so.
@@ -43,7 +43,7 @@ pub(crate) struct Loaded<R> {
 
 /// Why stubs cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadError {
+pub enum LoadError {
     /// The directory cannot be read.
     #[error("read the directory of stubs {}: {error}", path.display())]
     Root {
@@ -69,20 +69,20 @@ pub(crate) enum LoadError {
 
 /// What is wrong, file by file. Displayed it is one line each, of the first [`Report::SHOWN`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report(pub(crate) Vec<Finding>);
+pub struct Report(pub Vec<Finding>);
 
 /// Something that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// Its path below the directory of mappings.
-    pub(crate) file: String,
+    pub file: String,
     /// What is wrong.
-    pub(crate) what: Wrong,
+    pub what: Wrong,
 }
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Wrong {
+pub enum Wrong {
     /// It cannot be read; here is why.
     #[error("{0}")]
     Unreadable(String),

@@ -9,16 +9,16 @@ use std::fmt;
 /// What is wrong at one place of a mapping file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", if pointer.is_empty() { "the whole document" } else { pointer })]
-pub(crate) struct Problem {
+pub struct Problem {
     /// Where, as a JSON pointer (RFC 6901) into the file; empty for the whole document.
-    pub(crate) pointer: String,
+    pub pointer: String,
     /// What.
-    pub(crate) what: Fault,
+    pub what: Fault,
 }
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// It is not what WireMock's format asks for. WireMock would refuse it or misread it, too.
     Malformed(String),
     /// It is a feature of WireMock that is not served here.

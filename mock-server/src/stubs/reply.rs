@@ -23,6 +23,7 @@ use crate::draw::Draws;
 use body::Body;
 use bytes::Bytes;
 use headers::Headers;
+pub(crate) use headers::sanitised;
 use hyper::StatusCode;
 use hyper::ext::ReasonPhrase;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -139,6 +140,11 @@ impl Reply {
             dribble: node.get("chunkedDribbleDelay").map(|dribble| Dribble::read(&dribble)).transpose()?,
             breakage: node.get("fault").map(|fault| Breakage::read(&fault)).transpose()?,
         })
+    }
+
+    /// Whether any of it is made for each request.
+    pub(crate) fn is_templated(&self) -> bool {
+        matches!(self.headers, Headers::Templated(_)) || matches!(self.body, Body::Templated(_))
     }
 
     /// The answer to one request. Without templates, nothing is allocated and nothing is drawn.

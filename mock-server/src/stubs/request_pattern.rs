@@ -176,6 +176,14 @@ impl RequestPattern {
     }
 
     /// Whether it takes the body of a request to tell.
+    /// What stands in `path` for each variable of `urlPathTemplate`; empty without one.
+    pub(crate) fn path_variables<'t>(&'t self, path: &'t str) -> Vec<(&'t str, &'t str)> {
+        match &self.url {
+            UrlPattern::PathTemplate(template) => template.variables(path).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     pub(crate) fn looks_at_body(&self) -> bool {
         !self.body.is_empty() || !self.form.is_empty()
     }

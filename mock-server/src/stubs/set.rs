@@ -127,6 +127,11 @@ impl<R> Stubs<R> {
         states
     }
 
+    /// The id of the next stub that is added without one.
+    pub(crate) fn next_id(&self) -> Uuid {
+        derived_id(&format!("added #{}", self.added))
+    }
+
     /// The set with one stub more, given as `POST /__admin/mappings` gives it. Without an id it gets one that depends
     /// only on how many were added before.
     pub(crate) fn with_added(
@@ -135,8 +140,7 @@ impl<R> Stubs<R> {
         read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
     ) -> Result<Self, ChangeError> {
         let mut names = self.names.clone();
-        let id = derived_id(&format!("added #{}", self.added));
-        let read = Stub::read((&Node::root(stub), Place::Element), id, &mut names, read_reply);
+        let read = Stub::read((&Node::root(stub), Place::Element), self.next_id(), &mut names, read_reply);
         let stub = read.map_err(ChangeError::Refused)?;
         if self.get(stub.id).is_some() {
             return Err(ChangeError::Taken(stub.id));

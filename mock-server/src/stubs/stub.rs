@@ -3,8 +3,10 @@
 //! It must not know of other stubs.
 
 use super::node::{Node, Problem, Problems};
+use super::reply::sanitised;
 use super::request_pattern::RequestPattern;
 use super::scenario::{ScenarioNames, ScenarioStep};
+use hyper::header::HeaderValue;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -23,6 +25,10 @@ pub(crate) struct Stub<R> {
     pub(crate) scenario: Option<ScenarioStep>,
     /// What it answers.
     pub(crate) reply: R,
+    /// What its answers carry as `Matched-Stub-Id`.
+    pub(crate) id_header: HeaderValue,
+    /// What its answers carry as `Matched-Stub-Name`, if it has a name.
+    pub(crate) name_header: Option<HeaderValue>,
     /// The stub as it was written, `id` and `uuid` filled in: what the admin API shows.
     pub(crate) json: Value,
 }
@@ -82,7 +88,18 @@ impl<R> Stub<R> {
         let (request, reply) = problems.or(request.zip(reply))?;
         let scenario = names.read(node).map_err(|problem| vec![problem])?;
         let json = with_id(node.value(), id);
-        Ok(Self { id, name, priority, request, scenario, reply, json })
+        let name_header = name.as_deref().map(sanitised);
+        Ok(Self {
+            id,
+            id_header: sanitised(&id.to_string()),
+            name,
+            name_header,
+            priority,
+            request,
+            scenario,
+            reply,
+            json,
+        })
     }
 }
 

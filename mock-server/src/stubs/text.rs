@@ -9,7 +9,7 @@ use serde_json::Value;
 /// A text that is not JSON, and the place where that shows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
-pub(crate) struct SyntaxError {
+pub struct SyntaxError {
     /// Counted from 1.
     pub(crate) line: usize,
     /// In characters, counted from 1.

@@ -136,7 +136,7 @@ pub(super) fn latin_1(text: &str) -> Option<Vec<u8>> {
 
 /// What Jetty makes of a text that a client had a say in: what is no byte of ISO 8859-1, or would break the line, is a
 /// space.
-fn sanitised(text: &str) -> HeaderValue {
+pub(crate) fn sanitised(text: &str) -> HeaderValue {
     let byte =
         |char| u8::try_from(char).ok().filter(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..)).unwrap_or(b' ');
     let bytes: Vec<u8> = text.chars().map(byte).collect();

@@ -1,0 +1,150 @@
+//! The admin routes to the stubs, their scenarios and their settings.
+
+use super::{Desk, Order, Said, done, refused, unknown};
+use crate::server::live_stubs::{Change, LiveStubs, Refusal};
+use crate::stubs::{ChangeError, ScenarioIndex, StateIndex};
+use hyper::StatusCode;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(super) fn mappings(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
+    match route {
+        ("GET", None) => Ok(done(list(order, desk.stubs))),
+        ("POST", None) => add(order.json()?, desk.stubs),
+        ("DELETE", None) => changed(desk.stubs, Change::Clear),
+        ("POST", Some("reset")) => {
+            desk.stubs.reset_scenarios();
+            changed(desk.stubs, Change::Reset)
+        }
+        (method, Some(id)) => {
+            let id = Uuid::try_parse(id).map_err(|_| unknown())?;
+            one(method, id, order, desk.stubs)
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// Everything that belongs to the stubs as it was at the start.
+pub(super) fn reset(desk: &Desk<'_>) -> Result<Said, Said> {
+    desk.stubs.reset_scenarios();
+    change(desk.stubs, Change::Settings(json!({})))?;
+    changed(desk.stubs, Change::Reset)
+}
+
+fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
+    let shown = || {
+        let current = stubs.current();
+        let json = current.get(id).map(|stub| stub.json.clone());
+        json.ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
+    };
+    match method {
+        "GET" => shown().map(done),
+        "PUT" => {
+            change(stubs, Change::Replace(id, order.json()?))?;
+            shown().map(done)
+        }
+        "DELETE" => changed(stubs, Change::Remove(id)),
+        _ => Err(unknown()),
+    }
+}
+
+/// The stub gets its id here, so that the answer can name it.
+fn add(mut stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
+    let before = stubs.current();
+    let given = ["id", "uuid"].iter().find_map(|key| stub.get(*key)?.as_str()?.parse::<Uuid>().ok());
+    let id = given.unwrap_or_else(|| before.next_id());
+    if given.is_none()
+        && let Value::Object(fields) = &mut stub
+    {
+        fields.insert("id".to_owned(), json!(id));
+    }
+    change(stubs, Change::Add(stub))?;
+    let added = stubs.current().get(id).map(|stub| stub.json.clone());
+    added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
+}
+
+fn list(order: &Order<'_>, stubs: &LiveStubs) -> Value {
+    let current = stubs.current();
+    let (limit, offset) = (order.number("limit").unwrap_or(usize::MAX), order.number("offset").unwrap_or(0));
+    let shown: Vec<&Value> = current.iter().map(|stub| &stub.json).skip(offset).take(limit).collect();
+    json!({"mappings": shown, "meta": {"total": current.len()}})
+}
+
+pub(super) fn settings(method: &str, order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
+    match method {
+        "GET" => Ok(done(json!({"settings": desk.stubs.settings().to_json()}))),
+        "POST" | "PUT" => changed(desk.stubs, Change::Settings(order.json()?)),
+        _ => Err(unknown()),
+    }
+}
+
+pub(super) fn scenarios(
+    route: (&str, Option<&str>, Option<&str>),
+    order: &Order<'_>,
+    desk: &Desk<'_>,
+) -> Result<Said, Said> {
+    match route {
+        ("GET", None, None) => Ok(done(list_scenarios(desk.stubs))),
+        ("POST", Some("reset"), None) => {
+            desk.stubs.reset_scenarios();
+            Ok(done(json!({})))
+        }
+        ("PUT", Some(name), Some("state")) => {
+            let name = percent_decode_str(name).decode_utf8_lossy();
+            set_state(&name, order, desk.stubs)
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn list_scenarios(stubs: &LiveStubs) -> Value {
+    let current = stubs.current();
+    let names = current.names();
+    let shown = |scenario: ScenarioIndex| {
+        let states = current.possible_states(scenario);
+        let states: Vec<_> = states.into_iter().filter_map(|state| names.state(scenario, state)).collect();
+        let name = names.scenario(scenario);
+        let state = names.state(scenario, StateIndex::numbered(stubs.state(scenario)));
+        json!({"id": name, "name": name, "state": state, "possibleStates": states})
+    };
+    let all: Vec<Value> = current.scenarios().into_iter().map(shown).collect();
+    json!({"scenarios": all})
+}
+
+/// Without a state in the body, the scenario starts over.
+fn set_state(name: &str, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
+    let current = stubs.current();
+    let names = current.names();
+    let scenario = names.find_scenario(name).filter(|scenario| current.scenarios().contains(scenario));
+    let missing = || (StatusCode::NOT_FOUND, json!({"errors": [{"title": format!("Scenario {name} does not exist")}]}));
+    let scenario = scenario.ok_or_else(missing)?;
+    let wanted = if order.body.is_empty() { Value::Null } else { order.json()? };
+    let state = match wanted.get("state").and_then(Value::as_str) {
+        None => StateIndex::STARTED,
+        Some(wanted) => names
+            .find_state(scenario, wanted)
+            .ok_or_else(|| refused(&format!("Scenario {name} does not support state {wanted}"), None))?,
+    };
+    stubs.set_state(scenario, state);
+    Ok(done(json!({})))
+}
+
+fn change(stubs: &LiveStubs, change: Change) -> Result<(), Said> {
+    stubs.change(change).map_err(|error| refusal(&error))
+}
+
+fn changed(stubs: &LiveStubs, what: Change) -> Result<Said, Said> {
+    change(stubs, what).map(|()| done(json!({})))
+}
+
+fn refusal(error: &Refusal) -> Said {
+    let title = error.to_string();
+    match error {
+        Refusal::Change(ChangeError::Missing(_)) => (StatusCode::NOT_FOUND, json!({"errors": [{"title": title}]})),
+        Refusal::Change(ChangeError::Refused(problems)) => refused(&title, problems.first()),
+        Refusal::Change(ChangeError::Taken(_)) => refused(&title, None),
+        Refusal::Settings(problem) => refused(&title, Some(problem)),
+        Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, json!({"errors": [{"title": title}]})),
+    }
+}

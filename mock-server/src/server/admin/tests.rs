@@ -1,0 +1,185 @@
+//! The admin routes without a socket.
+
+use super::*;
+use crate::config::{Config, Journal};
+use crate::ledger::Books;
+use crate::server::journal;
+use crate::stubs::{Asked, Stub};
+use hyper::header::HeaderMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Two processes of one target.
+struct Office {
+    shared: Shared,
+    processes: [LiveStubs; 2],
+}
+
+impl Office {
+    fn open() -> Self {
+        let shared = Shared::new().unwrap();
+        let processes = [(); 2].map(|()| LiveStubs::new(&Config::default(), &Books::open(&shared)));
+        Self { shared, processes }
+    }
+
+    /// Asks one process.
+    fn ask(&self, process: usize, order: &str, body: &str) -> (u16, Value) {
+        let (method, target) = order.split_once(' ').unwrap();
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let desk = Desk { shared: &self.shared, stubs: &self.processes[process], journal: Journal::On };
+        let (status, body) = answer(&Order { method: &method, target, body: body.as_bytes() }, &desk);
+        (status.as_u16(), if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
+    }
+
+    /// The name of the stub with which a process answers a GET.
+    fn found(&self, process: usize, target: &str) -> Option<String> {
+        let stubs = self.processes[process].current();
+        let headers = HeaderMap::new();
+        let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let asked = Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
+        self.processes[process].find(&stubs, &asked).and_then(|stub: &Stub<_>| stub.name.clone())
+    }
+}
+
+#[test]
+fn only_the_prefix_itself_and_what_is_below_it_is_admin() {
+    for (path, expected) in [
+        ("/__admin", true),
+        ("/__admin/", true),
+        ("/__admin/ledger", true),
+        ("/__adminx", false),
+        ("/items/__admin/ledger", false),
+        ("/", false),
+    ] {
+        assert_eq!(is_admin(path), expected, "{path}");
+    }
+}
+
+#[test]
+fn routes_want_their_own_method_and_path() {
+    let office = Office::open();
+    for (order, status) in [
+        ("GET /__admin/health", 200),
+        ("GET /__admin/version", 200),
+        ("HEAD /__admin/ledger", 200),
+        ("GET /__admin/ledger/reset", 404),
+        ("POST /__admin/ledger", 404),
+        ("POST /__admin/ledger/reset", 204),
+        ("GET /__admin", 404),
+        ("GET /__admin/mappings", 200),
+        ("GET /__admin/mappings/no-uuid", 404),
+        ("GET /__admin/mappings/6f9a3c1e-0000-4000-8000-000000000001", 404),
+        ("GET /__admin/mappings/6f9a3c1e-0000-4000-8000-000000000001/more", 404),
+        ("PATCH /__admin/mappings", 404),
+        ("GET /__admin/requests", 200),
+        ("GET /__admin/scenarios", 200),
+        ("GET /__admin/scenarios/one/two/three", 404),
+        ("GET /__admin/settings", 200),
+        ("POST /__admin/reset", 200),
+    ] {
+        assert_eq!(office.ask(0, order, "").0, status, "{order}");
+    }
+}
+
+#[test]
+fn an_unknown_route_names_the_known_ones() {
+    let (_, said) = Office::open().ask(0, "GET /__admin/nothing", "");
+    assert_eq!(said["routes"].as_array().map(Vec::len), Some(ROUTES.len()));
+}
+
+#[test]
+fn what_one_process_is_told_all_do() {
+    let office = Office::open();
+    let (status, added) = office.ask(0, "POST /__admin/mappings", r#"{"name": "one", "request": {"url": "/a"}}"#);
+    assert_eq!((status, &added["name"]), (201, &json!("one")));
+    let id = added["id"].as_str().unwrap();
+    assert_eq!(office.found(1, "/a").as_deref(), Some("one"));
+    assert_eq!(office.ask(1, "GET /__admin/mappings", "").1, json!({"mappings": [added], "meta": {"total": 1}}));
+
+    let order = format!("PUT /__admin/mappings/{id}");
+    let (status, replaced) = office.ask(1, &order, r#"{"name": "two", "request": {"url": "/b"}}"#);
+    assert_eq!((status, &replaced["id"], &replaced["name"]), (200, &json!(id), &json!("two")));
+    assert_eq!((office.found(0, "/a"), office.found(0, "/b").as_deref()), (None, Some("two")));
+
+    assert_eq!(office.ask(0, &format!("DELETE /__admin/mappings/{id}"), ""), (200, json!({})));
+    assert_eq!(office.found(1, "/b"), None);
+    assert_eq!(office.ask(0, &format!("DELETE /__admin/mappings/{id}"), "").0, 404);
+    for name in ["x", "y"] {
+        office.ask(0, "POST /__admin/mappings", &json!({"name": name}).to_string());
+    }
+    let (_, page) = office.ask(1, "GET /__admin/mappings?limit=1&offset=1", "");
+    assert_eq!((&page["mappings"][0]["name"], &page["meta"]["total"]), (&json!("x"), &json!(2)));
+    office.ask(1, "DELETE /__admin/mappings", "");
+    assert_eq!(office.found(0, "/"), None);
+}
+
+#[test]
+fn what_is_wrong_changes_nothing_and_says_where() {
+    let office = Office::open();
+    let (status, said) = office.ask(0, "POST /__admin/mappings", r#"{"request": {"urlPaht": "/"}}"#);
+    assert_eq!((status, &said["errors"][0]["source"]["pointer"]), (422, &json!("/request/urlPaht")), "{said}");
+    assert_eq!(office.ask(0, "POST /__admin/mappings", "{").0, 422);
+    assert_eq!(office.ask(0, "POST /__admin/settings", r#"{"fixedDelay": -1}"#).0, 422);
+    assert_eq!(office.ask(0, "POST /__admin/requests/count", r#"{"url": 1}"#).0, 422);
+    let stub = json!({"id": "6f9a3c1e-0000-4000-8000-000000000001"}).to_string();
+    assert_eq!(office.ask(0, "POST /__admin/mappings", &stub).0, 201);
+    assert_eq!(office.ask(1, "POST /__admin/mappings", &stub).0, 422, "the id is taken");
+    assert_eq!(office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"], 1);
+}
+
+#[test]
+fn settings_are_common_and_start_over_with_a_reset() {
+    let office = Office::open();
+    assert_eq!(office.ask(0, "POST /__admin/settings", r#"{"fixedDelay": 500}"#).0, 200);
+    // Read with the stubs, as every request does.
+    office.processes[1].current();
+    assert_eq!(office.ask(1, "GET /__admin/settings", "").1["settings"]["fixedDelay"], 500);
+    assert_eq!(office.ask(1, "POST /__admin/reset", "").0, 200);
+    office.processes[0].current();
+    assert_eq!(office.ask(0, "GET /__admin/settings", "").1["settings"].get("fixedDelay"), None);
+}
+
+#[test]
+fn scenarios_move_on_in_all_processes_and_can_be_put_back() {
+    let office = Office::open();
+    for (name, required, next) in [("first", "Started", "open"), ("second", "open", "shut")] {
+        let stub =
+            json!({"name": name, "scenarioName": "door", "requiredScenarioState": required, "newScenarioState": next});
+        office.ask(0, "POST /__admin/mappings", &stub.to_string());
+    }
+    assert_eq!(office.found(0, "/").as_deref(), Some("first"));
+    assert_eq!(office.found(1, "/").as_deref(), Some("second"));
+    assert_eq!(office.found(0, "/"), None);
+    let (_, said) = office.ask(1, "GET /__admin/scenarios", "");
+    assert_eq!((&said["scenarios"][0]["name"], &said["scenarios"][0]["state"]), (&json!("door"), &json!("shut")));
+    assert_eq!(said["scenarios"][0]["possibleStates"], json!(["Started", "open", "shut"]));
+    assert_eq!(office.ask(0, "PUT /__admin/scenarios/door/state", r#"{"state": "open"}"#).0, 200);
+    assert_eq!(office.found(1, "/").as_deref(), Some("second"));
+    assert_eq!(office.ask(0, "PUT /__admin/scenarios/door/state", r#"{"state": "ajar"}"#).0, 422);
+    assert_eq!(office.ask(0, "PUT /__admin/scenarios/gate/state", "").0, 404);
+    assert_eq!(office.ask(0, "POST /__admin/scenarios/reset", "").0, 200);
+    assert_eq!(office.found(1, "/").as_deref(), Some("first"));
+    // Whoever uses a scenario anew finds it at its start.
+    office.ask(0, "DELETE /__admin/mappings", "");
+    let stub = json!({"name": "new", "scenarioName": "door", "requiredScenarioState": "Started"}).to_string();
+    office.ask(0, "POST /__admin/mappings", &stub);
+    assert_eq!(office.found(1, "/").as_deref(), Some("new"));
+}
+
+#[test]
+fn requests_are_counted_listed_and_forgotten() {
+    let office = Office::open();
+    let headers = HeaderMap::new();
+    let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    for target in ["/a", "/a", "/b?x=1"] {
+        let asked = Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
+        assert!(journal::keep(&office.shared, &asked).is_ok());
+    }
+    let (_, count) = office.ask(0, "POST /__admin/requests/count", r#"{"method": "GET", "url": "/a"}"#);
+    assert_eq!(count, json!({"count": 2, "requestJournalDisabled": false}));
+    let (_, found) = office.ask(1, "POST /__admin/requests/find", r#"{"urlPath": "/b"}"#);
+    assert_eq!(found["requests"][0]["url"], "/b?x=1");
+    let (_, listed) = office.ask(1, "GET /__admin/requests?limit=1", "");
+    assert_eq!((&listed["requests"][0]["request"]["url"], &listed["meta"]["total"]), (&json!("/b?x=1"), &json!(3)));
+    assert_eq!(office.ask(0, "DELETE /__admin/requests", "").0, 200);
+    assert_eq!(office.ask(0, "POST /__admin/requests/count", "{}").1["count"], 0);
+}

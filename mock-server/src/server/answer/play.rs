@@ -1,0 +1,163 @@
+//! Answers from stubs: which one is played, what it says, and how.
+//!
+//! It must not decide which stub fits (`stubs` does), and a stub without templates or body patterns is answered without
+//! allocating.
+
+use super::super::act::Interrupted;
+use super::super::body::AnswerBody;
+use super::super::journal;
+use super::{Answers, Arrival, read_body, target, too_large};
+use crate::config::{Journal, Unmatched};
+use crate::draw::{Draws, Stream};
+use crate::fault::Fault;
+use crate::items::ItemPath;
+use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Stub};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Response, StatusCode};
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+/// The id of the stub that answered, as WireMock names it.
+const STUB_ID: HeaderName = HeaderName::from_static("matched-stub-id");
+/// Its name.
+const STUB_NAME: HeaderName = HeaderName::from_static("matched-stub-name");
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
+
+const UNMATCHED: &[u8] = b"Request was not matched\n";
+
+/// What became of a request.
+pub(super) enum Played {
+    /// It has its answer.
+    Answered(Response<AnswerBody>),
+    /// No stub answers it: it is for an item.
+    Item(Parts),
+}
+
+impl Answers {
+    /// The answer of the stub that fits, if one does.
+    pub(super) async fn play(
+        &self,
+        mut parts: Parts,
+        incoming: Incoming,
+        arrival: &Arrival,
+    ) -> Result<Played, Interrupted> {
+        let stubs = self.stubs.current();
+        if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
+            return Ok(Played::Item(parts));
+        }
+        let Some(body) = read_body(incoming).await else {
+            return Ok(Played::Answered(self.counted(too_large().map(AnswerBody::whole))));
+        };
+        let arrival = &self.one_of_many(arrival);
+        let asked = asked(&parts, &body, self.client);
+        if self.config.journal == Journal::On && journal::keep(self.books.shared(), &asked).is_err() {
+            self.books.missed_in_journal();
+        }
+        let Some(stub) = self.stubs.find(&stubs, &asked) else {
+            return Ok(match self.config.unmatched {
+                Unmatched::Item => Played::Item(parts),
+                Unmatched::NotFound => Played::Answered(self.unmatched(arrival, parts.headers).await),
+            });
+        };
+        self.books.played();
+        let rendered = self.render(stub, &asked, arrival);
+        let mut headers = std::mem::take(&mut parts.headers);
+        headers.clear();
+        let Arrival { id, attempt, growth, .. } = *arrival;
+        let mut draws = Draws::for_attempt(Stream::Stub, self.config.seed, id, attempt);
+        let delay = stub.reply.delays.hold(&self.stubs.settings(), &mut draws);
+        let own = self.config.latency.hold(self.config.seed, id, attempt);
+        self.hold(arrival, delay + own + growth, &mut headers).await;
+        let answer = written(stub, rendered, headers);
+        let fault = stub.reply.breakage.map(Fault::from).or_else(|| self.fault(arrival, &parts));
+        match (fault, stub.reply.dribble) {
+            (Some(fault), _) => self.fail(fault, answer, arrival, &parts).await.map(Played::Answered),
+            (None, None) => Ok(Played::Answered(self.counted(answer.map(AnswerBody::whole)))),
+            (None, Some(dribble)) => {
+                Ok(Played::Answered(self.counted(answer.map(|body| self.dribbled(&body, dribble)))))
+            }
+        }
+    }
+
+    /// A request among many for the same URL: what is drawn for a stub's answer must differ from one to the next, also
+    /// where the URL has no id by which attempts are told apart.
+    fn one_of_many(&self, arrival: &Arrival) -> Arrival {
+        let Arrival { now_ns, path, attempt, growth, .. } = *arrival;
+        let id = match path {
+            ItemPath::Numbered(id) => id,
+            ItemPath::Hashed(_) => self.books.ordinal(),
+        };
+        Arrival { now_ns, path, id, attempt, growth }
+    }
+
+    fn dribbled(&self, body: &Bytes, dribble: Dribble) -> AnswerBody {
+        let pieces = dribble.pieces(body.len());
+        let start_ns = self.books.shared().clock().now_ns();
+        let interval_ns = u64::try_from(pieces.interval.as_nanos()).unwrap_or(u64::MAX);
+        let due_ns = (1_u64..).map(|nth| start_ns.saturating_add(interval_ns.saturating_mul(nth)));
+        AnswerBody::dribble(&self.timer, due_ns.zip(pieces.ranges().map(|range| body.slice(range))).collect())
+    }
+
+    fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &Asked<'_>, arrival: &Arrival) -> Rendered<'s> {
+        let mut draws = Draws::for_attempt(Stream::Template, self.config.seed, arrival.id, arrival.attempt);
+        if !stub.reply.is_templated() {
+            let occasion = Occasion { asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+            return stub.reply.render(&occasion, &mut draws);
+        }
+        let path_variables = stub.request.path_variables(asked.path());
+        let occasion = Occasion { asked, path_variables: &path_variables, now: self.books.shared().clock().wall() };
+        stub.reply.render(&occasion, &mut draws)
+    }
+
+    /// What a request gets that no stub answers: not WireMock's comparison with all stubs, which costs more than any
+    /// answer.
+    async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
+        headers.clear();
+        self.hold(arrival, Duration::ZERO, &mut headers).await;
+        self.books.unmatched();
+        headers.insert(CONTENT_TYPE, TEXT);
+        let mut answer = Response::new(AnswerBody::whole(Bytes::from_static(UNMATCHED)));
+        *answer.status_mut() = StatusCode::NOT_FOUND;
+        *answer.headers_mut() = headers;
+        self.counted(answer)
+    }
+}
+
+/// A request as stubs look at it.
+fn asked<'r>(parts: &'r Parts, body: &'r [u8], client: IpAddr) -> Asked<'r> {
+    Asked { method: &parts.method, target: target(parts), headers: &parts.headers, body, client }
+}
+
+/// The answer of a stub, but for how its body is sent.
+fn written(stub: &Stub<Reply>, rendered: Rendered<'_>, mut headers: HeaderMap) -> Response<Bytes> {
+    let Rendered { status, reason, headers: own, body } = rendered;
+    for (name, value) in own.iter() {
+        headers.append(name.clone(), value.clone());
+    }
+    headers.insert(STUB_ID, stub.id_header.clone());
+    if let Some(name) = &stub.name_header {
+        headers.insert(STUB_NAME, name.clone());
+    }
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    if let Some(reason) = reason {
+        answer.extensions_mut().insert(reason.clone());
+    }
+    answer
+}
+
+impl From<Breakage> for Fault {
+    fn from(breakage: Breakage) -> Self {
+        match breakage {
+            Breakage::ConnectionReset => Self::Reset,
+            Breakage::EmptyResponse => Self::Drop,
+            Breakage::MalformedChunk => Self::MalformedChunk,
+            Breakage::RandomDataThenClose => Self::Garbage,
+        }
+    }
+}

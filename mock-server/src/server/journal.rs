@@ -1,0 +1,136 @@
+//! The journal: the requests that arrived, kept in shared memory where the operator asks for it, so that a test can ask
+//! how many there were of a kind.
+//!
+//! It must not grow without bound: once full it keeps what it has, and the books count what it missed.
+
+use crate::shared::{Cursor, Shared};
+use crate::stubs::{Asked, RequestPattern};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::Method;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::net::IpAddr;
+
+/// One request as it is kept.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Logged {
+    method: String,
+    target: String,
+    /// Values with one character per byte.
+    headers: Vec<(String, String)>,
+    /// In base64.
+    body: String,
+    client: IpAddr,
+}
+
+impl Logged {
+    fn of(asked: &Asked<'_>) -> Self {
+        let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
+        Self {
+            method: asked.method.to_string(),
+            target: asked.target.to_owned(),
+            headers: asked.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+            body: BASE64_STANDARD.encode(asked.body),
+            client: asked.client,
+        }
+    }
+
+    /// Whether it is of the kind that `pattern` means.
+    fn is(&self, pattern: &RequestPattern) -> bool {
+        let Ok(method) = Method::from_bytes(self.method.as_bytes()) else { return false };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let bytes: Vec<u8> = value.chars().filter_map(|char| u8::try_from(char).ok()).collect();
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(&bytes)) {
+                headers.append(name, value);
+            }
+        }
+        let body = self.body();
+        let (target, client) = (self.target.as_str(), self.client);
+        pattern.matches(&Asked { method: &method, target, headers: &headers, body: &body, client })
+    }
+
+    fn body(&self) -> Vec<u8> {
+        BASE64_STANDARD.decode(&self.body).unwrap_or_default()
+    }
+
+    /// As WireMock shows a request.
+    pub(super) fn to_json(&self) -> Value {
+        let mut headers = Map::new();
+        for (name, value) in &self.headers {
+            match headers.get_mut(name) {
+                None => drop(headers.insert(name.clone(), json!(value))),
+                Some(Value::Array(several)) => several.push(json!(value)),
+                Some(one) => *one = json!([one.clone(), value]),
+            }
+        }
+        json!({
+            "url": self.target,
+            "method": self.method,
+            "clientIp": self.client,
+            "headers": headers,
+            "body": String::from_utf8_lossy(&self.body()),
+            "bodyAsBase64": self.body,
+        })
+    }
+}
+
+/// There was no room for the request.
+pub(super) struct Missed;
+
+/// Keeps a request.
+pub(super) fn keep(shared: &Shared, asked: &Asked<'_>) -> Result<(), Missed> {
+    let record = serde_json::to_vec(&Logged::of(asked)).map_err(|_| Missed)?;
+    shared.region().journal.append(&record).map_err(|_| Missed)
+}
+
+/// The requests that `pattern` means, of all or, without one, all, in the order in which they arrived.
+pub(super) fn find(shared: &Shared, pattern: Option<&RequestPattern>) -> impl Iterator<Item = Logged> {
+    let journal = &shared.region().journal;
+    let mut cursor = Cursor::default();
+    let all = std::iter::from_fn(move || journal.next(&mut cursor));
+    let read = all.filter_map(|record| serde_json::from_slice::<Logged>(&record).ok());
+    read.filter(move |logged| pattern.is_none_or(|pattern| logged.is(pattern)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stubs::Node;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn what_is_kept_is_found_as_it_was() {
+        let shared = Shared::new().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.append("x-one", HeaderValue::from_bytes(b"gr\xfc\xdfe").unwrap());
+        headers.append("x-many", HeaderValue::from_static("1"));
+        headers.append("x-many", HeaderValue::from_static("2"));
+        headers.append("x-many", HeaderValue::from_static("3"));
+        let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        for (method, target, body) in [(Method::GET, "/a?x=1", &b""[..]), (Method::POST, "/b", b"\xff{\"a\":1}")] {
+            let asked = Asked { method: &method, target, headers: &headers, body, client };
+            assert!(keep(&shared, &asked).is_ok());
+        }
+        let count = |pattern: Value| {
+            let pattern = RequestPattern::read(&Node::root(&pattern)).unwrap();
+            find(&shared, Some(&pattern)).count()
+        };
+        assert_eq!(find(&shared, None).count(), 2);
+        assert_eq!(count(json!({"method": "GET"})), 1);
+        assert_eq!(count(json!({"urlPath": "/a", "queryParameters": {"x": {"equalTo": "1"}}})), 1);
+        assert_eq!(count(json!({"headers": {"X-One": {"equalTo": "grüße"}}})), 2);
+        assert_eq!(count(json!({"headers": {"X-Many": {"hasExactly": [{"equalTo": "1"}, {"equalTo": "2"}]}}})), 0);
+        assert_eq!(count(json!({"bodyPatterns": [{"contains": "\"a\""}]})), 1);
+        let shown = find(&shared, None).next().unwrap().to_json();
+        assert_eq!(shown["headers"], json!({"x-one": "grüße", "x-many": ["1", "2", "3"]}));
+        assert_eq!(
+            (&shown["url"], &shown["method"], &shown["clientIp"]),
+            (&json!("/a?x=1"), &json!("GET"), &json!("127.0.0.1"))
+        );
+        shared.forget_journal();
+        assert_eq!(find(&shared, None).count(), 0);
+    }
+}

@@ -1,0 +1,191 @@
+//! One process's stubs as they are just now: those that were loaded, and whatever the operators told any process since.
+//! What changes them goes through one log in shared memory, which every process follows before it answers, so all of
+//! them have the same stubs in the same order.
+//!
+//! It must not answer anything: it says which stub does.
+
+use crate::config::Config;
+use crate::ledger::Books;
+use crate::shared::{Cursor, SCENARIOS, Shared};
+use crate::stubs::{
+    Asked, ChangeError, Delays, Files, MAX_SCENARIOS, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex,
+    Stub, Stubs,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use uuid::Uuid;
+
+/// How often a request looks for its stub again because another moved a scenario in between. Who loses that often takes
+/// what it finds.
+const TRIES: usize = 64;
+
+const _: () = assert!(MAX_SCENARIOS <= SCENARIOS, "every scenario has a state in shared memory");
+
+/// The stubs of one process.
+pub(super) struct LiveStubs {
+    shared: Shared,
+    files: Files,
+    current: RefCell<Rc<Stubs<Reply>>>,
+    /// The delays that apply to stubs without their own.
+    settings: Cell<Delays>,
+    followed: Cell<Cursor>,
+}
+
+/// What an operator does to the stubs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Change {
+    /// One more.
+    Add(Value),
+    /// Another in the place of one.
+    Replace(Uuid, Value),
+    /// One less.
+    Remove(Uuid),
+    /// None at all.
+    Clear,
+    /// Those that were loaded, and no others.
+    Reset,
+    /// Other delays for all.
+    Settings(Value),
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    /// The stubs cannot change that way.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The settings are not right.
+    #[error(transparent)]
+    Settings(#[from] Problem),
+    /// There is no room for more changes.
+    #[error("there is no more room for changes to the stubs: restart the target")]
+    Full,
+}
+
+impl LiveStubs {
+    pub(super) fn new(config: &Config, books: &Books) -> Self {
+        let (stubs, files) = match &config.stubs {
+            Some(mappings) => (mappings.stubs().reset(), mappings.files().clone()),
+            None => (Stubs::new(Vec::new(), ScenarioNames::default()), Files::None),
+        };
+        Self {
+            shared: books.shared().clone(),
+            files,
+            current: RefCell::new(Rc::new(stubs)),
+            settings: Cell::default(),
+            followed: Cell::default(),
+        }
+    }
+
+    /// The stubs, with every change that was acknowledged before this call.
+    pub(super) fn current(&self) -> Rc<Stubs<Reply>> {
+        let log = &self.shared.region().stub_log;
+        if !log.is_at_end(self.followed.get()) {
+            self.follow();
+        }
+        Rc::clone(&self.current.borrow())
+    }
+
+    /// The delays of stubs that have none of their own.
+    pub(super) fn settings(&self) -> Delays {
+        self.settings.get()
+    }
+
+    /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the same time that need the
+    /// same state, one gets it.
+    pub(super) fn find<'s>(&self, stubs: &'s Stubs<Reply>, asked: &Asked<'_>) -> Option<&'s Stub<Reply>> {
+        let scenarios = &self.shared.region().scenarios;
+        let is_in = |scenario: ScenarioIndex, state: StateIndex| scenarios.state(scenario.get()) == state.get();
+        let mut found = None;
+        for _ in 0..TRIES {
+            found = stubs.find(asked, is_in);
+            let step = found.and_then(|stub| stub.scenario);
+            match step.and_then(|step| Some((step.scenario.get(), step.required, step.next?.get()))) {
+                None => break,
+                Some((scenario, None, next)) => {
+                    scenarios.set(scenario, next);
+                    break;
+                }
+                Some((scenario, Some(required), next)) if scenarios.advance(scenario, required.get(), next) => break,
+                Some(_) => {}
+            }
+        }
+        found
+    }
+
+    /// Makes a change, here and, before they answer their next request, in all other processes.
+    pub(super) fn change(&self, change: Change) -> Result<(), Refusal> {
+        let before = self.current();
+        // Tried first: what is in the log has to be right, for every process must do the same with it.
+        self.applied(&before, &change)?;
+        let record = serde_json::to_vec(&change).map_err(|_| Refusal::Full)?;
+        self.shared.region().stub_log.append(&record).map_err(|_| Refusal::Full)?;
+        let after = self.current();
+        self.forget_unused_scenarios(&before, &after);
+        Ok(())
+    }
+
+    /// Does what the log says.
+    fn follow(&self) {
+        let log = &self.shared.region().stub_log;
+        let mut cursor = self.followed.get();
+        while let Some(record) = log.next(&mut cursor) {
+            let Ok(change) = serde_json::from_slice::<Change>(&record) else { continue };
+            let current = Rc::clone(&self.current.borrow());
+            // Refused where another process changed the same thing at the same moment and came first; then it is refused
+            // by all of them.
+            match self.applied(&current, &change) {
+                Ok(Applied::Stubs(stubs)) => drop(self.current.replace(Rc::new(stubs))),
+                Ok(Applied::Settings(delays)) => self.settings.set(delays),
+                Err(_) => {}
+            }
+        }
+        self.followed.set(cursor);
+    }
+
+    fn applied(&self, stubs: &Stubs<Reply>, change: &Change) -> Result<Applied, Refusal> {
+        let read = |response: Option<&Node<'_>>| Reply::read(response, &self.files);
+        let stubs = match change {
+            Change::Add(stub) => stubs.with_added(stub, read)?,
+            Change::Replace(id, stub) => stubs.with_replaced(*id, stub, read)?,
+            Change::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
+            Change::Clear => stubs.emptied(),
+            Change::Reset => stubs.reset(),
+            Change::Settings(settings) => return Ok(Applied::Settings(Delays::read(&Node::root(settings))?)),
+        };
+        Ok(Applied::Stubs(stubs))
+    }
+
+    /// A scenario that no stub uses any more starts over.
+    fn forget_unused_scenarios(&self, before: &Stubs<Reply>, after: &Stubs<Reply>) {
+        let used = after.scenarios();
+        for scenario in before.scenarios() {
+            if !used.contains(&scenario) {
+                self.set_state(scenario, StateIndex::STARTED);
+            }
+        }
+    }
+
+    /// The state that a scenario is in.
+    pub(super) fn state(&self, scenario: ScenarioIndex) -> u32 {
+        self.shared.region().scenarios.state(scenario.get())
+    }
+
+    /// Puts a scenario in a state.
+    pub(super) fn set_state(&self, scenario: ScenarioIndex, state: StateIndex) {
+        self.shared.region().scenarios.set(scenario.get(), state.get());
+    }
+
+    /// Puts all scenarios in their first state.
+    pub(super) fn reset_scenarios(&self) {
+        self.shared.region().scenarios.reset();
+    }
+}
+
+/// What a change comes to.
+enum Applied {
+    Stubs(Stubs<Reply>),
+    Settings(Delays),
+}

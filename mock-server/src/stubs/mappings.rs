@@ -1,0 +1,69 @@
+//! The stubs that a target starts with: loaded once, before any process of it exists, and part of its configuration.
+//!
+//! It must not know what becomes of them at run time.
+
+use super::load::{LoadError, Loaded, OnUnsupported, Report, load};
+use super::reply::{Files, Reply};
+use super::set::Stubs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Stubs that were loaded from WireMock's mapping files. A clone is another handle to them.
+#[derive(Clone, Debug)]
+pub struct Mappings(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    loaded: Loaded<Reply>,
+    files: Files,
+}
+
+impl Mappings {
+    /// Loads `mappings/**/*.json` below `root`, with the bodies that they name in `__files` beside it.
+    ///
+    /// Stubs are added file by file in the order of their paths, within a file as they come; among stubs of one priority
+    /// the last one added answers.
+    ///
+    /// # Errors
+    ///
+    /// There are no such files, or something in them is not as WireMock's format asks, or is not served here; all of it
+    /// is said at once, with file and JSON pointer. With [`OnUnsupported::Skip`], stubs that are right and not served
+    /// are no error.
+    pub fn load(root: &Path, on_unsupported: OnUnsupported) -> Result<Self, LoadError> {
+        let files = Files::Under(root.join("__files"));
+        let loaded = load(root, on_unsupported, |response| Reply::read(response, &files))?;
+        Ok(Self(Arc::new(Inner { loaded, files })))
+    }
+
+    /// How many stubs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.stubs().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many stubs were left out because they ask for what is not served.
+    #[must_use]
+    pub fn skipped(&self) -> usize {
+        self.0.loaded.skipped
+    }
+
+    /// What those ask for.
+    #[must_use]
+    pub fn warnings(&self) -> &Report {
+        &self.0.loaded.warnings
+    }
+
+    pub(crate) fn stubs(&self) -> &Stubs<Reply> {
+        &self.0.loaded.stubs
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.0.files
+    }
+}

@@ -1,0 +1,273 @@
+//! The bundled target's stubs against WireMock itself: one directory of mapping files, one list of requests, the same
+//! answers.
+//!
+//! What WireMock 3.13.2 answered is recorded in `wiremock/answers.json`, so that every machine compares with it. Where
+//! there is Java and WireMock's jar (`target/wiremock/wiremock-standalone-3.13.2.jar`, or `WIREMOCK_JAR`), WireMock is
+//! started and asked again, which tests the record; `RECORD_WIREMOCK=1` writes it anew.
+//!
+//! Compared are the status, the headers and the body, or how the connection ended. Not compared are the headers listed
+//! in [`TRANSPORT`], the reason phrase where the stub names none (Jetty has its own), and the body and type of a 404 that
+//! no stub asked for: WireMock explains there what came close.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose server cannot be started is over")]
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::process::{DEADLINE, end_with_children, wait_for};
+use crate::target::Target;
+
+/// Headers about the connection and the moment, not about the stub; so are those of the target that begin with `x-mock-`. `Matched-Stub-Id` is compared by its presence where
+/// the file gives no id: WireMock makes one up.
+const TRANSPORT: [&str; 5] = ["connection", "content-length", "date", "keep-alive", "transfer-encoding"];
+
+/// The id in `mappings/nested/one-stub.json`.
+const GIVEN_ID: &str = "6f9a3c1e-0000-4000-8000-000000000001";
+
+/// One request of `requests.json`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    #[serde(default = "get")]
+    method: String,
+    target: String,
+    #[serde(default)]
+    headers: Vec<(String, String)>,
+    #[serde(default)]
+    body: String,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+/// What came back, as far as it is compared.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    /// An answer to its end.
+    Whole(Whole),
+    /// A 404 of no stub.
+    Unmatched,
+    /// A head, and a body that is no body.
+    BrokenBody {
+        /// The status of the head.
+        status: u16,
+    },
+    /// Bytes that are not HTTP.
+    NotHttp,
+    /// The connection was closed without a byte.
+    Empty,
+    /// The connection was reset.
+    Reset,
+}
+
+/// An answer to its end.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Whole {
+    status: u16,
+    /// Where it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    reason: Option<String>,
+    /// Sorted, names in lower case.
+    headers: Vec<String>,
+    body: Body,
+}
+
+/// As text where it is one.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Body {
+    Text(String),
+    Base64(String),
+}
+
+#[test]
+fn stubs_answer_as_wiremock_does() {
+    let requests = requests();
+    let stubs = fixture("");
+    let recording = std::env::var_os("RECORD_WIREMOCK").is_some();
+    if let Some(wiremock) = WireMock::start(&stubs) {
+        let answers = ask_all(&wiremock.address, &requests);
+        if recording {
+            let lines: Vec<String> = answers.iter().map(|answer| serde_json::to_string(answer).unwrap()).collect();
+            fs::write(fixture("answers.json"), format!("[\n{}\n]\n", lines.join(",\n"))).unwrap();
+        }
+        assert_same("WireMock", &requests, &answers, &recorded());
+    } else {
+        assert!(!recording, "nothing to record");
+    }
+    let target = Target::start(&format!("--processes 2 --stubs {}", stubs.display()));
+    assert_same("the target", &requests, &ask_all(target.address(), &requests), &recorded());
+}
+
+/// Says of every difference at once what was asked, what came and what should have come.
+#[track_caller]
+fn assert_same(whose: &str, requests: &[Asked], answers: &[Answer], expected: &[Answer]) {
+    assert_eq!(requests.len(), expected.len(), "the record is of other requests: RECORD_WIREMOCK=1 makes a new one");
+    let all = requests.iter().zip(answers).zip(expected);
+    let differences: Vec<String> = all
+        .filter(|((_, answer), expected)| answer != expected)
+        .map(|((asked, answer), expected)| format!("{asked:?}\n  answered {answer:?}\n  recorded {expected:?}"))
+        .collect();
+    let (count, of) = (differences.len(), requests.len());
+    assert!(differences.is_empty(), "{whose} differs in {count} of {of} answers:\n{}", differences.join("\n"));
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/wiremock").join(name)
+}
+
+fn requests() -> Vec<Asked> {
+    serde_json::from_str(&fs::read_to_string(fixture("requests.json")).unwrap()).unwrap()
+}
+
+fn recorded() -> Vec<Answer> {
+    serde_json::from_str(&fs::read_to_string(fixture("answers.json")).unwrap()).unwrap()
+}
+
+fn ask_all(address: &str, requests: &[Asked]) -> Vec<Answer> {
+    requests.iter().map(|asked| ask(address, asked)).collect()
+}
+
+/// One request on a connection of its own.
+fn ask(address: &str, asked: &Asked) -> Answer {
+    let Asked { method, target, headers, body } = asked;
+    let mut request = format!("{method} {target} HTTP/1.1\r\nHost: target\r\n");
+    // A fault closes the connection anyway, and WireMock's malformed chunk is one only where a connection could go on.
+    if !target.starts_with("/f/") {
+        request += "Connection: close\r\n";
+    }
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    if !body.is_empty() {
+        request += &format!("Content-Length: {}\r\n", body.len());
+    }
+    request = request + "\r\n" + body;
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(0) => Answer::Empty,
+        Ok(_) => read(&answer, method),
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Answer::Reset,
+        Err(error) => panic!("{error} for {asked:?}"),
+    }
+}
+
+fn read(answer: &[u8], method: &str) -> Answer {
+    let end_of_head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let Some(head) = end_of_head.and_then(|end| std::str::from_utf8(&answer[..end]).ok()) else {
+        return Answer::NotHttp;
+    };
+    let body = &answer[head.len() + 4..];
+    let (line, lines) = head.split_once("\r\n").unwrap_or((head, ""));
+    let Some((status, reason)) = line.strip_prefix("HTTP/1.1 ").and_then(|line| line.split_once(' ')) else {
+        return Answer::NotHttp;
+    };
+    let status: u16 = status.parse().unwrap();
+    let fields: Vec<(String, &str)> = lines
+        .split("\r\n")
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect();
+    let field = |wanted: &str| fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+    let body = match (field("transfer-encoding"), field("content-length")) {
+        _ if method == "HEAD" || status == 204 || status == 304 => Some(Vec::new()),
+        (Some("chunked"), _) => dechunked(body),
+        (_, Some(length)) => (length.parse() == Ok(body.len())).then(|| body.to_vec()),
+        _ => Some(body.to_vec()),
+    };
+    let Some(body) = body else { return Answer::BrokenBody { status } };
+    if status == 404 && field("matched-stub-id").is_none() {
+        return Answer::Unmatched;
+    }
+    let mut headers: Vec<String> = fields
+        .iter()
+        .filter(|(name, _)| !TRANSPORT.contains(&name.as_str()) && !name.starts_with("x-mock-"))
+        .map(|(name, value)| match name.as_str() {
+            "matched-stub-id" if *value != GIVEN_ID => format!("{name}: some"),
+            _ => format!("{name}: {value}"),
+        })
+        .collect();
+    headers.sort();
+    let reason = (reason == "Short and stout").then(|| reason.to_owned());
+    let body = match String::from_utf8(body) {
+        Ok(text) => Body::Text(text),
+        Err(error) => Body::Base64(BASE64_STANDARD.encode(error.as_bytes())),
+    };
+    Answer::Whole(Whole { status, reason, headers, body })
+}
+
+/// The content of a chunked body (RFC 9112, 7.1), if it is one.
+fn dechunked(mut body: &[u8]) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    loop {
+        let end = body.windows(2).position(|bytes| bytes == b"\r\n")?;
+        let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).ok()?, 16).ok()?;
+        body = &body[end + 2..];
+        if size == 0 {
+            return Some(content);
+        }
+        content.extend_from_slice(body.get(..size)?);
+        body = body.get(size + 2..)?;
+    }
+}
+
+/// WireMock itself. Dropped, it is ended.
+struct WireMock {
+    child: Child,
+    address: String,
+    _place: TempDir,
+}
+
+impl WireMock {
+    /// Starts it on a free port, where it can be had.
+    fn start(stubs: &Path) -> Option<Self> {
+        let jar = std::env::var_os("WIREMOCK_JAR").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/wiremock/wiremock-standalone-3.13.2.jar"),
+            PathBuf::from,
+        );
+        if !jar.is_file() {
+            println!("skipped: there is no {}; comparing with the recorded answers only", jar.display());
+            return None;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let said = place.path().join("stdout");
+        let started = Command::new("java")
+            .arg("-jar")
+            .arg(jar)
+            .args(["--port", "0", "--bind-address", "127.0.0.1", "--disable-banner", "--root-dir"])
+            .arg(stubs)
+            .current_dir(place.path())
+            .stdin(Stdio::null())
+            .stdout(File::create(&said).unwrap())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(mut child) = started else {
+            println!("skipped: there is no Java; comparing with the recorded answers only");
+            return None;
+        };
+        let port = wait_for("WireMock's port", || {
+            assert_eq!(child.try_wait().unwrap(), None, "WireMock ended");
+            let said = fs::read_to_string(&said).unwrap();
+            said.lines().find_map(|line| Some(line.strip_prefix("port:")?.trim().to_owned()))
+        });
+        Some(Self { child, address: format!("127.0.0.1:{port}"), _place: place })
+    }
+}
+
+impl Drop for WireMock {
+    fn drop(&mut self) {
+        end_with_children(&mut self.child);
+    }
+}
