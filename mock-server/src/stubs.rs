@@ -6,6 +6,8 @@
 //! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as `matching/UrlPattern.java` are
 //! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
 
+#![cfg_attr(not(test), expect(dead_code, reason = "the server does not ask stubs yet"))]
+
 mod asked;
 mod index;
 mod json_pattern;

@@ -230,6 +230,7 @@ mod tests {
 
     #[test]
     fn headers_cookies_forms_host_and_client() {
+        type See = fn(&Asked<'_>) -> Vec<String>;
         let headers: &[(&'static str, &[u8])] = &[
             ("host", b"example.org:8080"),
             ("cookie", b"a=1; b=\"two\";a=3"),
@@ -238,7 +239,7 @@ mod tests {
             ("x-name", b"b"),
             ("content-type", b"application/x-www-form-urlencoded; charset=utf-8"),
         ];
-        let table: [(&str, fn(&Asked<'_>) -> Vec<String>); 7] = [
+        let table: [(&str, See); 7] = [
             ("example.org", |asked| asked.host().into_iter().map(Cow::into_owned).collect()),
             ("1|3|4", |asked| asked.cookie_values("a").map(Cow::into_owned).collect()),
             ("two", |asked| asked.cookie_values("b").map(Cow::into_owned).collect()),

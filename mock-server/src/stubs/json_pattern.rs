@@ -105,13 +105,11 @@ fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> b
         for &other in alike.get(one).into_iter().flatten() {
             let Some(seen @ None) = reached_from.get_mut(other) else { continue };
             *seen = Some(one);
-            match owner.get(other).copied().flatten() {
-                Some(next) => open.push(next),
-                None => {
-                    reassign(other, start, &reached_from, owner);
-                    return true;
-                }
-            }
+            let Some(next) = owner.get(other).copied().flatten() else {
+                reassign(other, start, &reached_from, owner);
+                return true;
+            };
+            open.push(next);
         }
     }
     false

@@ -229,15 +229,12 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
 
     fn add(&mut self, file: &str, node: &Node<'_>, stub: Stub<R>) {
         let here = format!("{file}, {}", if node.pointer().is_empty() { "the whole document" } else { node.pointer() });
-        match self.ids.get(&stub.id) {
-            Some(there) => {
-                let what = format!("the id {} is already taken by the stub at {there}", stub.id);
-                self.finding(file, node.malformed(what).into());
-            }
-            None => {
-                self.ids.insert(stub.id, here);
-                self.stubs.push(stub);
-            }
+        if let Some(there) = self.ids.get(&stub.id) {
+            let what = format!("the id {} is already taken by the stub at {there}", stub.id);
+            self.finding(file, node.malformed(what).into());
+        } else {
+            self.ids.insert(stub.id, here);
+            self.stubs.push(stub);
         }
     }
 
@@ -494,7 +491,9 @@ mod tests {
                     Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), value)).collect(),
                     _ => Vec::new(),
                 };
-                below.iter().for_each(|(key, value)| places(value, &format!("{here}/{key}"), found));
+                for (key, value) in below {
+                    places(value, &format!("{here}/{key}"), found);
+                }
             }
             let mut mapping = seed();
             let mut found = Vec::new();

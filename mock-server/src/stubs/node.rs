@@ -212,6 +212,9 @@ mod tests {
         let unsupported = request.unsupported("a custom matcher");
         assert_eq!(unsupported.to_string(), "/mappings/0/request: a custom matcher is not supported");
         assert_eq!(request.get("url/path").unwrap().depth(), 4);
+        let numbers = json!({"float": 1.5, "whole": 2});
+        let number = |key| Node::root(&numbers).get(key).unwrap().number().unwrap();
+        assert_eq!([number("float"), number("whole")].map(|number| number.to_string()), ["1.5", "2"]);
         // What a pointer says, serde_json finds.
         assert_eq!(document.pointer(request.get("url/path").unwrap().pointer()), Some(&json!(3)));
     }

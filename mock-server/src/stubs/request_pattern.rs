@@ -260,11 +260,8 @@ fn method(node: &Node<'_>) -> Result<Method, Problem> {
 
 /// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get` answers nobody.
 fn is_method(pattern: &Method, method: &Method) -> bool {
-    let upper = |method: &Method| method.as_str().to_ascii_uppercase();
-    match method.as_str().bytes().any(|byte| byte.is_ascii_lowercase()) {
-        true => pattern.as_str() == upper(method),
-        false => pattern == method,
-    }
+    let (pattern, method) = (pattern.as_str().bytes(), method.as_str().bytes());
+    pattern.eq(method.map(|byte| byte.to_ascii_uppercase()))
 }
 
 impl UrlPattern {

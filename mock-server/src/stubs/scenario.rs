@@ -33,6 +33,11 @@ impl StateIndex {
     pub(crate) fn get(self) -> u32 {
         self.0
     }
+
+    /// From a number that was kept.
+    pub(crate) fn kept(number: u32) -> Self {
+        Self(number)
+    }
 }
 
 /// How many scenarios there can be, so that the shared memory for their states has a size.
@@ -148,6 +153,7 @@ mod tests {
         assert_eq!(read(json!({"requiredScenarioState": "x"})).unwrap(), None);
         assert!(read(json!({"scenarioName": "c", "newScenarioState": 1})).is_err());
         assert_eq!(names.find_scenario("c"), None, "a stub that is refused leaves nothing behind");
+        assert_eq!(StateIndex::kept(x.get()), x);
         assert_eq!((names.scenario(a), names.state(a, x)), (Some("a"), Some("x")));
         assert_eq!((names.find_scenario("b"), names.find_state(a, "x")), (Some(ScenarioIndex(1)), Some(x)));
     }

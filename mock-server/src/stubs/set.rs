@@ -223,8 +223,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn no_reply(_: Option<&Node<'_>>) -> Result<(), Problem> {
-        Ok(())
+    fn no_reply(response: Option<&Node<'_>>) -> Result<(), Problem> {
+        response.map_or(Ok(()), |response| Err(response.unsupported("a response")))
     }
 
     fn set(stubs: &Value) -> Stubs<()> {
@@ -253,6 +253,11 @@ mod tests {
         let hits = ["/a", "/a?x", "/b", "/c"].map(|target| found(&stubs, target).unwrap());
         assert_eq!(hits, ["new", "new", "urgent", "any"]);
         assert_eq!(found(&stubs.emptied(), "/a"), None);
+        assert!(!stubs.looks_at_bodies());
+        let body = json!({"request": {"bodyPatterns": [{"contains": "a"}]}});
+        assert!(stubs.with_added(&body, no_reply).unwrap().looks_at_bodies());
+        let pattern = RequestPattern::read(&Node::root(&json!({"urlPath": "/a"}))).unwrap();
+        assert!(Request::get("/a?b").see(|asked| pattern.matches(asked)));
     }
 
     #[test]
@@ -415,7 +420,7 @@ mod tests {
     }
 
     /// The linear rule, on stubs in the order in which they were added.
-    fn linear<'m>(model: &'m [(Uuid, Plain)], fits: impl Fn(&Plain) -> bool) -> Option<&'m Uuid> {
+    fn linear(model: &[(Uuid, Plain)], fits: impl Fn(&Plain) -> bool) -> Option<&Uuid> {
         let mut best: Option<&(Uuid, Plain)> = None;
         for stub in model.iter().filter(|(_, stub)| fits(stub)) {
             if best.is_none_or(|(_, best)| stub.1.priority <= best.priority) {

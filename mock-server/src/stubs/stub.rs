@@ -112,9 +112,7 @@ fn check_fields(node: &Node<'_>, place: Place, problems: &mut Problems) {
     for problem in unknown.filter(|problem| !is_of_document(problem)) {
         problems.take::<()>(Err(problem));
     }
-    if let Some(persistent) = node.get("persistent") {
-        problems.take(persistent.truth());
-    }
+    problems.take(node.is_set("persistent"));
     if let Some(metadata) = node.get("metadata") {
         problems.take(metadata.fields().map(|_| ()));
     }
@@ -145,9 +143,12 @@ fn id(node: &Node<'_>) -> Result<Option<Uuid>, Problem> {
     }
 }
 
+/// A number, or the text of one: a sample of WireMock's own has `"priority": "10"`.
 fn priority(node: &Node<'_>) -> Result<i32, Problem> {
     let Some(field) = node.get("priority") else { return Ok(DEFAULT_PRIORITY) };
-    i32::try_from(field.integer()?).map_err(|_| field.malformed("expected a number of 32 bits"))
+    let number = field.value().as_str().and_then(|text| text.trim().parse().ok());
+    i32::try_from(number.map_or_else(|| field.integer(), Ok)?)
+        .map_err(|_| field.malformed("expected a number of 32 bits"))
 }
 
 fn with_id(stub: &Value, id: Uuid) -> Value {
@@ -180,6 +181,7 @@ mod tests {
     #[test]
     fn everything_may_be_left_out() {
         let stub = read(&json!({}), Place::Element).unwrap();
+        assert_eq!(read(&json!({"priority": " 10"}), Place::Element).unwrap().priority, 10);
         assert_eq!((stub.id, stub.name, stub.priority, stub.scenario, stub.reply), (ID, None, 5, None, None));
         assert_eq!(stub.json, json!({"id": ID.to_string(), "uuid": ID.to_string()}));
     }

@@ -72,7 +72,7 @@ fn refused(node: &Node<'_>, error: &regex::Error) -> Problem {
 /// Java's possessive quantifiers would be read as repeated repetitions, its `--` and `~~` within brackets as set
 /// operations.
 fn translated(java: &str) -> Result<String, &'static str> {
-    let mut rust = String::with_capacity(java.len());
+    let mut out = String::with_capacity(java.len());
     let mut brackets = 0_usize;
     let mut is_quantified = false;
     let mut rest = java.chars();
@@ -80,10 +80,10 @@ fn translated(java: &str) -> Result<String, &'static str> {
         let ahead = rest.as_str();
         let was_quantified = std::mem::take(&mut is_quantified);
         match char {
-            '\\' => escape(&mut rest, &mut rust)?,
+            '\\' => escape(&mut rest, &mut out)?,
             '[' | ']' => {
                 brackets = if char == '[' { brackets + 1 } else { brackets.saturating_sub(1) };
-                rust.push(char);
+                out.push(char);
             }
             '-' | '~' if brackets > 0 && ahead.starts_with(char) => {
                 return Err("`--` or `~~` within the brackets of a regular expression");
@@ -94,12 +94,12 @@ fn translated(java: &str) -> Result<String, &'static str> {
             '*' | '+' | '?' | '}' => {
                 // `a+?` is lazy, and what follows a lazy quantifier quantifies nothing.
                 is_quantified = brackets == 0 && !was_quantified;
-                rust.push(char);
+                out.push(char);
             }
-            char => rust.push(char),
+            char => out.push(char),
         }
     }
-    Ok(rust)
+    Ok(out)
 }
 
 const LOOKS: &str = "a regular expression with look-around or back-references";
@@ -107,34 +107,35 @@ const POSSESSIVE: &str = "a regular expression with possessive quantifiers or at
 const LOOK_AROUND: [&str; 4] = ["?=", "?!", "?<=", "?<!"];
 
 /// Translates what follows a backslash.
-fn escape(rest: &mut std::str::Chars<'_>, rust: &mut String) -> Result<(), &'static str> {
+fn escape(rest: &mut std::str::Chars<'_>, out: &mut String) -> Result<(), &'static str> {
     match rest.next() {
-        Some('d') => rust.push_str("[0-9]"),
-        Some('D') => rust.push_str("[^0-9]"),
-        Some('w') => rust.push_str("[0-9A-Za-z_]"),
-        Some('W') => rust.push_str("[^0-9A-Za-z_]"),
-        Some('s') => rust.push_str(r"[ \t\n\x0B\f\r]"),
-        Some('S') => rust.push_str(r"[^ \t\n\x0B\f\r]"),
-        Some('h') => rust.push_str(r"[ \t\xA0\u{1680}\u{180e}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}]"),
+        Some('d') => out.push_str("[0-9]"),
+        Some('D') => out.push_str("[^0-9]"),
+        Some('w') => out.push_str("[0-9A-Za-z_]"),
+        Some('W') => out.push_str("[^0-9A-Za-z_]"),
+        Some('s') => out.push_str(r"[ \t\n\x0B\f\r]"),
+        Some('S') => out.push_str(r"[^ \t\n\x0B\f\r]"),
+        Some('h') => out.push_str(r"[ \t\xA0\u{1680}\u{180e}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}]"),
         Some('Q') => {
             let (literal, after) = rest.as_str().split_once("\\E").unwrap_or((rest.as_str(), ""));
-            rust.push_str(&regex::escape(literal));
+            out.push_str(&regex::escape(literal));
             *rest = after.chars();
         }
         Some('1'..='9' | 'k') => return Err(LOOKS),
         Some(kind @ ('p' | 'P' | 'x')) => {
-            let (name, after) = match rest.as_str().strip_prefix('{').and_then(|name| name.split_once('}')) {
-                Some(found) => found,
-                None => return Ok(rust.extend(['\\', kind])),
+            let braced = rest.as_str().strip_prefix('{').and_then(|name| name.split_once('}'));
+            let Some((name, after)) = braced else {
+                out.extend(['\\', kind]);
+                return Ok(());
             };
             let negation = if kind == 'P' { "^" } else { "" };
             match name {
                 // POSIX classes, of ASCII in Java. To the crate they would be Unicode's properties of like names.
                 "Lower" | "Upper" | "Alpha" | "Digit" | "Alnum" | "Punct" | "Graph" | "Print" | "Blank" | "Cntrl"
                 | "XDigit" | "Space" | "ASCII" => {
-                    write!(rust, "[[:{negation}{}:]]", name.to_lowercase()).unwrap_or_default();
+                    write!(out, "[[:{negation}{}:]]", name.to_lowercase()).unwrap_or_default();
                 }
-                name => write!(rust, "\\{kind}{{{name}}}").unwrap_or_default(),
+                name => write!(out, "\\{kind}{{{name}}}").unwrap_or_default(),
             }
             *rest = after.chars();
         }
@@ -142,9 +143,9 @@ fn escape(rest: &mut std::str::Chars<'_>, rust: &mut String) -> Result<(), &'sta
             return Err("this escape in a regular expression");
         }
         // Java takes any character that is no letter for itself; the crate does not know all of them.
-        Some(char) if !char.is_ascii_alphanumeric() => write!(rust, "\\x{{{:x}}}", u32::from(char)).unwrap_or_default(),
-        Some(char) => rust.extend(['\\', char]),
-        None => rust.push('\\'),
+        Some(char) if !char.is_ascii_alphanumeric() => write!(out, "\\x{{{:x}}}", u32::from(char)).unwrap_or_default(),
+        Some(char) => out.extend(['\\', char]),
+        None => out.push('\\'),
     }
     Ok(())
 }
