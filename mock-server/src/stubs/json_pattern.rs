@@ -106,7 +106,7 @@ fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> b
             let Some(seen @ None) = reached_from.get_mut(other) else { continue };
             *seen = Some(one);
             let Some(next) = owner.get(other).copied().flatten() else {
-                reassign(other, start, &reached_from, owner);
+                reassign(other, &reached_from, owner);
                 return true;
             };
             open.push(next);
@@ -116,18 +116,16 @@ fn augment(start: usize, alike: &[Vec<usize>], owner: &mut [Option<usize>]) -> b
 }
 
 /// Walks back along the path that ended at the free element `free` and gives each its new partner.
-fn reassign(free: usize, start: usize, reached_from: &[Option<usize>], owner: &mut [Option<usize>]) {
+fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usize>]) {
     let mut other = free;
     while let Some(one) = reached_from.get(other).copied().flatten() {
-        // What `one` owned until now is free for whoever reached it.
+        // What `one` owned until now goes to whoever reached it by that; the one at the start owned nothing.
         let before = owner.iter().position(|owned| *owned == Some(one));
         if let Some(slot) = owner.get_mut(other) {
             *slot = Some(one);
         }
-        match before {
-            Some(before) if one != start => other = before,
-            _ => return,
-        }
+        let Some(before) = before else { return };
+        other = before;
     }
 }
 
@@ -230,6 +228,10 @@ mod tests {
             let mut owner = vec![None; 5];
             let found = (0..edges.len()).all(|one| augment(one, &edges, &mut owner));
             prop_assert_eq!(found, exhaustive(&edges, &mut [false; 5]));
+            for (other, one) in owner.iter().enumerate().filter_map(|(other, one)| Some((other, (*one)?))) {
+                prop_assert!(edges[one].contains(&other), "{} has {}", one, other);
+                prop_assert_eq!(owner.iter().filter(|owned| **owned == Some(one)).count(), 1, "{} has two", one);
+            }
         }
     }
 }
