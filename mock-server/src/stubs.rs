@@ -13,21 +13,25 @@ mod index;
 mod json_pattern;
 mod load;
 mod mappings;
+mod method_pattern;
 mod node;
 mod path_template;
 mod reply;
+mod report;
 mod request_pattern;
 mod scenario;
 mod set;
 mod stub;
 mod template;
 mod text;
+mod url_pattern;
 mod value_pattern;
 mod whole_regex;
 
-pub use load::{Finding, LoadError, OnUnsupported, Report, Wrong};
+pub use load::OnUnsupported;
 pub use mappings::Mappings;
 pub use node::{Fault, Problem};
+pub use report::{Finding, LoadError, Report, Wrong};
 pub use text::SyntaxError;
 
 pub(crate) use asked::Asked;

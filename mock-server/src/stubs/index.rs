@@ -3,7 +3,8 @@
 //!
 //! It must not decide which stub answers: it only leaves out those that cannot.
 
-use super::request_pattern::{RequestPattern, UrlPattern};
+use super::request_pattern::RequestPattern;
+use super::url_pattern::UrlPattern;
 use std::collections::HashMap;
 
 /// The candidates for every URL, each by its rank in the order of precedence. All lists are in that order.

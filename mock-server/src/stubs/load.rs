@@ -4,12 +4,12 @@
 //! It must not know what a stub's fields mean.
 
 use super::node::{Fault, Node, Problem};
+use super::report::{Finding, LoadError, Report, Wrong};
 use super::scenario::ScenarioNames;
 use super::set::{Stubs, derived_id};
 use super::stub::{Place, Stub};
-use super::text::{self, SyntaxError};
+use super::text;
 use std::collections::HashMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -39,77 +39,6 @@ pub(crate) struct Loaded<R> {
     pub(crate) skipped: usize,
     /// Why.
     pub(crate) warnings: Report,
-}
-
-/// Why stubs cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The directory cannot be read.
-    #[error("read the directory of stubs {}: {error}", path.display())]
-    Root {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// It is laid out in another way.
-    #[error(
-        "find stubs in {}: there is no directory `mappings` in it; expected mapping files as \
-         `mappings/**/*.json` and, beside it, the bodies that they name in `__files`",
-        path.display()
-    )]
-    NoMappings {
-        /// Where it was looked for.
-        path: PathBuf,
-    },
-    /// Something is wrong with the files.
-    #[error("load stubs:\n{0}")]
-    Wrong(Report),
-}
-
-/// What is wrong, file by file. Displayed it is one line each, of the first [`Report::SHOWN`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report(pub Vec<Finding>);
-
-/// Something that is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Its path below the directory of mappings.
-    pub file: String,
-    /// What is wrong.
-    pub what: Wrong,
-}
-
-/// What is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// It cannot be read; here is why.
-    #[error("{0}")]
-    Unreadable(String),
-    /// It is not JSON.
-    #[error(transparent)]
-    Syntax(#[from] SyntaxError),
-    /// Something in it is not as it must be, or not served.
-    #[error(transparent)]
-    Problem(#[from] Problem),
-}
-
-impl Report {
-    /// How many findings are displayed.
-    const SHOWN: usize = 20;
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Finding { file, what }) in self.0.iter().take(Self::SHOWN).enumerate() {
-            let end = if index == 0 { "" } else { "\n" };
-            write!(f, "{end}{file}: {what}")?;
-        }
-        match self.0.len().checked_sub(Self::SHOWN) {
-            None | Some(0) => Ok(()),
-            Some(more) => write!(f, "\nand {more} more"),
-        }
-    }
 }
 
 /// Loads all stubs below `root`. No stubs at all is no error.
@@ -401,14 +330,6 @@ mod tests {
         fs::write(root.path().join("mappings/c.json"), both).unwrap();
         let LoadError::Wrong(report) = load_all(&root, OnUnsupported::Skip).unwrap_err() else { panic!() };
         assert_eq!(report.0.len(), 2, "{report}");
-    }
-
-    #[test]
-    fn a_long_report_is_cut() {
-        let many = json!({"mappings": vec![json!({"nam": 1}); 25]}).to_string();
-        let error = parse_mapping_text(many.as_bytes(), OnUnsupported::Refuse).unwrap_err().to_string();
-        assert_eq!(error.lines().count(), 22);
-        assert!(error.ends_with("\nand 5 more"), "{error}");
     }
 
     #[test]

@@ -4,13 +4,12 @@
 //! It must not know of stubs, priorities or scenarios.
 
 use super::asked::Asked;
+use super::method_pattern::MethodPattern;
 use super::node::{Node, Problem, Problems};
-use super::path_template::PathTemplate;
+use super::url_pattern::UrlPattern;
 use super::value_pattern::{MultiPattern, Subject, ValuePattern};
-use super::whole_regex::WholeRegex;
 use base64::Engine as _;
 use base64::engine::general_purpose::{GeneralPurpose, STANDARD};
-use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderName};
 use serde_json::Value;
 use std::cell::OnceCell;
@@ -30,33 +29,6 @@ pub(crate) struct RequestPattern {
     host: Option<ValuePattern>,
     client: Option<ValuePattern>,
     body: Vec<BodyPattern>,
-}
-
-/// `method`.
-#[derive(Clone, Debug, Default)]
-enum MethodPattern {
-    #[default]
-    Any,
-    OneOf(Vec<Method>),
-    NoneOf(Vec<Method>),
-}
-
-/// The one of the five URL keys that counts.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum UrlPattern {
-    /// No key: any URL.
-    #[default]
-    Any,
-    /// `url`: path and query as they were sent.
-    Url(String),
-    /// `urlPattern`: an expression for path and query.
-    UrlRegex(WholeRegex),
-    /// `urlPath`: the path as it was sent, whatever the query.
-    Path(String),
-    /// `urlPathPattern`: an expression for the path.
-    PathRegex(WholeRegex),
-    /// `urlPathTemplate`: a template for the path.
-    PathTemplate(PathTemplate),
 }
 
 /// One of `bodyPatterns`.
@@ -224,87 +196,6 @@ fn is_cookie_match(asked: &Asked<'_>, name: &str, pattern: &ValuePattern) -> boo
     }
 }
 
-impl MethodPattern {
-    /// Reads a name, `ANY`, `GET_OR_HEAD`, or what 4.x has: `{"oneOf": [..]}` and `{"noneOf": [..]}`.
-    fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        if let Value::String(name) = node.value() {
-            return match name.as_str() {
-                "ANY" => Ok(Self::Any),
-                "GET_OR_HEAD" => Ok(Self::OneOf(vec![Method::GET, Method::HEAD])),
-                _ => Ok(Self::OneOf(vec![method(node)?])),
-            };
-        }
-        if let Some(unknown) = node.unknown_fields(&["oneOf", "noneOf"])?.into_iter().next() {
-            return Err(unknown);
-        }
-        let methods = |list: Node<'_>| list.elements()?.map(|name| method(&name)).collect::<Result<Vec<_>, _>>();
-        match (node.get("oneOf"), node.get("noneOf")) {
-            (Some(list), None) => methods(list).map(Self::OneOf),
-            (None, Some(list)) => methods(list).map(Self::NoneOf),
-            _ => Err(node.malformed("expected a method, or one of `oneOf` and `noneOf`")),
-        }
-    }
-
-    fn is_match(&self, method: &Method) -> bool {
-        match self {
-            Self::Any => true,
-            Self::OneOf(methods) => methods.iter().any(|one| is_method(one, method)),
-            Self::NoneOf(methods) => !methods.iter().any(|one| is_method(one, method)),
-        }
-    }
-}
-
-fn method(node: &Node<'_>) -> Result<Method, Problem> {
-    Method::from_bytes(node.text()?.as_bytes()).map_err(|_| node.malformed("not a method"))
-}
-
-/// WireMock turns the request's method to upper case first, but not the stub's: a stub for `get` answers nobody.
-fn is_method(pattern: &Method, method: &Method) -> bool {
-    let (pattern, method) = (pattern.as_str().bytes(), method.as_str().bytes());
-    pattern.eq(method.map(|byte| byte.to_ascii_uppercase()))
-}
-
-impl UrlPattern {
-    /// Takes the first key that is there, in WireMock's order (`UrlPattern.fromOneOf`).
-    fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        if let Some(url) = node.get("url") {
-            Ok(Self::Url(url.text()?.to_owned()))
-        } else if let Some(regex) = node.get("urlPattern") {
-            WholeRegex::read(&regex).map(Self::UrlRegex)
-        } else if let Some(path) = node.get("urlPath") {
-            Ok(Self::Path(path.text()?.to_owned()))
-        } else if let Some(regex) = node.get("urlPathPattern") {
-            WholeRegex::read(&regex).map(Self::PathRegex)
-        } else if let Some(template) = node.get("urlPathTemplate") {
-            PathTemplate::read(&template).map(Self::PathTemplate)
-        } else {
-            Ok(Self::Any)
-        }
-    }
-
-    fn is_match(&self, url: &str) -> bool {
-        let path = || url.split_once('?').map_or(url, |(path, _)| path);
-        match self {
-            Self::Any => true,
-            Self::Url(expected) => url == expected,
-            Self::UrlRegex(regex) => regex.is_match(url),
-            Self::Path(expected) => path() == expected,
-            Self::PathRegex(regex) => regex.is_match(path()),
-            Self::PathTemplate(template) => template.is_match(path()),
-        }
-    }
-
-    /// What every URL that is meant begins with; may be empty.
-    pub(crate) fn prefix(&self) -> &str {
-        match self {
-            Self::Any => "",
-            Self::Url(text) | Self::Path(text) => text,
-            Self::UrlRegex(regex) | Self::PathRegex(regex) => regex.prefix(),
-            Self::PathTemplate(template) => template.prefix(),
-        }
-    }
-}
-
 impl BodyPattern {
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let Some(bytes) = node.get("binaryEqualTo") else { return ValuePattern::read(node).map(Self::Text) };
@@ -414,30 +305,6 @@ mod tests {
         ];
         for (read, target, expected) in table {
             assert_eq!(is_match(&pattern(&read).unwrap(), &Request::get(target)), expected, "{read} on {target}");
-        }
-    }
-
-    #[test]
-    fn methods() {
-        let head_or_put = json!({"oneOf": ["HEAD", "PUT"]});
-        let table = [
-            (json!("ANY"), "BREW", true),
-            (json!("GET"), "GET", true),
-            (json!("GET"), "HEAD", false),
-            (json!("GET_OR_HEAD"), "HEAD", true),
-            (json!("GET_OR_HEAD"), "POST", false),
-            // The request's is turned to upper case, the stub's is not.
-            (json!("GET"), "get", true),
-            (json!("get"), "GET", false),
-            (json!("get"), "get", false),
-            (head_or_put.clone(), "PUT", true),
-            (head_or_put, "GET", false),
-            (json!({"noneOf": ["GET"]}), "GET", false),
-            (json!({"noneOf": ["GET"]}), "PUT", true),
-        ];
-        for (read, method, expected) in table {
-            let request = Request { method: method.parse().unwrap(), ..Request::get("/") };
-            assert_eq!(is_match(&pattern(&json!({"method": read})).unwrap(), &request), expected, "{read} on {method}");
         }
     }
 
