@@ -165,12 +165,20 @@ impl RequestPattern {
         &self.url
     }
 
+    /// What the path has in the places of the URL template's variables, as it was sent; wildcards are named by their
+    /// number from 0. Nothing without a `urlPathTemplate`. Of two of one name the last counts.
+    pub(crate) fn path_variables<'t>(&'t self, path: &'t str) -> Vec<(&'t str, &'t str)> {
+        match &self.url {
+            UrlPattern::PathTemplate(template) => template.variables(path).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     fn has_path_parameters(&self, path: &str) -> bool {
-        let UrlPattern::PathTemplate(template) = &self.url else { return true };
         if self.path_parameters.is_empty() {
             return true;
         }
-        let variables = template.variables(path).unwrap_or_default();
+        let variables = self.path_variables(path);
         let variable = |name: &str| variables.iter().rfind(|(key, _)| *key == name).map(|(_, value)| *value);
         self.path_parameters.iter().all(|(name, pattern)| pattern.is_match(&Subject::maybe(variable(name))))
     }
@@ -355,6 +363,8 @@ mod tests {
         }
         assert!(!is_match(&pattern(&json!({"basicAuth": basic})).unwrap(), &empty));
         assert!(!pattern(&json!({"headers": {}})).unwrap().looks_at_body());
+        let template = pattern(&json!({"urlPathTemplate": "/a/{x}/**"})).unwrap();
+        assert_eq!(template.path_variables("/a/1/b/c"), [("x", "1"), ("0", "b/c")]);
     }
 
     #[test]
