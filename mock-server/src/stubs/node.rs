@@ -228,9 +228,9 @@ mod tests {
         problems.unknown_fields(&Node::root(&json!([])), &known);
         let said: Vec<_> = problems.or(Some(())).unwrap_err().iter().map(ToString::to_string).collect();
         let expected = [
-            "/URLPATH: unknown field `URLPATH`; did you mean urlPath?",
             "/urlPaht: unknown field `urlPaht`; did you mean urlPath?",
             "/zebra: unknown field `zebra`; known here: url, urlPath, urlPathPattern",
+            "/URLPATH: unknown field `URLPATH`; did you mean urlPath?",
             "the whole document: expected an object, found an array",
         ];
         assert_eq!(said, expected);

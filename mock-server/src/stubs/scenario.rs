@@ -4,6 +4,7 @@
 //! It must not know in which state a scenario is.
 
 use super::node::{Node, Problem};
+use crate::shared::SCENARIOS;
 
 /// The number of a scenario, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,9 +40,6 @@ impl StateIndex {
         Self(number)
     }
 }
-
-/// How many scenarios there can be, so that the shared memory for their states has a size.
-pub(crate) const MAX_SCENARIOS: usize = 1024;
 
 /// How many states one scenario can have.
 const MAX_STATES: usize = 1 << 16;
@@ -113,8 +111,8 @@ impl ScenarioNames {
         if let Some(known) = self.find_scenario(name) {
             return Ok(known);
         }
-        let index = u32::try_from(self.0.len()).ok().filter(|_| self.0.len() < MAX_SCENARIOS);
-        let index = index.ok_or_else(|| node.unsupported(format!("more than {MAX_SCENARIOS} scenarios")))?;
+        let index = u32::try_from(self.0.len()).ok().filter(|_| self.0.len() < SCENARIOS);
+        let index = index.ok_or_else(|| node.unsupported(format!("more than {SCENARIOS} scenarios")))?;
         self.0.push(Names { scenario: name.to_owned(), states: vec![STARTED.to_owned()] });
         Ok(ScenarioIndex(index))
     }
@@ -162,9 +160,9 @@ mod tests {
     fn there_is_an_end_to_scenarios() {
         let mut names = ScenarioNames::default();
         let mut read = |number: usize| names.read(&Node::root(&json!({"scenarioName": number.to_string()})));
-        assert!((0..MAX_SCENARIOS).all(|number| read(number).is_ok()));
+        assert!((0..SCENARIOS).all(|number| read(number).is_ok()));
         assert!(read(0).is_ok());
-        let problem = read(MAX_SCENARIOS).unwrap_err();
-        assert_eq!(problem.to_string(), "/scenarioName: more than 1024 scenarios is not supported");
+        let problem = read(SCENARIOS).unwrap_err();
+        assert_eq!(problem.to_string(), format!("/scenarioName: more than {SCENARIOS} scenarios is not supported"));
     }
 }

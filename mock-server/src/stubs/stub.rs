@@ -158,9 +158,7 @@ fn with_id(stub: &Value, id: Uuid) -> Value {
             fields.insert(key.to_owned(), Value::String(id.to_string()));
         }
         // Of the document that held the stub.
-        for key in ["meta", "mappings", "$schema"] {
-            fields.remove(key);
-        }
+        fields.retain(|key, _| !["meta", "mappings", "$schema"].contains(&key.as_str()));
     }
     stub
 }

@@ -307,7 +307,7 @@ mod tests {
             (json!("a"), "the whole document: expected an object, found a text"),
             (json!({"equalTo": 1}), "/equalTo: expected a text, found a number"),
             (json!({"equalTo": null}), "/equalTo: expected a text, found null"),
-            (json!({"equalTo": "a", "contains": "b"}), "the whole document: `contains` and `equalTo` exclude"),
+            (json!({"equalTo": "a", "contains": "b"}), "the whole document: `equalTo` and `contains` exclude"),
             (json!({"contains": "a", "caseInsensitive": true}), "/caseInsensitive: unknown field"),
             (json!({"and": [{"equalTo": "a"}]}), "/and: expected at least two patterns"),
             (json!({"not": {"matches": "("}}), "/not/matches: not a regular expression"),
