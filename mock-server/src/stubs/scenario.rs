@@ -41,8 +41,8 @@ impl StateIndex {
     }
 }
 
-/// How many states one scenario can have.
-const MAX_STATES: usize = 1 << 16;
+/// How many states one scenario can have. They are looked up one by one, so a file of junk must not name millions.
+const MAX_STATES: usize = 4096;
 
 /// What a stub has to do with a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
