@@ -13,9 +13,9 @@ mod files;
 mod headers;
 mod json;
 
-pub(crate) use delay::{DelayDistribution, Delays, Settings};
-pub(crate) use dribble::{Dribble, Pieces};
-pub(crate) use files::{FileError, Files};
+pub(crate) use delay::{Delays, Settings};
+pub(crate) use dribble::Dribble;
+pub(crate) use files::Files;
 
 use super::node::{Node, Problem};
 use super::template::{Failed, Occasion};

@@ -15,6 +15,8 @@ mod date;
 mod decimal;
 mod expression;
 mod field;
+mod helper;
+mod parse;
 mod random;
 mod scan;
 mod value;
@@ -71,7 +73,7 @@ impl Template {
         for piece in scan::pieces(text)? {
             match piece {
                 Piece::Text(text) => template.push_text(text),
-                Piece::Tag(tag) => match expression::parse(tag, parameters)? {
+                Piece::Tag(tag) => match parse::parse(tag, parameters)? {
                     Expression::Constant(value) => template.push_text(&value.text()),
                     expression => template.segments.push(Segment::Gap(expression)),
                 },
@@ -107,6 +109,8 @@ impl Template {
         for segment in &self.segments {
             match segment {
                 Segment::Text(text) => out.push_str(text),
+                // Most gaps are fields, and need no list of all that could be there.
+                Segment::Gap(Expression::Field(field)) => out.push_str(&field.text(occasion)),
                 Segment::Gap(expression) => out.push_str(&expression.evaluate(occasion, draws)?.text()),
             }
         }

@@ -108,7 +108,7 @@ mod tests {
             prop_assert_eq!(count, number.min(length));
             let waited = pieces.interval * u32::try_from(count).unwrap();
             prop_assert!(waited <= total);
-            prop_assert!(count == 0 || total - waited < Duration::from_millis(u64::try_from(count).unwrap()));
+            prop_assert!(count == 0 || total.saturating_sub(waited) < Duration::from_millis(u64::try_from(count).unwrap()));
         }
     }
 }

@@ -112,21 +112,28 @@ impl Text {
 
 /// Whether a header is about how the body is framed, and says nothing but what the server does anyway.
 fn is_framing(name: &HeaderName, text: &Text, body: &Body) -> Result<bool, String> {
-    let refused = || Err(format!("a {name} other than the body's own"));
-    match (name, text, body) {
-        (&TRANSFER_ENCODING, Text::Static(value), _) if value.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(true),
-        (&TRANSFER_ENCODING, _, _) => refused(),
-        (&CONTENT_LENGTH, Text::Static(value), Body::Static(body)) => {
-            match value.to_str().ok().and_then(|length| length.parse::<usize>().ok()) {
-                Some(length) if length == body.len() => Ok(true),
+    let value = match text {
+        Text::Static(value) => value.to_str().ok(),
+        Text::Templated(_) => None,
+    };
+    match *name {
+        TRANSFER_ENCODING if value.is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) => return Ok(true),
+        CONTENT_LENGTH => {
+            let length = value.and_then(|length| length.parse::<usize>().ok());
+            if let (Some(length), Body::Static(body)) = (length, body) {
+                if length == body.len() {
+                    return Ok(true);
+                }
                 // The answer to HEAD has the length of a body that is not sent.
-                Some(_) if body.is_empty() => Ok(false),
-                _ => refused(),
+                if body.is_empty() {
+                    return Ok(false);
+                }
             }
         }
-        (&CONTENT_LENGTH, _, _) => refused(),
-        _ => Ok(false),
+        TRANSFER_ENCODING => {}
+        _ => return Ok(false),
     }
+    Err(format!("a {name} other than the body's own"))
 }
 
 /// The bytes of a text in ISO 8859-1, if it has them.

@@ -1,5 +1,6 @@
 //! Answers against what WireMock makes of the same `response`.
 
+use super::delay::DelayDistribution;
 use super::*;
 use crate::draw::Stream;
 use crate::stubs::asked::Asked;
@@ -24,7 +25,10 @@ fn looked_at<T>(reply: &Reply, x: &str, look: impl FnOnce(Rendered<'_>) -> T) ->
     look(reply.render(&occasion, &mut Draws::new(Stream::Body, 1, 1)))
 }
 
-fn sent(reply: &Reply, x: &str) -> (u16, Vec<(String, Vec<u8>)>, Vec<u8>) {
+/// Status, headers and body.
+type Sent = (u16, Vec<(String, Vec<u8>)>, Vec<u8>);
+
+fn sent(reply: &Reply, x: &str) -> Sent {
     looked_at(reply, x, |rendered| {
         let headers = rendered.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
         (rendered.status.as_u16(), headers.collect(), rendered.body.to_vec())
@@ -142,11 +146,7 @@ fn templates_fill_bodies_and_headers_where_they_are_asked_for() {
     let plain = json!({"headers": {"X": "{{request.url}}"}, "body": "{{#if}}"});
     assert_eq!(sent(&read(&plain).unwrap(), "1").2, b"{{#if}}");
     let base64 = json!({"base64Body": "e3t4fX0=", "transformers": ["response-template"]});
-    assert_eq!(body_of(&base64), "{{x}}");
-}
-
-fn body_of(response: &Value) -> String {
-    body(response)
+    assert_eq!(self::body(&base64), "{{x}}");
 }
 
 #[test]

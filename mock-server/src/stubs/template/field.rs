@@ -89,6 +89,18 @@ impl Field {
         Ok(Some(field))
     }
 
+    /// What the request has there, as it is written.
+    pub(super) fn text<'r>(&self, occasion: &Occasion<'r>) -> Cow<'r, str> {
+        let asked = occasion.asked;
+        let first = match self {
+            Self::Path => Some(path(occasion)),
+            Self::Query(name, Pick::All) => asked.query().find(|(key, _)| key == name).map(|(_, value)| value),
+            Self::Header(name, Pick::All) => asked.headers.get(name).map(header_text),
+            other => return other.value(occasion).into_text(),
+        };
+        first.unwrap_or_default()
+    }
+
     /// What the request has there.
     pub(super) fn value<'r>(&self, occasion: &Occasion<'r>) -> Value<'r> {
         let asked = occasion.asked;

@@ -193,7 +193,9 @@ fn is_start(char: char) -> bool {
 }
 
 fn unclosed(tag: &str) -> Fault {
-    Fault::Malformed(format!("`{}` is not closed", excerpt(tag)))
+    // What a JSON body makes of double quotes.
+    let hint = if tag.contains("\\\"") { ": in JSON, quote with ' instead of \"" } else { "" };
+    Fault::Malformed(format!("`{}` is not closed{hint}", excerpt(tag)))
 }
 
 fn unknown(rest: &str) -> Fault {

@@ -198,7 +198,7 @@ fn what_is_not_served_is_refused_by_name() {
         ("{{'text'}}", "a tag begins with a path or a helper"),
         ("{{math 1 '+'}}", "math takes two operands with an operator between them: 3 '+' 2"),
         ("{{math 1 '&' 2}}", "math knows + - * / %, not `&`"),
-        ("{{math (math 1 '+' 2 '+' 3}}", "a bracket in a tag is not closed"),
+        ("{{math (math 1 '+' 2}}", "a bracket in a tag is not closed"),
         ("{{math 1 '+' 2)}}", "`{{math 1 '+' 2)}}` goes on after its expression"),
         ("{{now format=}}", "`format=` lacks its value"),
         ("{{now format='y' 1}}", "in a tag, what has no name comes before what has"),
@@ -209,7 +209,7 @@ fn what_is_not_served_is_refused_by_name() {
         ("{{randomValue length='8'}}", "`length` of `randomValue` is a whole number, not `8`"),
         ("{{randomValue uppercase=1}}", "`uppercase` of `randomValue` is true or false, not `1`"),
         ("{{pickRandom}}", "pickRandom has nothing to pick from"),
-        (r#"{{now format=\"y\"}}"#, r#"a tag has no place for `\"y\"`"#),
+        (r#"{{now format=\"y\"}}"#, r#"`{{now format=\"y\"}}` is not closed: in JSON, quote with ' instead of ""#),
     ] {
         assert_eq!(rendered(template), format!("refused: {expected}"), "{template}");
     }
@@ -218,6 +218,23 @@ fn what_is_not_served_is_refused_by_name() {
 }
 
 proptest! {
+    #[test]
+    fn a_field_is_written_as_its_value_is(
+        target in "/[a-z%/]{0,8}(\\?([qr]=[a-z%+]{0,3}&?){0,4})?",
+        field in proptest::sample::select(vec!["path", "query.q", "query.q.[1]", "headers.x", "cookies.a", "method", "port"]),
+        values in proptest::collection::vec("[a-z]{0,3}", 0..3),
+    ) {
+        let named = values.iter().map(|value| (HeaderName::from_static("x"), HeaderValue::from_str(value).unwrap()));
+        let mut headers = HeaderMap::new();
+        headers.extend(named);
+        let client = IpAddr::from([127, 0, 0, 1]);
+        let asked = Asked { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
+        let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+        let field = field::Field::parse(&field.split('.').map(|part| part.trim_matches(['[', ']'])).collect::<Vec<_>>());
+        let field = field.unwrap().unwrap();
+        prop_assert_eq!(field.text(&occasion), field.value(&occasion).into_text());
+    }
+
     #[test]
     fn any_text_is_filled_in_or_refused(
         text in r#"(\{\{|\}\}|[{}()\\'"\[\].=!&# 1-]|request\.|query\.q|path|parameters|name|now |math |pickRandom |randomInt |é|\PC)*"#,

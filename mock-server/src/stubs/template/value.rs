@@ -36,18 +36,11 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The same without a borrow.
-    pub(super) fn into_owned(self) -> Value<'static> {
-        let own = |text: Cow<'v, str>| Cow::Owned(text.into_owned());
+    /// The same, kept.
+    pub(super) fn into_text(self) -> Cow<'v, str> {
         match self {
-            Self::Missing => Value::Missing,
-            Self::Text(text) => Value::Text(own(text)),
-            Self::Integer(integer) => Value::Integer(integer),
-            Self::Real(real) => Value::Real(real),
-            Self::Truth(truth) => Value::Truth(truth),
-            Self::List { items, written } => {
-                Value::List { items: items.into_iter().map(own).collect(), written: own(written) }
-            }
+            Self::Text(text) | Self::List { written: text, .. } => text,
+            other => Cow::Owned(other.text().into_owned()),
         }
     }
 }

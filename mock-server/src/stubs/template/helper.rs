@@ -1,0 +1,213 @@
+//! The helpers that there are, and what they are given.
+//!
+//! It must not accept what cannot be filled in: whatever can be known when a stub is loaded is checked then.
+
+use super::date::Now;
+use super::decimal::Operator;
+use super::expression::{Expression, java_int};
+use super::random::{Case, Kind, RandomValue};
+use super::value::Value;
+use crate::stubs::node::Fault;
+
+/// A longer random value is a typing error, in characters.
+const LONGEST: i64 = 1_000_000;
+
+/// What a helper is given.
+pub(super) struct Arguments {
+    pub(super) positional: Vec<Expression>,
+    pub(super) named: Vec<(String, Expression)>,
+}
+
+/// Helpers that WireMock has and that are not served here.
+const OTHERS: [&str; 74] = [
+    "xPath",
+    "soapXPath",
+    "jsonPath",
+    "hostname",
+    "parseDate",
+    "truncateDate",
+    "trim",
+    "base64",
+    "urlEncode",
+    "formData",
+    "regexExtract",
+    "size",
+    "randomDecimal",
+    "range",
+    "array",
+    "arrayAdd",
+    "arrayRemove",
+    "parseJson",
+    "matches",
+    "contains",
+    "val",
+    "arrayJoin",
+    "formatJson",
+    "formatXml",
+    "toJson",
+    "jsonMerge",
+    "jsonRemove",
+    "jsonArrayAdd",
+    "jsonSort",
+    "systemValue",
+    "assign",
+    "capitalizeFirst",
+    "center",
+    "cut",
+    "defaultIfEmpty",
+    "join",
+    "ljust",
+    "rjust",
+    "substring",
+    "lower",
+    "upper",
+    "slugify",
+    "stringFormat",
+    "stripTags",
+    "capitalize",
+    "abbreviate",
+    "wordWrap",
+    "replace",
+    "yesno",
+    "dateFormat",
+    "numberFormat",
+    "isEven",
+    "isOdd",
+    "stripes",
+    "eq",
+    "neq",
+    "gt",
+    "gte",
+    "lt",
+    "lte",
+    "and",
+    "or",
+    "not",
+    "with",
+    "if",
+    "unless",
+    "each",
+    "embedded",
+    "block",
+    "partial",
+    "precompile",
+    "i18n",
+    "lookup",
+    "log",
+];
+
+/// The helper of this name, if there is one.
+pub(super) fn helper(name: &str, arguments: Option<&Arguments>) -> Result<Option<Expression>, Fault> {
+    let none = Arguments { positional: Vec::new(), named: Vec::new() };
+    let arguments = arguments.unwrap_or(&none);
+    let expression = match name {
+        "now" => now(arguments)?,
+        "date" if arguments.positional.is_empty() => now(arguments)?,
+        "date" => return Err(Fault::Unsupported("the helper `date` with a date".to_owned())),
+        "randomInt" => random_int(arguments)?,
+        "randomValue" => random_value(arguments)?,
+        "pickRandom" => pick_random(arguments)?,
+        "math" => math(arguments)?,
+        other if OTHERS.contains(&other) => return Err(Fault::Unsupported(format!("the helper `{other}`"))),
+        _ => return Ok(None),
+    };
+    Ok(Some(expression))
+}
+
+impl Arguments {
+    /// The last argument of this name; one that is missing counts as not given.
+    fn named(&self, name: &str) -> Option<&Expression> {
+        let found = self.named.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
+        found.filter(|value| !matches!(value, Expression::Constant(Value::Missing)))
+    }
+
+    /// The same where it must be known when the stub is loaded.
+    fn constant(&self, helper: &str, name: &str) -> Result<Option<&Value<'static>>, Fault> {
+        match self.named(name) {
+            None => Ok(None),
+            Some(Expression::Constant(value)) => Ok(Some(value)),
+            Some(_) => Err(Fault::Unsupported(format!("`{name}` of `{helper}` that depends on the request"))),
+        }
+    }
+
+    fn text(&self, helper: &str, name: &str) -> Result<Option<&str>, Fault> {
+        match self.constant(helper, name)? {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(other) => Err(Fault::Malformed(format!("`{name}` of `{helper}` is a text, not {}", other.text()))),
+        }
+    }
+
+    fn integer(&self, helper: &str, name: &str) -> Result<Option<i64>, Fault> {
+        match self.constant(helper, name)? {
+            None => Ok(None),
+            Some(Value::Integer(integer)) => Ok(Some(*integer)),
+            Some(other) => {
+                Err(Fault::Malformed(format!("`{name}` of `{helper}` is a whole number, not `{}`", other.text())))
+            }
+        }
+    }
+}
+
+fn now(arguments: &Arguments) -> Result<Expression, Fault> {
+    let text = |name| arguments.text("now", name);
+    Now::compile(text("format")?, text("offset")?, text("timezone")?).map(Expression::Now)
+}
+
+fn random_int(arguments: &Arguments) -> Result<Expression, Fault> {
+    let bound = |name, default: i32| match arguments.named(name) {
+        Some(bound) => bound.clone(),
+        None => Expression::Constant(Value::Integer(default.into())),
+    };
+    let (lower, upper) = (bound("lower", i32::MIN), bound("upper", i32::MAX));
+    if let (Expression::Constant(lower), Expression::Constant(upper)) = (&lower, &upper) {
+        let bounds = java_int(lower).and_then(|lower| Ok((lower, java_int(upper)?)));
+        let (lower, upper) = bounds.map_err(|failed| Fault::Malformed(failed.0))?;
+        if lower >= upper {
+            return Err(Fault::Malformed(format!("randomInt has nothing from {lower} up to, but not, {upper}")));
+        }
+    }
+    Ok(Expression::RandomInt { lower: Box::new(lower), upper: Box::new(upper) })
+}
+
+fn random_value(arguments: &Arguments) -> Result<Expression, Fault> {
+    let length = arguments.integer("randomValue", "length")?.unwrap_or(36);
+    if !(0..=LONGEST).contains(&length) {
+        return Err(Fault::Malformed(format!(
+            "a random value of {length} characters: write a length of 0 to {LONGEST}"
+        )));
+    }
+    let case = match arguments.constant("randomValue", "uppercase")? {
+        None | Some(Value::Truth(false)) => Case::Lower,
+        Some(Value::Truth(true)) => Case::Upper,
+        Some(other) => {
+            return Err(Fault::Malformed(format!(
+                "`uppercase` of `randomValue` is true or false, not `{}`",
+                other.text()
+            )));
+        }
+    };
+    let kind = Kind::parse(arguments.text("randomValue", "type")?.unwrap_or("ALPHANUMERIC"));
+    Ok(Expression::RandomValue(RandomValue { kind, length: usize::try_from(length).unwrap_or_default(), case }))
+}
+
+fn pick_random(arguments: &Arguments) -> Result<Expression, Fault> {
+    if arguments.positional.is_empty() {
+        return Err(Fault::Malformed("pickRandom has nothing to pick from".to_owned()));
+    }
+    let count = arguments.integer("pickRandom", "count")?;
+    let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+    Ok(Expression::PickRandom { values: arguments.positional.clone(), count })
+}
+
+fn math(arguments: &Arguments) -> Result<Expression, Fault> {
+    let [left, operator, right] = arguments.positional.as_slice() else {
+        return Err(Fault::Malformed("math takes two operands with an operator between them: 3 '+' 2".to_owned()));
+    };
+    let Expression::Constant(operator) = operator else {
+        return Err(Fault::Unsupported("an operator of `math` that depends on the request".to_owned()));
+    };
+    let known = Operator::parse(&operator.text());
+    let operator = known.ok_or_else(|| Fault::Malformed(format!("math knows + - * / %, not `{}`", operator.text())))?;
+    Ok(Expression::Math { left: Box::new(left.clone()), operator, right: Box::new(right.clone()) })
+}
