@@ -34,7 +34,8 @@ use std::time::SystemTime;
 pub(crate) struct Occasion<'r> {
     /// The request.
     pub(crate) asked: &'r Asked<'r>,
-    /// Names and values of the variables in the stub's `urlPathTemplate`, in its order; empty if it has none.
+    /// Names and values of the variables in the stub's `urlPathTemplate`; empty if it has none. Of those of one name the
+    /// last counts.
     pub(crate) path_variables: &'r [(&'r str, &'r str)],
     /// What the clock on the wall says.
     pub(crate) now: SystemTime,

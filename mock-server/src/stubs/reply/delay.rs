@@ -223,7 +223,7 @@ mod tests {
                 "/type: `normal` is no distribution of delays: write lognormal, uniform or fixed",
             ),
             (json!({"type": "fixed"}), "the whole document: the field milliseconds is missing"),
-            (json!({"type": "fixed", "ms": 1}), "/ms: unknown field; known are type, milliseconds"),
+            (json!({"type": "fixed", "ms": 1}), "/ms: unknown field `ms`; known here: type, milliseconds"),
             (
                 json!({"type": "fixed", "milliseconds": 3_600_001}),
                 "/milliseconds: a delay of 3600001 ms is longer than an hour: write 3600000 or less",

@@ -68,7 +68,7 @@ mod tests {
             (json!(5), "the whole document: expected an object, found a number"),
             (json!({"totalDuration": 5}), "the whole document: the field numberOfChunks is missing"),
             (json!({"numberOfChunks": 5}), "the whole document: the field totalDuration is missing"),
-            (json!({"chunks": 5}), "/chunks: unknown field; known are numberOfChunks, totalDuration"),
+            (json!({"chunks": 5}), "/chunks: unknown field `chunks`; known here: numberOfChunks, totalDuration"),
             (
                 json!({"numberOfChunks": 0, "totalDuration": 5}),
                 "/numberOfChunks: a body comes in at least one piece: write 1 or more",

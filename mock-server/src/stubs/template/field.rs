@@ -2,10 +2,11 @@
 
 use super::Occasion;
 use super::value::Value;
+use crate::stubs::asked::Asked;
 use crate::stubs::node::Fault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::{COOKIE, HOST, HeaderName, HeaderValue};
+use hyper::header::{HOST, HeaderName};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -91,11 +92,10 @@ impl Field {
 
     /// What the request has there, as it is written.
     pub(super) fn text<'r>(&self, occasion: &Occasion<'r>) -> Cow<'r, str> {
-        let asked = occasion.asked;
         let first = match self {
             Self::Path => Some(path(occasion)),
-            Self::Query(name, Pick::All) => asked.query().find(|(key, _)| key == name).map(|(_, value)| value),
-            Self::Header(name, Pick::All) => asked.headers.get(name).map(header_text),
+            Self::Query(name, Pick::All) => occasion.asked.query_values(name).next(),
+            Self::Header(name, Pick::All) => occasion.asked.header_values(name).next(),
             other => return other.value(occasion).into_text(),
         };
         first.unwrap_or_default()
@@ -107,26 +107,24 @@ impl Field {
         match self {
             Self::Method => Value::owned(asked.method.as_str().to_uppercase()),
             Self::Scheme => Value::Text(Cow::Borrowed("http")),
-            Self::Host => Value::owned(authority(occasion).0),
-            Self::Port => Value::Integer(authority(occasion).1.into()),
-            Self::BaseUrl => match authority(occasion) {
-                (host, HTTP_PORT) => Value::owned(format!("http://{host}")),
-                (host, port) => Value::owned(format!("http://{host}:{port}")),
-            },
-            Self::Url => Value::Text(Cow::Borrowed(asked.target)),
+            Self::Host => Value::Text(asked.host().unwrap_or_default()),
+            Self::Port => Value::Integer(port(asked).into()),
+            Self::BaseUrl => {
+                let host = asked.host().unwrap_or_default();
+                match port(asked) {
+                    HTTP_PORT => Value::owned(format!("http://{host}")),
+                    port => Value::owned(format!("http://{host}:{port}")),
+                }
+            }
+            Self::Url => Value::Text(Cow::Borrowed(asked.url())),
             Self::Path => Value::List { items: segments(occasion), written: path(occasion) },
             Self::PathPart(name) => path_part(name, occasion).map_or(Value::Missing, Value::Text),
-            Self::Query(name, pick) => {
-                pick.of(asked.query().filter(|(key, _)| key == name).map(|(_, value)| value).collect())
-            }
-            Self::Header(name, pick) => pick.of(asked.headers.get_all(name).iter().map(header_text).collect()),
-            Self::Cookie(name, pick) => pick.of(cookies(occasion, name)),
+            Self::Query(name, pick) => pick.of(asked.query_values(name).collect()),
+            Self::Header(name, pick) => pick.of(asked.header_values(name).collect()),
+            Self::Cookie(name, pick) => pick.of(asked.cookie_values(name).collect()),
             Self::Body => Value::Text(String::from_utf8_lossy(asked.body)),
             Self::BodyAsBase64 => Value::owned(STANDARD.encode(asked.body)),
-            Self::ClientIp => match asked.headers.get("x-forwarded-for") {
-                Some(forwarded) if !forwarded.is_empty() => Value::Text(header_text(forwarded)),
-                _ => Value::owned(asked.client.to_string()),
-            },
+            Self::ClientIp => Value::Text(asked.client_text()),
         }
     }
 }
@@ -165,14 +163,12 @@ impl Pick {
 
 const HTTP_PORT: u16 = 80;
 
-/// Host and port that the client means to talk to.
-fn authority(occasion: &Occasion<'_>) -> (String, u16) {
-    let host = occasion.asked.headers.get(HOST).map(header_text).unwrap_or_default();
+/// The port that the client means to talk to.
+fn port(asked: &Asked<'_>) -> u16 {
+    let host = asked.headers.get(HOST).and_then(|host| host.to_str().ok());
     // The colons of an address of version 6 are in brackets.
-    match host.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
-        Some((name, port)) => (name.to_owned(), port.parse().unwrap_or(HTTP_PORT)),
-        None => (host.into_owned(), HTTP_PORT),
-    }
+    let port = host.and_then(|host| host.rsplit_once(':')).filter(|(_, port)| !port.contains(']'));
+    port.and_then(|(_, port)| port.parse().ok()).unwrap_or(HTTP_PORT)
 }
 
 /// The path as a whole: decoded, but as it was sent if the stub has variables in it.
@@ -191,36 +187,11 @@ fn segments<'r>(occasion: &Occasion<'r>) -> Vec<Cow<'r, str>> {
 }
 
 fn path_part<'r>(name: &str, occasion: &Occasion<'r>) -> Option<Cow<'r, str>> {
-    let variable = occasion.path_variables.iter().find(|(known, _)| *known == name);
+    let variable = occasion.path_variables.iter().rfind(|(known, _)| *known == name);
     if let Some((_, value)) = variable {
         return Some(Cow::Borrowed(value));
     }
     let mut segments = segments(occasion);
     let index = name.parse().ok().filter(|index| *index < segments.len())?;
     Some(segments.swap_remove(index))
-}
-
-/// The bytes of a header are ISO 8859-1.
-fn header_text(value: &HeaderValue) -> Cow<'_, str> {
-    match value.to_str() {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(value.as_bytes().iter().map(|byte| char::from(*byte)).collect()),
-    }
-}
-
-/// The values of the cookies of this name, without the quotes that may be around them.
-fn cookies<'r>(occasion: &Occasion<'r>, name: &str) -> Vec<Cow<'r, str>> {
-    let mut values = Vec::new();
-    for header in occasion.asked.headers.get_all(COOKIE) {
-        for pair in header.to_str().unwrap_or_default().split(';') {
-            if let Some((key, value)) = pair.split_once('=')
-                && key.trim() == name
-            {
-                let value = value.trim();
-                let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-                values.push(Cow::Borrowed(unquoted.unwrap_or(value)));
-            }
-        }
-    }
-    values
 }

@@ -88,7 +88,7 @@ fn parts_of_the_request_are_filled_in() {
 
 #[test]
 fn variables_of_the_path_come_first_and_leave_the_path_encoded() {
-    let variables = [("id", "4%202"), ("1", "one")];
+    let variables = [("id", "not this"), ("id", "4%202"), ("1", "one")];
     let template = "{{request.path.id}}|{{request.path.0}}|{{request.path.1}}|{{request.path.[2]}}|{{request.path}}";
     assert_eq!(rendered_for(template, &variables, 1), "4%202|the|one|x|/the/entire%20path//x");
 }
