@@ -18,7 +18,7 @@ mod window;
 pub(crate) use counters::{Counters, Times};
 pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{KeyIndex, KeySlot};
-pub(crate) use log::{Cursor, Full, Log};
+pub(crate) use log::{Cursor, Log};
 pub(crate) use scenarios::SCENARIOS;
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;

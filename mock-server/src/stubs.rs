@@ -6,8 +6,6 @@
 //! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as `matching/UrlPattern.java` are
 //! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the server does not ask stubs yet"))]
-
 mod asked;
 mod index;
 mod json_pattern;
@@ -38,7 +36,7 @@ pub(crate) use asked::Asked;
 pub(crate) use node::Node;
 pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered, Reply};
 pub(crate) use request_pattern::RequestPattern;
-pub(crate) use scenario::{MAX_SCENARIOS, ScenarioIndex, ScenarioNames, StateIndex};
+pub(crate) use scenario::{ScenarioIndex, ScenarioNames, StateIndex};
 pub(crate) use set::{ChangeError, Stubs};
 pub(crate) use stub::Stub;
 pub(crate) use template::Occasion;

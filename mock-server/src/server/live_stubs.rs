@@ -6,10 +6,9 @@
 
 use crate::config::Config;
 use crate::ledger::Books;
-use crate::shared::{Cursor, SCENARIOS, Shared};
+use crate::shared::{Cursor, Shared};
 use crate::stubs::{
-    Asked, ChangeError, Delays, Files, MAX_SCENARIOS, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex,
-    Stub, Stubs,
+    Asked, ChangeError, Delays, Files, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex, Stub, Stubs,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,8 +19,6 @@ use uuid::Uuid;
 /// How often a request looks for its stub again because another moved a scenario in between. Who loses that often takes
 /// what it finds.
 const TRIES: usize = 64;
-
-const _: () = assert!(MAX_SCENARIOS <= SCENARIOS, "every scenario has a state in shared memory");
 
 /// The stubs of one process.
 pub(super) struct LiveStubs {
@@ -116,11 +113,11 @@ impl LiveStubs {
     }
 
     /// Makes a change, here and, before they answer their next request, in all other processes.
-    pub(super) fn change(&self, change: Change) -> Result<(), Refusal> {
+    pub(super) fn change(&self, change: &Change) -> Result<(), Refusal> {
         let before = self.current();
         // Tried first: what is in the log has to be right, for every process must do the same with it.
-        self.applied(&before, &change)?;
-        let record = serde_json::to_vec(&change).map_err(|_| Refusal::Full)?;
+        self.applied(&before, change)?;
+        let record = serde_json::to_vec(change).map_err(|_| Refusal::Full)?;
         self.shared.region().stub_log.append(&record).map_err(|_| Refusal::Full)?;
         let after = self.current();
         self.forget_unused_scenarios(&before, &after);

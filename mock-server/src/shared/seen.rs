@@ -51,7 +51,6 @@ impl Seen {
             return Sighting::Beyond;
         }
         let word = &self.words[(id / PER_WORD) as usize];
-        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
         let shift = (id % PER_WORD) as u32 * BITS;
         #[expect(clippy::cast_possible_truncation, reason = "the bits of one id")]
         let before_in = |word: u64| (word >> shift & u64::from(MAX_ATTEMPT)) as u8;

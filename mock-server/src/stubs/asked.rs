@@ -2,7 +2,6 @@
 //!
 //! It must not decide anything.
 
-use form_urlencoded::Parse;
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
@@ -40,7 +39,7 @@ impl<'r> Asked<'r> {
     }
 
     /// The values of one parameter of the query, decoded as WireMock does it for matching (`common/Urls.java`): as
-    /// [`Self::query`] does, but a text that is a time with an offset is left as it was sent, `+` and all.
+    /// `application/x-www-form-urlencoded` of the WHATWG URL standard, but a text that is a time with an offset is left as it was sent, `+` and all.
     pub(crate) fn query_values(&self, key: &str) -> impl Iterator<Item = Cow<'r, str>> {
         let query = self.target.split_once('?').map_or("", |(_, query)| query);
         values(query, key, query_text)
@@ -87,13 +86,6 @@ impl<'r> Asked<'r> {
     pub(crate) fn client_text(&self) -> Cow<'r, str> {
         let forwarded = self.headers.get("x-forwarded-for").filter(|value| !value.is_empty());
         forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
-    }
-
-    /// The parameters of the query in order, percent-decoded, with `+` for a space (`application/x-www-form-urlencoded`
-    /// of the WHATWG URL standard). A key may come more than once.
-    pub(crate) fn query(&self) -> Parse<'r> {
-        let query = self.target.split_once('?').map_or("", |(_, query)| query);
-        form_urlencoded::parse(query.as_bytes())
     }
 }
 
@@ -190,11 +182,7 @@ mod tests {
         let asked = |target| Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
         let request = asked("/a%20b?x=1&y=a+b&x=%C3%A4&z");
         assert_eq!(request.path(), "/a%20b");
-        let query: Vec<_> = request.query().collect();
-        let query: Vec<_> = query.iter().map(|(key, value)| (&**key, &**value)).collect();
-        assert_eq!(query, [("x", "1"), ("y", "a b"), ("x", "ä"), ("z", "")]);
         assert_eq!(asked("/plain").path(), "/plain");
-        assert_eq!(asked("/plain").query().count(), 0);
     }
 
     fn with<T>(target: &str, headers: &[(&'static str, &[u8])], body: &[u8], see: impl Fn(&Asked<'_>) -> T) -> T {

@@ -71,9 +71,13 @@ pub(crate) fn load<R>(
     reading.finish()
 }
 
-/// Reads the text of one mapping file without any file, and with answers that are not looked at.
-pub(crate) fn parse_mapping_text(text: &[u8], on_unsupported: OnUnsupported) -> Result<Loaded<()>, LoadError> {
-    let mut reading = Reading::new(on_unsupported, |_: Option<&Node<'_>>| Ok(()));
+/// Reads the text of one mapping file without any file.
+pub(crate) fn parse<R>(
+    text: &[u8],
+    on_unsupported: OnUnsupported,
+    read_reply: impl Fn(Option<&Node<'_>>) -> Result<R, Problem>,
+) -> Result<Loaded<R>, LoadError> {
+    let mut reading = Reading::new(on_unsupported, read_reply);
     reading.document("mapping.json", text);
     reading.finish()
 }
@@ -253,7 +257,7 @@ mod tests {
             ("__files/body.json", "not a stub"),
         ]);
         let loaded = load_all(&root, OnUnsupported::Refuse).unwrap();
-        let names: Vec<_> = loaded.stubs.iter().map(|stub| stub.name.as_deref().unwrap()).collect();
+        let names: Vec<_> = loaded.stubs.iter().map(|stub| stub.json["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["b", "z1", "z0", "c"], "the last added comes first");
         let found = Request::get("/").see(|asked| loaded.stubs.find(asked, |_, _| true)).map(|stub| stub.reply);
         assert_eq!((found, loaded.skipped, loaded.warnings), (Some(200), 0, Report::default()));
@@ -336,7 +340,7 @@ mod tests {
     fn nesting_is_refused_before_it_can_hurt() {
         let not = format!("{}{{}}{}", r#"{"not":"#.repeat(480), "}".repeat(480));
         let text = format!(r#"{{"request": {{"cookies": {{"a": {not}}}}}}}"#);
-        let error = parse_mapping_text(text.as_bytes(), OnUnsupported::Refuse).unwrap_err();
+        let error = parse(text.as_bytes(), OnUnsupported::Refuse, |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("nested deeper than 64 is not supported"), "{error}");
     }
 
@@ -364,7 +368,7 @@ mod tests {
 
     /// Reads it, and asks what was read for a request. What comes of it does not matter.
     fn try_out(text: &[u8]) {
-        if let Ok(loaded) = parse_mapping_text(text, OnUnsupported::Skip) {
+        if let Ok(loaded) = parse(text, OnUnsupported::Skip, |_| Ok(())) {
             let request = Request { body: r#"{"a": [{}, 1]}"#, ..Request::get("/a/1/b?q=X") };
             request.see(|asked| loaded.stubs.find(asked, |_, _| true).is_some());
         }
@@ -372,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_seed_is_right() {
-        assert_eq!(parse_mapping_text(seed().to_string().as_bytes(), OnUnsupported::Refuse).unwrap().stubs.len(), 2);
+        assert_eq!(parse(seed().to_string().as_bytes(), OnUnsupported::Refuse, |_| Ok(())).unwrap().stubs.len(), 2);
     }
 
     proptest! {

@@ -2,8 +2,9 @@
 //!
 //! It must not know what becomes of them at run time.
 
-use super::load::{LoadError, Loaded, OnUnsupported, Report, load};
+use super::load::{Loaded, OnUnsupported, load, parse};
 use super::reply::{Files, Reply};
+use super::report::{LoadError, Report};
 use super::set::Stubs;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,17 @@ impl Mappings {
     pub fn load(root: &Path, on_unsupported: OnUnsupported) -> Result<Self, LoadError> {
         let files = Files::Under(root.join("__files"));
         let loaded = load(root, on_unsupported, |response| Reply::read(response, &files))?;
+        Ok(Self(Arc::new(Inner { loaded, files })))
+    }
+
+    /// Reads stubs from the text of one mapping file. Bodies in files cannot be had that way.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Mappings::load`].
+    pub fn parse(text: &[u8], on_unsupported: OnUnsupported) -> Result<Self, LoadError> {
+        let files = Files::None;
+        let loaded = parse(text, on_unsupported, |response| Reply::read(response, &files))?;
         Ok(Self(Arc::new(Inner { loaded, files })))
     }
 

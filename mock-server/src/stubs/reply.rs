@@ -13,7 +13,7 @@ mod files;
 mod headers;
 mod json;
 
-pub(crate) use delay::{Delays, Settings};
+pub(crate) use delay::Delays;
 pub(crate) use dribble::Dribble;
 pub(crate) use files::Files;
 

@@ -147,19 +147,6 @@ impl RequestPattern {
             && self.body.iter().all(|pattern| pattern.is_match(look))
     }
 
-    /// Whether it takes the body of a request to tell.
-    /// What stands in `path` for each variable of `urlPathTemplate`; empty without one.
-    pub(crate) fn path_variables<'t>(&'t self, path: &'t str) -> Vec<(&'t str, &'t str)> {
-        match &self.url {
-            UrlPattern::PathTemplate(template) => template.variables(path).unwrap_or_default(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(crate) fn looks_at_body(&self) -> bool {
-        !self.body.is_empty() || !self.form.is_empty()
-    }
-
     /// What the request's URL must be.
     pub(crate) fn url(&self) -> &UrlPattern {
         &self.url
@@ -359,10 +346,8 @@ mod tests {
         for (operator, expected) in [("absent", true), ("equalTo", false), ("doesNotContain", true)] {
             let read = pattern(&json!({"bodyPatterns": [{operator: ""}]})).unwrap();
             assert_eq!(is_match(&read, &empty), expected, "{operator} on an empty body");
-            assert!(read.looks_at_body());
         }
         assert!(!is_match(&pattern(&json!({"basicAuth": basic})).unwrap(), &empty));
-        assert!(!pattern(&json!({"headers": {}})).unwrap().looks_at_body());
         let template = pattern(&json!({"urlPathTemplate": "/a/{x}/**"})).unwrap();
         assert_eq!(template.path_variables("/a/1/b/c"), [("x", "1"), ("0", "b/c")]);
     }

@@ -25,11 +25,6 @@ impl StateIndex {
     /// "Started": where every scenario begins.
     pub(crate) const STARTED: Self = Self(0);
 
-    /// The state of that number; of a number that is none, a state without a name.
-    pub(crate) fn numbered(number: u32) -> Self {
-        Self(number)
-    }
-
     /// As a number to keep.
     pub(crate) fn get(self) -> u32 {
         self.0

@@ -98,11 +98,6 @@ impl<R> Stubs<R> {
         self.entries.len()
     }
 
-    /// Whether any of them looks at bodies; if none does, the server need not read them.
-    pub(crate) fn looks_at_bodies(&self) -> bool {
-        self.iter().any(|stub| stub.request.looks_at_body())
-    }
-
     /// The names behind the numbers of scenarios and states, also of those that no stub uses any more.
     pub(crate) fn names(&self) -> &ScenarioNames {
         &self.names
@@ -218,7 +213,7 @@ pub(crate) fn derived_id(what: &str) -> Uuid {
 mod tests {
     use super::*;
     use crate::stubs::asked::testing::Request;
-    use crate::stubs::load::{OnUnsupported, parse_mapping_text};
+    use crate::stubs::load::{OnUnsupported, parse};
     use hyper::Method;
     use proptest::prelude::*;
     use serde_json::json;
@@ -229,16 +224,16 @@ mod tests {
 
     fn set(stubs: &Value) -> Stubs<()> {
         let text = json!({"mappings": stubs}).to_string();
-        parse_mapping_text(text.as_bytes(), OnUnsupported::Refuse).unwrap().stubs
+        parse(text.as_bytes(), OnUnsupported::Refuse, no_reply).unwrap().stubs
     }
 
     fn names(stubs: &Stubs<()>) -> Vec<&str> {
-        stubs.iter().map(|stub| stub.name.as_deref().unwrap()).collect()
+        stubs.iter().map(|stub| stub.json["name"].as_str().unwrap()).collect()
     }
 
     fn found<'s>(stubs: &'s Stubs<()>, target: &'static str) -> Option<&'s str> {
         let find = |asked: &Asked<'_>| stubs.find(asked, |_, state| state == StateIndex::STARTED);
-        Request::get(target).see(find).map(|stub| stub.name.as_deref().unwrap())
+        Request::get(target).see(find).map(|stub| stub.json["name"].as_str().unwrap())
     }
 
     #[test]
@@ -253,9 +248,6 @@ mod tests {
         let hits = ["/a", "/a?x", "/b", "/c"].map(|target| found(&stubs, target).unwrap());
         assert_eq!(hits, ["new", "new", "urgent", "any"]);
         assert_eq!(found(&stubs.emptied(), "/a"), None);
-        assert!(!stubs.looks_at_bodies());
-        let body = json!({"request": {"bodyPatterns": [{"contains": "a"}]}});
-        assert!(stubs.with_added(&body, no_reply).unwrap().looks_at_bodies());
         let pattern = RequestPattern::read(&Node::root(&json!({"urlPath": "/a"}))).unwrap();
         assert!(Request::get("/a?b").see(|asked| pattern.matches(asked)));
     }
@@ -268,7 +260,7 @@ mod tests {
         ]));
         let more = loaded.with_added(&json!({"name": "three", "request": {"url": "/a"}}), no_reply).unwrap();
         assert_eq!((names(&more), loaded.len()), (vec!["three", "two", "one"], 2));
-        let two = more.iter().find(|stub| stub.name.as_deref() == Some("two")).unwrap().id;
+        let two = more.iter().find(|stub| stub.json["name"] == "two").unwrap().id;
         let other_id = Uuid::from_u128(1).to_string();
         let newer = json!({"name": "second", "id": other_id, "scenarioName": "t", "newScenarioState": "Started"});
         let replaced = more.with_replaced(two, &newer, no_reply).unwrap();
@@ -315,7 +307,7 @@ mod tests {
         ]));
         let found_in = |state: &str| {
             let is_in = |scenario, index| stubs.names().state(scenario, index) == Some(state);
-            Request::get("/").see(|asked| stubs.find(asked, is_in)).unwrap().name.as_deref().unwrap()
+            Request::get("/").see(|asked| stubs.find(asked, is_in)).unwrap().json["name"].as_str().unwrap()
         };
         assert_eq!(["Started", "x", "y"].map(found_in), ["first", "then", "whenever"]);
         let scenario = stubs.scenarios()[0];

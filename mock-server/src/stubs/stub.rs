@@ -15,8 +15,6 @@ use uuid::Uuid;
 pub(crate) struct Stub<R> {
     /// Its id, unique within a set.
     pub(crate) id: Uuid,
-    /// Its name, if it has one.
-    pub(crate) name: Option<String>,
     /// Of all stubs that fit a request, the one with the lowest number answers.
     pub(crate) priority: i32,
     /// Which requests it answers.
@@ -89,17 +87,7 @@ impl<R> Stub<R> {
         let scenario = names.read(node).map_err(|problem| vec![problem])?;
         let json = with_id(node.value(), id);
         let name_header = name.as_deref().map(sanitised);
-        Ok(Self {
-            id,
-            id_header: sanitised(&id.to_string()),
-            name,
-            name_header,
-            priority,
-            request,
-            scenario,
-            reply,
-            json,
-        })
+        Ok(Self { id, id_header: sanitised(&id.to_string()), name_header, priority, request, scenario, reply, json })
     }
 }
 
@@ -180,7 +168,7 @@ mod tests {
     fn everything_may_be_left_out() {
         let stub = read(&json!({}), Place::Element).unwrap();
         assert_eq!(read(&json!({"priority": " 10"}), Place::Element).unwrap().priority, 10);
-        assert_eq!((stub.id, stub.name, stub.priority, stub.scenario, stub.reply), (ID, None, 5, None, None));
+        assert_eq!((stub.id, stub.name_header, stub.priority, stub.scenario, stub.reply), (ID, None, 5, None, None));
         assert_eq!(stub.json, json!({"id": ID.to_string(), "uuid": ID.to_string()}));
     }
 
@@ -194,7 +182,7 @@ mod tests {
         });
         let read = read(&stub, Place::Element).unwrap();
         assert_eq!((read.id.to_string().as_str(), read.priority, &read.json), (id, -1, &stub));
-        assert_eq!((read.name.as_deref(), read.reply), (Some("n"), Some(json!({"status": 200}))));
+        assert_eq!((read.name_header, read.reply), (Some(HeaderValue::from_static("n")), Some(json!({"status": 200}))));
     }
 
     #[test]

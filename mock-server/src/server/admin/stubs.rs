@@ -12,10 +12,10 @@ pub(super) fn mappings(route: (&str, Option<&str>), order: &Order<'_>, desk: &De
     match route {
         ("GET", None) => Ok(done(list(order, desk.stubs))),
         ("POST", None) => add(order.json()?, desk.stubs),
-        ("DELETE", None) => changed(desk.stubs, Change::Clear),
+        ("DELETE", None) => changed(desk.stubs, &Change::Clear),
         ("POST", Some("reset")) => {
             desk.stubs.reset_scenarios();
-            changed(desk.stubs, Change::Reset)
+            changed(desk.stubs, &Change::Reset)
         }
         (method, Some(id)) => {
             let id = Uuid::try_parse(id).map_err(|_| unknown())?;
@@ -28,8 +28,8 @@ pub(super) fn mappings(route: (&str, Option<&str>), order: &Order<'_>, desk: &De
 /// Everything that belongs to the stubs as it was at the start.
 pub(super) fn reset(desk: &Desk<'_>) -> Result<Said, Said> {
     desk.stubs.reset_scenarios();
-    change(desk.stubs, Change::Settings(json!({})))?;
-    changed(desk.stubs, Change::Reset)
+    change(desk.stubs, &Change::Settings(json!({})))?;
+    changed(desk.stubs, &Change::Reset)
 }
 
 fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
@@ -41,10 +41,10 @@ fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<S
     match method {
         "GET" => shown().map(done),
         "PUT" => {
-            change(stubs, Change::Replace(id, order.json()?))?;
+            change(stubs, &Change::Replace(id, order.json()?))?;
             shown().map(done)
         }
-        "DELETE" => changed(stubs, Change::Remove(id)),
+        "DELETE" => changed(stubs, &Change::Remove(id)),
         _ => Err(unknown()),
     }
 }
@@ -59,7 +59,7 @@ fn add(mut stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
     {
         fields.insert("id".to_owned(), json!(id));
     }
-    change(stubs, Change::Add(stub))?;
+    change(stubs, &Change::Add(stub))?;
     let added = stubs.current().get(id).map(|stub| stub.json.clone());
     added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
 }
@@ -74,7 +74,7 @@ fn list(order: &Order<'_>, stubs: &LiveStubs) -> Value {
 pub(super) fn settings(method: &str, order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
     match method {
         "GET" => Ok(done(json!({"settings": desk.stubs.settings().to_json()}))),
-        "POST" | "PUT" => changed(desk.stubs, Change::Settings(order.json()?)),
+        "POST" | "PUT" => changed(desk.stubs, &Change::Settings(order.json()?)),
         _ => Err(unknown()),
     }
 }
@@ -105,7 +105,7 @@ fn list_scenarios(stubs: &LiveStubs) -> Value {
         let states = current.possible_states(scenario);
         let states: Vec<_> = states.into_iter().filter_map(|state| names.state(scenario, state)).collect();
         let name = names.scenario(scenario);
-        let state = names.state(scenario, StateIndex::numbered(stubs.state(scenario)));
+        let state = names.state(scenario, StateIndex::kept(stubs.state(scenario)));
         json!({"id": name, "name": name, "state": state, "possibleStates": states})
     };
     let all: Vec<Value> = current.scenarios().into_iter().map(shown).collect();
@@ -130,11 +130,11 @@ fn set_state(name: &str, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, S
     Ok(done(json!({})))
 }
 
-fn change(stubs: &LiveStubs, change: Change) -> Result<(), Said> {
+fn change(stubs: &LiveStubs, change: &Change) -> Result<(), Said> {
     stubs.change(change).map_err(|error| refusal(&error))
 }
 
-fn changed(stubs: &LiveStubs, what: Change) -> Result<Said, Said> {
+fn changed(stubs: &LiveStubs, what: &Change) -> Result<Said, Said> {
     change(stubs, what).map(|()| done(json!({})))
 }
 

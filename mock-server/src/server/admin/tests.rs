@@ -36,7 +36,9 @@ impl Office {
         let headers = HeaderMap::new();
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let asked = Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
-        self.processes[process].find(&stubs, &asked).and_then(|stub: &Stub<_>| stub.name.clone())
+        self.processes[process]
+            .find(&stubs, &asked)
+            .and_then(|stub: &Stub<_>| stub.json["name"].as_str().map(str::to_owned))
     }
 }
 

@@ -306,6 +306,6 @@ proptest! {
         if let Ok(reply) = read(&response) {
             let _ = sent(&reply, "1");
         }
-        let _ = Settings::read(&Node::root(&response));
+        let _ = Delays::read(&Node::root(&response));
     }
 }
