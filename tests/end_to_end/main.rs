@@ -9,6 +9,7 @@ mod adds_up;
 mod bad_input;
 mod books;
 mod double;
+mod faults;
 mod foreign;
 mod process;
 mod raw;
