@@ -116,7 +116,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
 
-    /// What counts as a good body: whole, or items:SEED for a bundled target with that seed
+    /// What counts as a good body: whole, or items:SEED for a bundled target with that seed; a challenge page never
+    /// does, and redirects are not followed
     #[arg(long, value_name = "EXPECT", help_heading = "Answers")]
     pub expect: Option<Expect>,
 
