@@ -190,6 +190,30 @@ pub struct RunArgs {
     pub target_faults: Vec<target::Faults>,
 }
 
+// Not a comment of its argument: `[:STATUS]` would be a link there.
+const FAULTS: &str = "\
+What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
+
+One draw per item and attempt decides, from the seed: faults exclude each other, and their \
+shares sum to 1 at most. \
+A held answer is held before its fault. The ledger counts each under its name, with _ for -.
+
+  error:SHARE[:STATUS]       a server error, 500 unless given
+  drop:SHARE                 the connection is closed without a byte
+  reset:SHARE                the connection is reset
+  malformed-chunk:SHARE      a good head, then what is no chunk, and the end
+  garbage:SHARE              what is no HTTP, and the end
+  truncated:SHARE            half of the body that was promised, and the end
+  short-length:SHARE         a Content-Length of half the body, all of it, and the end
+  long-length:SHARE          a Content-Length of twice the body, and then nothing
+  silence:SHARE              nothing until the client leaves
+  drip:SHARE[:TIME]          the body in ten pieces over this time, 1s unless given
+  close:SHARE                a good answer, and the end of the connection
+  redirect:SHARE             302 to the same item below /moved
+  challenge:SHARE[:STATUS]   an HTML challenge page with 200, 403 or 429, 403 unless given
+  huge-headers:SHARE[:SIZE]  a good answer with a header of 64k, or this size
+  huge-body:SHARE[:SIZE]     a good answer filled up to 8m, or this size";
+
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
@@ -227,26 +251,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "LIMIT")]
     pub limit: Option<target::Limit>,
     /// What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
-    ///
-    /// One draw per item and attempt decides, from the seed: faults exclude each other, and their shares sum to 1 at
-    /// most. A held answer is held before its fault. The ledger counts each under its name, with _ for -.
-    ///
-    ///   error:SHARE[:STATUS]       a server error, 500 unless given
-    ///   drop:SHARE                 the connection is closed without a byte
-    ///   reset:SHARE                the connection is reset
-    ///   malformed-chunk:SHARE      a good head, then what is no chunk, and the end
-    ///   garbage:SHARE              what is no HTTP, and the end
-    ///   truncated:SHARE            half of the body that was promised, and the end
-    ///   short-length:SHARE         a Content-Length of half the body, all of it, and the end
-    ///   long-length:SHARE          a Content-Length of twice the body, and then nothing
-    ///   silence:SHARE              nothing until the client leaves
-    ///   drip:SHARE[:TIME]          the body in ten pieces over this time, 1s unless given
-    ///   close:SHARE                a good answer, and the end of the connection
-    ///   redirect:SHARE             302 to the same item below /moved, where nothing is redirected
-    ///   challenge:SHARE[:STATUS]   an HTML challenge page with 200, 403 or 429, 403 unless given
-    ///   huge-headers:SHARE[:SIZE]  a good answer with a header of this many bytes, 64k unless given
-    ///   huge-body:SHARE[:SIZE]     a body filled up to this many bytes, 8m unless given
-    #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", verbatim_doc_comment)]
+    #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS)]
     pub faults: Vec<target::Faults>,
     /// Answer from the WireMock mapping files in DIR/mappings, with bodies in DIR/__files; what matches none gets 404
     ///
