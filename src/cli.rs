@@ -177,9 +177,14 @@ pub struct RunArgs {
     /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
     #[arg(long, value_name = "EVERY,LENGTH", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
     pub target_stall: Option<target::Stall>,
-    /// What the bundled target lets through: see `crawlmark serve --help`
-    #[arg(long, value_name = "LIMIT", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
-    pub target_limit: Option<target::Limit>,
+    /// What the bundled target lets through: see `crawlmark serve --help`; may be repeated
+    #[arg(
+        long = "target-limit",
+        value_name = "LIMIT",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_limits: Vec<target::Limit>,
     /// What goes wrong at the bundled target: see `crawlmark serve --help`; may be repeated
     #[arg(
         long = "target-fault",
@@ -247,9 +252,32 @@ pub struct ServeArgs {
     /// Answer nothing in the last LENGTH of every EVERY, as in 10s,1s, counted from the start
     #[arg(long, value_name = "EVERY,LENGTH")]
     pub stall: Option<target::Stall>,
-    /// What each client address is let through: N/s, N/min or N/h, with a burst as 1000/s:burst=50; above it 429
-    #[arg(long, value_name = "LIMIT")]
-    pub limit: Option<target::Limit>,
+    /// What is let through: 1000/s:burst=50, fixed:100/min:key=/64, or another of those listed with --help; may be repeated
+    ///
+    /// Above it clients get 429 and Retry-After. All processes share one count, and a request
+    /// must be let through by every limit; one that is turned away takes from none.
+    ///
+    ///   [ALGORITHM:]RATE[:OPTION]...     RATE as N/s, N/min, N/h, N/90s
+    ///
+    ///   1000/s:burst=50                  evenly spaced, 50 at once after a rest (GCRA; 1 if not given)
+    ///   bucket:100/min:burst=20          a bucket of tokens (a period's if not given), refilled steadily
+    ///   fixed:100/min                    a count per window, windows counted from the start
+    ///   sliding:100/min                  the same, with the share of the last window that still counts
+    ///   leaky:10/s:burst=20:delay=5      20 in excess wait in a queue, all but 5 of them; or :nodelay
+    ///   concurrency:8                    requests at the same time
+    ///   connections:16:over=reset        connections at the same time; above it close, reset or 503
+    ///
+    ///   key=address                      whose are counted together: also everyone, /64 (IPv6), /24,/48
+    ///                                    (IPv4, IPv6), header=NAME, session (the label in a proxy user
+    ///                                    name USER-session-LABEL, or x-session); +path: each path apart
+    ///   status=429                       or 503, or 403
+    ///   retry=seconds                    Retry-After as seconds, date or none
+    ///   headers=x-ratelimit              what is left, on every answer: x-ratelimit (reset as UTC epoch
+    ///                                    seconds), x-ratelimit-delta, ietf, draft-07, draft-03, with + between
+    ///   body=problem                     a refusal as application/problem+json
+    ///   name=NAME                        its name in headers and books
+    #[arg(long = "limit", value_name = "LIMIT", verbatim_doc_comment)]
+    pub limits: Vec<target::Limit>,
     /// What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
     #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS)]
     pub faults: Vec<target::Faults>,

@@ -3,13 +3,18 @@
 use std::path::Path;
 
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_mock_server::{Config, Faults, Journal, Mappings, OnUnsupported, Unmatched};
+use crawlmark_mock_server::{Config, Faults, Journal, Limit, Limits, Mappings, OnUnsupported, Unmatched};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::ServeArgs;
 use crate::error::{DONE, Error};
 use crate::target::Target;
 use crate::terminal;
+
+/// The limits that were typed, one per `flag`, as those of one target.
+pub(crate) fn all_limits(flag: &str, typed: &[Limit]) -> Result<Limits, Error> {
+    Limits::new(typed.to_vec()).map_err(|error| Error::Usage(format!("{flag}: {error}")))
+}
 
 /// Serves until SIGINT or SIGTERM, then prints the books.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
@@ -19,7 +24,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         latency: args.latency.clone(),
         latency_per_in_flight: args.latency_per_in_flight,
         stall: args.stall,
-        limit: args.limit,
+        limits: all_limits("--limit", &args.limits)?,
         faults,
         stubs: args.stubs.as_deref().map(|root| load(root, args)).transpose()?,
         unmatched: if args.stubs.is_some() { Unmatched::NotFound } else { Unmatched::Item },

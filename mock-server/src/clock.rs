@@ -1,12 +1,12 @@
 //! The one place where time enters this crate. `Shared` starts the clock, every serving process copies it, and the
 //! limiter, the books and the timer are handed its readings.
 //!
-//! It must not let wall-clock time near them: what they get is a difference, and a clock that may be set back would refill a
-//! bucket or lose a request.
+//! Nothing may be decided by wall-clock time: everything here but [`wall`] is a difference, and a clock that may be set
+//! back would refill a bucket or lose a request.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Nanoseconds since an epoch that is fixed when the clock starts.
 ///
@@ -30,16 +30,15 @@ impl Clock {
         u64::try_from(monotonic().saturating_sub(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What the clock on the wall says, for templates that ask; nothing is measured with it.
-    #[expect(clippy::unused_self, reason = "time enters through a clock")]
-    pub(crate) fn wall(&self) -> SystemTime {
-        clock_gettime(ClockId::CLOCK_REALTIME).map_or(UNIX_EPOCH, |time| UNIX_EPOCH + Duration::from(time))
-    }
-
     /// What `CLOCK_MONOTONIC` reads when this clock reads `at_ns`; for the kernel's timers, which know no other epoch.
     pub(crate) fn monotonic(&self, at_ns: u64) -> TimeSpec {
         TimeSpec::from_duration(self.epoch.saturating_add(Duration::from_nanos(at_ns)))
     }
+}
+
+/// The time since 1970, for header fields that name a date.
+pub(crate) fn wall() -> Duration {
+    clock_gettime(ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other reason.

@@ -4,7 +4,7 @@
 
 use crate::fault::Faults;
 use crate::latency::{Latency, PerInFlight};
-use crate::limit::Limit;
+use crate::limit::Limits;
 use crate::stall::Stall;
 use crate::stubs::Mappings;
 use std::time::Duration;
@@ -40,8 +40,8 @@ pub struct Config {
     pub latency_per_in_flight: PerInFlight,
     /// When nothing is answered; none means never.
     pub stall: Option<Stall>,
-    /// How many requests of one client address are let through; none means all.
-    pub limit: Option<Limit>,
+    /// How many requests, and connections, are let through; none means all.
+    pub limits: Limits,
     /// Which answers go wrong.
     pub faults: Faults,
     /// The stubs to begin with; the admin routes may change them.

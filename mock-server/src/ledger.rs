@@ -8,12 +8,12 @@ mod times;
 pub use times::Times;
 
 use crate::fault::Fault;
-use crate::shared::{Counters, KeyIndex, KeySlot, Shared, Sighting, SourceIndex, UnderWay};
+use crate::limit::Limits;
+use crate::shared::{Counters, Keys, LimitCounters, Shared, Sighting, SourceIndex, UnderWay};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
 /// A copy of the books, summed over all processes.
 ///
@@ -47,8 +47,8 @@ pub struct Ledger {
     /// Whether `max_admitted_in_1s` covers all requests: none came more than four hours after the start or the last
     /// reset.
     pub window_exact: bool,
-    /// Requests from an address to which a `Retry-After` had been promised that had not passed yet. Requests that were
-    /// on their way when the promise was made are among them; the target cannot know.
+    /// Requests of a key to which a limit had promised a `Retry-After` that had not passed yet. Requests that were on
+    /// their way when the promise was made are among them; the target cannot know.
     pub early_retries: u64,
     /// Requests that a stub was found for.
     pub stub_answers: u64,
@@ -56,6 +56,15 @@ pub struct Ledger {
     pub unmatched: u64,
     /// Requests that the journal had no room for.
     pub journal_missed: u64,
+    /// Requests that a limit turned away, those on connections above a cap among them.
+    pub rejected: u64,
+    /// What each limit did, by its name; those that did nothing are there, too.
+    pub by_limit: BTreeMap<String, LimitBooks>,
+    /// How often a limit could not tell a key from others, because its table was full of busy ones: what such keys
+    /// share is what one of them should have had.
+    pub limiter_overflows: u64,
+    /// Connections above a cap: closed, reset, or answered with 503, as the limit says.
+    pub connections_refused: u64,
     /// How often each fault was committed, by its [name](Fault::name).
     pub faults: BTreeMap<String, u64>,
     /// The holds that were served out, as they were intended.
@@ -67,6 +76,26 @@ pub struct Ledger {
     pub connections: u64,
     /// Requests by client address; beyond 64 addresses the rest is under `other`.
     pub by_source: BTreeMap<String, u64>,
+}
+
+/// What one limit did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitBooks {
+    /// Requests that it let through, and all other limits, too. Of a cap on connections: connections.
+    pub admitted: u64,
+    /// Requests that it turned away; of several limits that would have, it is the one with the longest wait. Of a cap
+    /// on connections: connections.
+    pub rejected: u64,
+    /// Requests that it let through and made wait.
+    pub delayed: u64,
+}
+
+impl LimitBooks {
+    fn add(&mut self, counters: &LimitCounters) {
+        self.admitted += counters.admitted.get();
+        self.rejected += counters.rejected.get();
+        self.delayed += counters.delayed.get();
+    }
 }
 
 impl Ledger {
@@ -108,6 +137,14 @@ impl Ledger {
         self.stub_answers += counters.stub_answers.get();
         self.unmatched += counters.unmatched.get();
         self.journal_missed += counters.journal_missed.get();
+        self.rejected += counters.rejected.get();
+        self.limiter_overflows += counters.limiter_overflows.get();
+        self.connections_refused += counters.connections_refused.get();
+        for (name, of_limit) in shared.region().limit_names.read().into_iter().zip(&counters.by_limit) {
+            if let Some(name) = name {
+                self.by_limit.entry(name).or_default().add(of_limit);
+            }
+        }
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
         }
@@ -138,11 +175,19 @@ pub struct Books {
     counters: usize,
 }
 
-/// One connection's place in the books and in the limiter's table.
+/// How a limit let a request through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// At once.
+    AtOnce,
+    /// After a wait.
+    Delayed,
+}
+
+/// One connection's place in the books.
 #[derive(Debug)]
 pub(crate) struct Peer {
     source: SourceIndex,
-    key: KeyIndex,
     is_counted: Cell<bool>,
 }
 
@@ -159,19 +204,23 @@ impl Books {
         &self.shared
     }
 
+    /// Names the limits in the books; every process writes the same.
+    pub(crate) fn name_limits(&self, limits: &Limits) {
+        self.shared.region().limit_names.write(limits);
+    }
+
     /// Looks up a client address, once per connection.
     pub(crate) fn peer(&self, address: IpAddr) -> Peer {
-        let region = self.shared.region();
-        Peer { source: region.sources.find(address), key: region.keys.find(address), is_counted: Cell::new(false) }
+        Peer { source: self.shared.region().sources.find(address), is_counted: Cell::new(false) }
     }
 
-    /// The limiter's words for `peer`.
-    pub(crate) fn key(&self, peer: &Peer) -> &KeySlot {
-        self.shared.region().keys.slot(peer.key)
+    /// The words of limit `index`.
+    pub(crate) fn keys(&self, index: usize) -> Option<&Keys> {
+        self.shared.region().keys.get(index)
     }
 
-    /// A request for item `id` arrived at `now_ns`. Returns how many came for that item before, `0..=15`, 15 for more.
-    pub(crate) fn arrived(&self, peer: &Peer, id: u64, now_ns: u64) -> u8 {
+    /// A request for item `id` arrived. Returns how many came for that item before, `0..=15`, 15 for more.
+    pub(crate) fn arrived(&self, peer: &Peer, id: u64) -> u8 {
         let counters = self.counters();
         counters.requests.increment();
         if !peer.is_counted.replace(true) {
@@ -185,20 +234,54 @@ impl Books {
             Sighting::Beyond => &counters.ids_beyond_tracking,
         }
         .increment();
-        if now_ns < self.key(peer).promised_ns.load(Ordering::Relaxed) {
-            counters.early_retries.increment();
-        }
         sighting.attempt()
     }
 
-    /// The limiter let a request through that arrived at `now_ns`.
+    /// The limiter let a request through, to go on at `now_ns`.
     pub(crate) fn admitted(&self, now_ns: u64) {
         self.shared.region().window.admit(now_ns);
     }
 
-    /// A request was turned away and told to come back not before `until_ns`.
-    pub(crate) fn promised(&self, peer: &Peer, until_ns: u64) {
-        self.key(peer).promised_ns.fetch_max(until_ns, Ordering::Relaxed);
+    /// Limit `index` let a request or a connection through.
+    pub(crate) fn admitted_by(&self, index: usize, pass: Pass) {
+        let Some(counters) = self.counters().by_limit.get(index) else { return };
+        counters.admitted.increment();
+        match pass {
+            Pass::AtOnce => {}
+            Pass::Delayed => counters.delayed.increment(),
+        }
+    }
+
+    /// Limit `index` turned a request away.
+    pub(crate) fn rejected_by(&self, index: usize) {
+        self.rejected();
+        if let Some(counters) = self.counters().by_limit.get(index) {
+            counters.rejected.increment();
+        }
+    }
+
+    /// A request was turned away because its connection is one too many.
+    pub(crate) fn rejected(&self) {
+        self.counters().rejected.increment();
+    }
+
+    /// Limit `index` turned a connection away.
+    pub(crate) fn refused_by(&self, index: usize) {
+        let counters = self.counters();
+        counters.connections_refused.increment();
+        if let Some(counters) = counters.by_limit.get(index) {
+            counters.rejected.increment();
+        }
+    }
+
+    /// A request came before the end of a wait that had been promised.
+    pub(crate) fn came_early(&self) {
+        self.counters().early_retries.increment();
+    }
+
+    /// A limit could not tell a key from others.
+    pub(crate) fn overflowed(&self) {
+        self.counters().limiter_overflows.increment();
     }
 
     /// A request is under way, among all processes, until what this returns is dropped.
@@ -265,14 +348,25 @@ mod tests {
         let first = one.peer(address(1));
         let second = two.peer(address(2));
         for (books, peer, id) in [(&one, &first, 7), (&two, &second, 7), (&one, &first, 8), (&two, &second, 1 << 30)] {
-            books.arrived(peer, id, 1_000_000);
+            books.arrived(peer, id);
         }
         one.admitted(1_000_000);
         two.admitted(1_500_000);
-        two.promised(&second, 10_000_000);
-        two.arrived(&second, 9, 9_999_999);
-        two.arrived(&second, 9, 10_000_000);
-        one.arrived(&first, 9, 9_999_999);
+        one.name_limits(&["10/s", "connections:3"].map(|limit| limit.parse().unwrap()).to_vec().try_into().unwrap());
+        one.admitted_by(0, Pass::AtOnce);
+        two.admitted_by(0, Pass::Delayed);
+        two.rejected_by(0);
+        two.admitted_by(1, Pass::AtOnce);
+        one.refused_by(1);
+        two.refused_by(1);
+        one.rejected();
+        two.came_early();
+        for _ in 0..4 {
+            one.overflowed();
+        }
+        two.arrived(&second, 9);
+        two.arrived(&second, 9);
+        one.arrived(&first, 9);
         for hold_us in [0, 1, 3, 4] {
             one.held(hold_us, hold_us + 60);
         }
@@ -301,6 +395,13 @@ mod tests {
             stub_answers: 2,
             unmatched: 1,
             journal_missed: 1,
+            rejected: 2,
+            by_limit: BTreeMap::from([
+                ("connections".to_owned(), LimitBooks { admitted: 1, rejected: 2, delayed: 0 }),
+                ("gcra".to_owned(), LimitBooks { admitted: 2, rejected: 1, delayed: 1 }),
+            ]),
+            limiter_overflows: 4,
+            connections_refused: 2,
             faults: BTreeMap::from([("drop".to_owned(), 1), ("error".to_owned(), 2)]),
             held_us: Times {
                 count: 5,
@@ -324,23 +425,25 @@ mod tests {
         assert_eq!(Ledger::read(&shared), expected);
 
         Ledger::reset(&shared);
-        let empty = Ledger { uniqueness_exact: true, window_exact: true, ..Ledger::default() };
+        let nothing = |name: &str| (name.to_owned(), LimitBooks::default());
+        let empty = Ledger {
+            uniqueness_exact: true,
+            window_exact: true,
+            by_limit: BTreeMap::from([nothing("connections"), nothing("gcra")]),
+            ..Ledger::default()
+        };
         assert_eq!(Ledger::read(&shared), empty);
     }
 
     #[test]
-    fn a_reset_keeps_budgets_and_promises_but_forgets_ids() {
+    fn a_reset_forgets_ids() {
         let shared = Shared::new().unwrap();
         let books = Books::open(&shared);
         let peer = books.peer(address(1));
-        books.arrived(&peer, 7, 0);
-        books.key(&peer).tat.store(5, Ordering::Relaxed);
-        books.promised(&peer, 100);
+        books.arrived(&peer, 7);
         Ledger::reset(&shared);
-        books.arrived(&peer, 7, 50);
-        let ledger = Ledger::read(&shared);
-        assert_eq!((ledger.unique_ids, ledger.early_retries), (1, 1));
-        assert_eq!(books.key(&peer).tat.load(Ordering::Relaxed), 5);
+        books.arrived(&peer, 7);
+        assert_eq!(Ledger::read(&shared).unique_ids, 1);
     }
 
     #[test]
@@ -348,7 +451,7 @@ mod tests {
         let shared = Shared::new().unwrap();
         let books = Books::open(&shared);
         for last in 0..70 {
-            books.arrived(&books.peer(address(last)), 1, 0);
+            books.arrived(&books.peer(address(last)), 1);
         }
         let ledger = Ledger::read(&shared);
         assert_eq!(ledger.by_source.len(), 65);
@@ -359,7 +462,7 @@ mod tests {
     fn a_ledger_survives_json() {
         let shared = Shared::new().unwrap();
         let books = Books::open(&shared);
-        books.arrived(&books.peer(address(1)), 7, 0);
+        books.arrived(&books.peer(address(1)), 7);
         books.answered(429);
         books.held(20_000, 20_060);
         let ledger = Ledger::read(&shared);
@@ -376,7 +479,7 @@ mod tests {
             let pens: Vec<Books> = (0..3).map(|_| Books::open(&shared)).collect();
             for (turn, id) in ids.iter().enumerate() {
                 let books = &pens[turn % 3];
-                books.arrived(&books.peer(address(u8::try_from(turn % 5).unwrap())), *id, 0);
+                books.arrived(&books.peer(address(u8::try_from(turn % 5).unwrap())), *id);
             }
             let ledger = Ledger::read(&shared);
             prop_assert_eq!(ledger.requests, ids.len() as u64);

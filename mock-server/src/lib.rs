@@ -46,12 +46,13 @@
 //! | [`items`] | paths to ids, ids to bodies |
 //! | [`latency`] | how long an answer is held back |
 //! | [`stall`] | when nothing is answered |
-//! | [`limit`] | how many requests are let through |
+//! | [`limit`] | how many requests are let through, of whom, and what the others are told |
 //! | [`fault`] | which answers go wrong |
 //! | [`stubs`] | which request gets which answer, from WireMock's files |
 //! | [`config`] | the six above in one description |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |
 //! | [`ledger`] | the books: recording and reading |
+//! | `limiter` | asking all limits about a request |
 //! | [`listen`] | one port, one socket per process |
 //! | `timer` | waiting until an instant, to the microsecond |
 //! | [`server`] | connections in, answers out, until told to stop |
@@ -72,6 +73,7 @@ pub mod items;
 pub mod latency;
 pub mod ledger;
 pub mod limit;
+mod limiter;
 pub mod listen;
 pub mod server;
 pub mod shared;
@@ -85,8 +87,8 @@ pub use fault::{Fault, FaultError, Faults, Rate};
 pub use handle::{Handle, serve};
 pub use items::ItemPath;
 pub use latency::{Latency, LatencyError, PerInFlight};
-pub use ledger::{Books, Ledger, Times};
-pub use limit::{Limit, LimitError};
+pub use ledger::{Books, Ledger, LimitBooks, Times};
+pub use limit::{Limit, LimitError, Limits};
 pub use listen::{ListenError, listeners};
 pub use server::{ServeError, run_process, run_until, serve_until};
 pub use shared::{Shared, SharedError};

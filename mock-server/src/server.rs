@@ -11,11 +11,13 @@ mod body;
 mod connection;
 mod journal;
 mod live_stubs;
+mod quota;
 mod spoil;
 mod wire;
 
 use crate::config::Config;
 use crate::ledger::Books;
+use crate::limit::Over;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, House};
@@ -27,7 +29,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -96,6 +98,7 @@ pub async fn serve_until(
 ) -> Result<(), ServeError> {
     let stubs = Rc::new(LiveStubs::new(&config, &books));
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
+    books.name_limits(&config.limits);
     // A task of its own, ended with this function: it has to go on while connections come to their end.
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
@@ -111,11 +114,13 @@ pub async fn serve_until(
         });
         match accepted.await {
             None => break,
-            Some(Ok((stream, address))) => {
-                let answers = Answers::new(&house, address.ip());
-                let stop = Rc::clone(&stop);
-                connections.spawn_local(async move { connection::serve(stream, &answers, &stop).await });
-            }
+            Some(Ok((stream, address))) => match Answers::new(&house, address.ip()) {
+                Ok(answers) => {
+                    let stop = Rc::clone(&stop);
+                    connections.spawn_local(async move { connection::serve(stream, &answers, &stop).await });
+                }
+                Err(over) => turn_away(stream, over),
+            },
             Some(Err(error)) if concerns_one_connection(&error) => {}
             Some(Err(_)) => {
                 let mut pause = pin!(sleep(ACCEPT_PAUSE));
@@ -161,6 +166,15 @@ fn concerns_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
+}
+
+/// Closes a connection that is one too many.
+fn turn_away(stream: TcpStream, over: Over) {
+    if over == Over::Reset {
+        // With nothing to wait for, closing is a reset. Where it cannot be set, the connection is closed politely.
+        drop(stream.set_zero_linger());
+    }
+    drop(stream);
 }
 
 /// Tells all connections to end.

@@ -10,22 +10,24 @@ mod counters;
 mod in_flight;
 mod keys;
 mod log;
+mod names;
 mod scenarios;
 mod seen;
 mod sources;
 mod window;
 
-pub(crate) use counters::{Counters, Times};
+pub(crate) use counters::{Counters, LimitCounters, Times};
 pub(crate) use in_flight::UnderWay;
-pub(crate) use keys::{KeyIndex, KeySlot};
+pub(crate) use keys::{Asked, Decided, Keys, Place};
 pub(crate) use log::{Cursor, Log};
 pub(crate) use scenarios::SCENARIOS;
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;
 
 use crate::clock::Clock;
+use crate::limit::MAX_LIMITS;
 use in_flight::InFlight;
-use keys::Keys;
+use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use scenarios::Scenarios;
 use seen::Seen;
@@ -46,7 +48,7 @@ const STUB_LOG: usize = 4 << 20;
 /// Room for the journal of requests, in words: 256 MiB.
 const JOURNAL: usize = 32 << 20;
 
-/// The mapping. About 860 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
+/// The mapping. About 920 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
 /// kilobytes for a short run.
 ///
 /// Every field is made of atomic integers and arrays of them, for which all-zero memory is a valid value.
@@ -56,7 +58,9 @@ pub(crate) struct Region {
     counters: [Counters; PROCESSES],
     pub(crate) in_flight: InFlight,
     pub(crate) sources: Sources,
-    pub(crate) keys: Keys,
+    /// One table per limit.
+    pub(crate) keys: [Keys; MAX_LIMITS],
+    pub(crate) limit_names: Names,
     pub(crate) window: Window,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,

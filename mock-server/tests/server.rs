@@ -2,7 +2,9 @@
 //! second witness.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
-use crawlmark_mock_server::{Config, Fault, Faults, Latency, Ledger, Shared, Stall, items, listeners, run_until};
+use crawlmark_mock_server::{
+    Config, Fault, Faults, Latency, Ledger, LimitBooks, Limits, Shared, Stall, items, listeners, run_until,
+};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -136,6 +138,10 @@ impl Client {
     }
 }
 
+fn limits(text: &str) -> Limits {
+    Limits::new(text.split(' ').map(|limit| limit.parse().unwrap()).collect()).unwrap()
+}
+
 fn body(seed: u64, id: u64) -> Vec<u8> {
     let mut body = Vec::new();
     items::write_body(seed, id, &mut body);
@@ -227,9 +233,14 @@ fn other_methods_are_refused_and_counted() {
 #[test]
 fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
     // A limit of one request a day: admin routes must not be subject to it.
-    let config = Config { limit: Some("1/24h".parse().unwrap()), ..Config::default() };
+    let config = Config { limits: limits("1/24h"), ..Config::default() };
     Target::serve(&config, 1, |target| {
-        let empty = Ledger { uniqueness_exact: true, window_exact: true, ..Ledger::default() };
+        let empty = Ledger {
+            uniqueness_exact: true,
+            window_exact: true,
+            by_limit: [("gcra".to_owned(), LimitBooks::default())].into(),
+            ..Ledger::default()
+        };
         let health: serde_json::Value = serde_json::from_slice(&target.get("/__admin/health").body).unwrap();
         assert_eq!(health["status"], "healthy");
         let unknown = target.get("/__admin/mapping");
@@ -250,7 +261,7 @@ fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
 
 #[test]
 fn a_limit_refuses_the_excess_and_says_until_when() {
-    let config = Config { limit: Some("10/h:burst=3".parse().unwrap()), ..Config::default() };
+    let config = Config { limits: limits("10/h:burst=3"), ..Config::default() };
     Target::serve(&config, 1, |target| {
         let mut client = target.connect();
         let answers: Vec<Answer> = (0..5).map(|id| client.request("GET", &format!("/items/{id}")).unwrap()).collect();
@@ -273,7 +284,7 @@ fn a_limit_refuses_the_excess_and_says_until_when() {
 
 #[test]
 fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
-    let config = Config { limit: Some("1/h:burst=100".parse().unwrap()), ..Config::default() };
+    let config = Config { limits: limits("1/h:burst=100"), ..Config::default() };
     Target::serve(&config, 2, |target| {
         // 60 connections that the kernel spreads over both listeners, used by 4 threads at once.
         std::thread::scope(|scope| {
@@ -300,7 +311,7 @@ fn processes_on_one_port_share_one_limit_and_one_set_of_books() {
 
 #[test]
 fn keys_have_budgets_of_their_own() {
-    let config = Config { limit: Some("1/h".parse().unwrap()), ..Config::default() };
+    let config = Config { limits: limits("1/h"), ..Config::default() };
     Target::serve(&config, 1, |target| {
         for (last, expected) in [(1, 200), (2, 200), (1, 429), (2, 429)] {
             let from = SocketAddr::from(([127, 0, 0, last], 0));
@@ -380,7 +391,7 @@ fn holds_are_served_out_together_recorded_as_asked_and_as_they_were() {
 fn an_answer_that_is_not_held_says_nothing_of_it() {
     let never = [Latency::None, Latency::Fixed(Duration::ZERO)];
     for latency in never {
-        let config = Config { latency, limit: Some("1/h".parse().unwrap()), ..Config::default() };
+        let config = Config { latency, limits: limits("1/h"), ..Config::default() };
         Target::serve(&config, 1, |target| {
             for status in [200, 429] {
                 let answer = target.get("/items/7");
@@ -472,7 +483,7 @@ fn each_attempt_at_an_item_has_a_hold_and_a_fate_of_its_own() {
 fn nothing_is_answered_in_a_stall() {
     let stall: Stall = "100ms,50ms".parse().unwrap();
     // All but the first are refused: a refusal waits for the end of a stall, too.
-    let config = Config { stall: Some(stall), limit: Some("1/h".parse().unwrap()), ..Config::default() };
+    let config = Config { stall: Some(stall), limits: limits("1/h"), ..Config::default() };
     Target::serve(&config, 2, |target| {
         let clock = target.shared.clock();
         let mut client = target.connect();

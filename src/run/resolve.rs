@@ -18,7 +18,7 @@ use super::Strictness;
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::{CrawlSpec, Expect, RequestShape, Template};
 use crate::error::Error;
-use crate::serve::all_faults;
+use crate::serve::{all_faults, all_limits};
 use crate::target::Target;
 
 /// How long a run lasts that neither its IDs nor its time bound.
@@ -138,7 +138,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
                 latency: args.target_latency.clone(),
                 latency_per_in_flight: args.target_latency_per_in_flight,
                 stall: args.target_stall,
-                limit: args.target_limit,
+                limits: all_limits("--target-limit", &args.target_limits)?,
                 faults: all_faults("--target-fault", &args.target_faults)?,
                 ..Config::default()
             };
@@ -147,7 +147,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             let per_in_flight = config.latency_per_in_flight.to_string();
             workload.insert("target_latency_per_in_flight".to_owned(), per_in_flight);
             workload.insert("target_stall".to_owned(), config.stall.map_or("none".to_owned(), |s| s.to_string()));
-            workload.insert("target_limit".to_owned(), config.limit.map_or("none".to_owned(), |l| l.to_string()));
+            workload.insert("target_limit".to_owned(), config.limits.to_string());
             workload.insert("target_faults".to_owned(), config.faults.to_string());
             (Vec::new(), Some(Bundled { processes, config, template, request: source }))
         }

@@ -8,17 +8,19 @@ use super::act::{Act, Fate, Interrupted};
 use super::admin::{self, Desk, Order};
 use super::body::AnswerBody;
 use super::live_stubs::LiveStubs;
+use super::quota;
 use super::spoil::{Spoiler, Spoilt, can_meet};
 use crate::config::Config;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{Books, Peer};
-use crate::limit::{Decision, decide};
+use crate::limit::Over;
+use crate::limiter::{Asking, Verdict, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -35,7 +37,6 @@ const HOLD_US: HeaderName = HeaderName::from_static("x-mock-hold-us");
 /// For how many microseconds it was.
 const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
-const LIMITED: &[u8] = br#"{"error":"too many requests; come back after Retry-After"}"#;
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
 const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
@@ -43,7 +44,6 @@ const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"
 /// No stub, and no order to the admin routes, needs more of a body.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
-const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_US: u64 = 1_000;
 
 /// What all connections of one process share.
@@ -62,13 +62,18 @@ pub(super) struct Answers {
     stubs: Rc<LiveStubs>,
     client: IpAddr,
     peer: Peer,
+    visitor: Visitor,
     fate: Fate,
 }
 
 impl Answers {
-    pub(super) fn new(house: &House, client: IpAddr) -> Self {
+    /// # Errors
+    ///
+    /// The connection is one too many, and is to be closed.
+    pub(super) fn new(house: &House, client: IpAddr) -> Result<Self, Over> {
         let House { config, books, timer, stubs } = house;
-        Self {
+        Ok(Self {
+            visitor: Visitor::new(config, books, client)?,
             config: Rc::clone(config),
             books: Rc::clone(books),
             timer: Rc::clone(timer),
@@ -76,7 +81,7 @@ impl Answers {
             client,
             peer: books.peer(client),
             fate: Fate::default(),
-        }
+        })
     }
 
     /// How the connection is to end, once that is no longer the HTTP library's concern.
@@ -95,10 +100,14 @@ impl Answers {
         let per_in_flight = self.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
         let growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
-        let arrival = self.arrived(&parts, growth);
-        let retry_after_s = self.limit(arrival.now_ns);
-        if retry_after_s.is_none() {
-            match self.play(parts, incoming, &arrival).await? {
+        let mut arrival = self.arrived(&parts, growth);
+        let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
+        let asking = Asking { now_ns: arrival.now_ns, keys, config: &self.config, books: &self.books };
+        // Kept, too: whoever was let through is in flight, for the limits that count that.
+        let verdict = self.visitor.ask(&asking);
+        if let Verdict::Admitted(admission) = &verdict {
+            arrival.growth += admission.delay;
+            match self.play(parts, incoming, &arrival, &verdict).await? {
                 Played::Answered(answer) => return Ok(answer),
                 Played::Item(back) => parts = back,
             }
@@ -107,9 +116,10 @@ impl Answers {
         // a connection allocates one for its whole life.
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
-        if let Some((status, body)) = refusal(&parts.method, retry_after_s, &mut headers) {
+        quota::say(&self.config.limits, &verdict, &mut headers);
+        if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
             self.hold(&arrival, Duration::ZERO, &mut headers).await;
-            return Ok(self.counted(json(status, headers, Bytes::from_static(body)).map(AnswerBody::whole)));
+            return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
         let own = self.config.latency.hold(self.config.seed, arrival.id, arrival.attempt);
         self.hold(&arrival, own + arrival.growth, &mut headers).await;
@@ -127,7 +137,7 @@ impl Answers {
     fn arrived(&self, parts: &Parts, growth: Duration) -> Arrival {
         let path = ItemPath::parse(target(parts));
         let now_ns = self.books.shared().clock().now_ns();
-        let attempt = self.books.arrived(&self.peer, path.id(), now_ns);
+        let attempt = self.books.arrived(&self.peer, path.id());
         Arrival { now_ns, path, id: path.id(), attempt, growth }
     }
 
@@ -175,17 +185,15 @@ impl Answers {
         headers.insert(HELD_US, HeaderValue::from(actual_us));
     }
 
-    /// Seconds to wait, if the request is one too many.
-    fn limit(&self, now_ns: u64) -> Option<u64> {
-        if let Some(limit) = &self.config.limit
-            && let Decision::Rejected { retry_after_ns } = decide(&self.books.key(&self.peer).tat, now_ns, limit)
-        {
-            // Rounded up: whoever comes back then is not too early, and 0 would invite to come back at once.
-            let retry_after_s = retry_after_ns.div_ceil(NS_PER_S);
-            self.books.promised(&self.peer, now_ns.saturating_add(retry_after_s.saturating_mul(NS_PER_S)));
-            return Some(retry_after_s);
+    /// Why a request gets no item, if so: a status and a body.
+    fn refusal(&self, method: &Method, verdict: &Verdict<'_>, headers: &mut HeaderMap) -> Option<(StatusCode, Bytes)> {
+        if let Some(refusal) = quota::refusal(&self.config.limits, verdict) {
+            return Some(refusal);
         }
-        self.books.admitted(now_ns);
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            headers.insert(ALLOW, GET_AND_HEAD);
+            return Some((StatusCode::METHOD_NOT_ALLOWED, Bytes::from_static(WRONG_METHOD)));
+        }
         None
     }
 
@@ -213,30 +221,13 @@ struct Arrival {
     /// What is drawn for it is drawn for this id and for this attempt at it.
     id: u64,
     attempt: u8,
-    /// What other requests in flight add to its hold.
+    /// What other requests in flight, and limits that delay, add to its hold.
     growth: Duration,
 }
 
 /// Path and query as they were sent.
 fn target(parts: &Parts) -> &str {
     parts.uri.path_and_query().map_or("/", PathAndQuery::as_str)
-}
-
-/// Why a request gets no item, if so: a status, a body, and the header that says what to do.
-fn refusal(
-    method: &Method,
-    retry_after_s: Option<u64>,
-    headers: &mut HeaderMap,
-) -> Option<(StatusCode, &'static [u8])> {
-    if let Some(retry_after_s) = retry_after_s {
-        headers.insert(RETRY_AFTER, HeaderValue::from(retry_after_s));
-        return Some((StatusCode::TOO_MANY_REQUESTS, LIMITED));
-    }
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        headers.insert(ALLOW, GET_AND_HEAD);
-        return Some((StatusCode::METHOD_NOT_ALLOWED, WRONG_METHOD));
-    }
-    None
 }
 
 /// The body of a request; none if it is too large, or does not come to its end.
@@ -255,7 +246,7 @@ fn too_large() -> Response<Bytes> {
 /// An answer in JSON. The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.
 fn json(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<Bytes> {
     if !body.is_empty() {
-        headers.insert(CONTENT_TYPE, JSON);
+        headers.entry(CONTENT_TYPE).or_insert(JSON);
     }
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -4,6 +4,7 @@
 
 use super::sources::{SOURCES, SourceIndex};
 use crate::fault::Fault;
+use crate::limit::MAX_LIMITS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Powers of two of microseconds that times are sorted into; the last also takes everything longer.
@@ -24,6 +25,10 @@ pub(crate) struct Counters {
     pub(crate) stub_answers: Counter,
     pub(crate) unmatched: Counter,
     pub(crate) journal_missed: Counter,
+    pub(crate) rejected: Counter,
+    pub(crate) limiter_overflows: Counter,
+    pub(crate) connections_refused: Counter,
+    pub(crate) by_limit: [LimitCounters; MAX_LIMITS],
     /// Holds as intended.
     pub(crate) holds: Times,
     /// How much later than intended they ended.
@@ -31,6 +36,14 @@ pub(crate) struct Counters {
     pub(crate) faults: [Counter; Fault::KINDS],
     pub(crate) by_source: [Counter; SOURCES + 1],
     pub(crate) by_status: [Counter; STATUSES],
+}
+
+/// What one limit did.
+#[repr(C)]
+pub(crate) struct LimitCounters {
+    pub(crate) admitted: Counter,
+    pub(crate) rejected: Counter,
+    pub(crate) delayed: Counter,
 }
 
 /// A number that only grows, until it is zeroed.
@@ -114,6 +127,10 @@ impl Counters {
             stub_answers,
             unmatched,
             journal_missed,
+            rejected,
+            limiter_overflows,
+            connections_refused,
+            by_limit,
             holds,
             hold_errors,
             faults,
@@ -122,8 +139,12 @@ impl Counters {
         } = self;
         let of_ids = [unique_ids, duplicate_ids, ids_beyond_tracking];
         let of_stubs = [stub_answers, unmatched, journal_missed];
-        let alone = [requests, connections, early_retries].into_iter().chain(of_ids).chain(of_stubs);
-        let counters = alone.chain(faults).chain(by_source).chain(by_status);
+        let of_all_limits = [rejected, limiter_overflows, connections_refused];
+        let of_limits =
+            by_limit.iter().flat_map(|LimitCounters { admitted, rejected, delayed }| [admitted, rejected, delayed]);
+        let alone =
+            [requests, connections, early_retries].into_iter().chain(of_ids).chain(of_stubs).chain(of_all_limits);
+        let counters = alone.chain(of_limits).chain(faults).chain(by_source).chain(by_status);
         for counter in counters {
             counter.zero();
         }

@@ -5,12 +5,14 @@
 
 use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
-use super::super::journal;
+use super::super::{journal, quota};
 use super::{Answers, Arrival, read_body, target, too_large};
+use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
+use crate::limiter::Verdict;
 use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Stub};
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -18,7 +20,7 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The id of the stub that answered, as WireMock names it.
 const STUB_ID: HeaderName = HeaderName::from_static("matched-stub-id");
@@ -44,6 +46,7 @@ impl Answers {
         mut parts: Parts,
         incoming: Incoming,
         arrival: &Arrival,
+        verdict: &Verdict<'_>,
     ) -> Result<Played, Interrupted> {
         let stubs = self.stubs.current();
         if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
@@ -60,13 +63,19 @@ impl Answers {
         let Some(stub) = self.stubs.find(&stubs, &asked) else {
             return Ok(match self.config.unmatched {
                 Unmatched::Item => Played::Item(parts),
-                Unmatched::NotFound => Played::Answered(self.unmatched(arrival, parts.headers).await),
+                Unmatched::NotFound => {
+                    let mut headers = std::mem::take(&mut parts.headers);
+                    headers.clear();
+                    quota::say(&self.config.limits, verdict, &mut headers);
+                    Played::Answered(self.unmatched(arrival, headers).await)
+                }
             });
         };
         self.books.played();
         let rendered = self.render(stub, &asked, arrival);
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
+        quota::say(&self.config.limits, verdict, &mut headers);
         let Arrival { id, attempt, growth, .. } = *arrival;
         let mut draws = Draws::for_attempt(Stream::Stub, self.config.seed, id, attempt);
         let delay = stub.reply.delays.hold(&self.stubs.settings(), &mut draws);
@@ -105,18 +114,17 @@ impl Answers {
     fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &Asked<'_>, arrival: &Arrival) -> Rendered<'s> {
         let mut draws = Draws::for_attempt(Stream::Template, self.config.seed, arrival.id, arrival.attempt);
         if !stub.reply.is_templated() {
-            let occasion = Occasion { asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+            let occasion = Occasion { asked, path_variables: &[], now: UNIX_EPOCH };
             return stub.reply.render(&occasion, &mut draws);
         }
         let path_variables = stub.request.path_variables(asked.path());
-        let occasion = Occasion { asked, path_variables: &path_variables, now: self.books.shared().clock().wall() };
+        let occasion = Occasion { asked, path_variables: &path_variables, now: UNIX_EPOCH + clock::wall() };
         stub.reply.render(&occasion, &mut draws)
     }
 
     /// What a request gets that no stub answers: not WireMock's comparison with all stubs, which costs more than any
     /// answer.
     async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
-        headers.clear();
         self.hold(arrival, Duration::ZERO, &mut headers).await;
         self.books.unmatched();
         headers.insert(CONTENT_TYPE, TEXT);

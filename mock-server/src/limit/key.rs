@@ -1,0 +1,323 @@
+//! What a limit is kept for each of: everyone, an address, a prefix, a header's value, a proxy's session. The server
+//! derives a request's key here, from its connection and its headers.
+//!
+//! It must not look anything up.
+
+use super::error::LimitError;
+use crate::draw::mix;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{HeaderMap, HeaderName, PROXY_AUTHORIZATION};
+use std::fmt;
+use std::net::IpAddr;
+
+/// Stands between the user and the label in a proxy's user name.
+const SESSION_MARK: &[u8] = b"-session-";
+
+/// Where the label is when there is no proxy's user name.
+const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session");
+
+/// Whose requests are counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyBy {
+    /// Who.
+    pub whom: Whom,
+    /// Whether different paths are counted apart.
+    pub paths: Paths,
+}
+
+/// Who is counted as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// All clients.
+    Everyone,
+    /// Those that share an address. An IPv4 address mapped to IPv6 is the IPv4 address.
+    Address,
+    /// Those whose addresses begin with the same bits.
+    Prefix(Prefix),
+    /// Those that send the same value of a header; all that send none are one.
+    Header(HeaderName),
+    /// Those with the same label: that behind `-session-` in the user name of `proxy-authorization`, or else the value
+    /// of `x-session`; all that have neither are one.
+    Session,
+}
+
+/// How many bits of an address are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    v4_bits: u8,
+    v6_bits: u8,
+}
+
+impl Prefix {
+    /// `v4_bits` of IPv4 addresses, also of those mapped to IPv6, and `v6_bits` of all others.
+    ///
+    /// # Errors
+    ///
+    /// An address has fewer bits.
+    pub fn new(v4_bits: u8, v6_bits: u8) -> Result<Self, LimitError> {
+        if v4_bits > 32 || v6_bits > 128 {
+            return Err(LimitError::Prefix { given: format!("/{v4_bits},/{v6_bits}") });
+        }
+        Ok(Self { v4_bits, v6_bits })
+    }
+
+    fn of(self, address: IpAddr) -> IpAddr {
+        // A shift by all bits has no result, and none of the bits is what it should leave.
+        match address.to_canonical() {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.v4_bits)).unwrap_or(0);
+                IpAddr::V4((address.to_bits() & mask).into())
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.v6_bits)).unwrap_or(0);
+                IpAddr::V6((address.to_bits() & mask).into())
+            }
+        }
+    }
+}
+
+/// Whether a key is for one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// All paths are counted together.
+    #[default]
+    Together,
+    /// Each path has a count of its own; the query is no part of it.
+    Apart,
+}
+
+/// 64 bits that stand for a key. A key of one limit never meets one of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(pub(crate) u64);
+
+impl KeyBy {
+    /// One key per address.
+    pub const ADDRESS: Self = Self { whom: Whom::Address, paths: Paths::Together };
+
+    /// The key of all requests of a connection, if they have one in common.
+    pub(crate) fn of_connection(&self, address: IpAddr) -> Option<KeyHash> {
+        if self.paths == Paths::Apart {
+            return None;
+        }
+        match &self.whom {
+            Whom::Everyone | Whom::Address | Whom::Prefix(_) => Some(hash(&[&self.of_address(address)])),
+            Whom::Header(_) | Whom::Session => None,
+        }
+    }
+
+    /// The key of one request.
+    pub(crate) fn of_request(&self, address: IpAddr, headers: &HeaderMap, path: &str) -> KeyHash {
+        let path = match self.paths {
+            Paths::Together => &[],
+            Paths::Apart => path.as_bytes(),
+        };
+        match &self.whom {
+            Whom::Everyone | Whom::Address | Whom::Prefix(_) => hash(&[&self.of_address(address), path]),
+            Whom::Header(name) => hash(&[headers.get(name).map_or(&[], |value| value.as_bytes()), path]),
+            Whom::Session => hash(&[&session(headers), path]),
+        }
+    }
+
+    fn of_address(&self, address: IpAddr) -> [u8; 16] {
+        let address = match &self.whom {
+            Whom::Address => address,
+            Whom::Prefix(prefix) => prefix.of(address),
+            Whom::Everyone | Whom::Header(_) | Whom::Session => return [0; 16],
+        };
+        match address.to_canonical() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        }
+    }
+}
+
+/// The label of a request's session; empty if it has none.
+fn session(headers: &HeaderMap) -> Vec<u8> {
+    let in_user_name = || {
+        let (scheme, credentials) = headers.get(PROXY_AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return None;
+        }
+        let credentials = STANDARD.decode(credentials.trim()).ok()?;
+        let user = credentials.split(|byte| *byte == b':').next()?;
+        let at = user.windows(SESSION_MARK.len()).position(|part| part == SESSION_MARK)?;
+        user.get(at + SESSION_MARK.len()..).map(<[u8]>::to_vec)
+    };
+    let in_header = || headers.get(SESSION_HEADER).map(|label| label.as_bytes().to_vec());
+    in_user_name().or_else(in_header).unwrap_or_default()
+}
+
+/// A hash of parts; where one ends and the next begins counts.
+fn hash(parts: &[&[u8]]) -> KeyHash {
+    let mut hash = 0;
+    for part in parts {
+        hash = mix(hash ^ part.len() as u64);
+        for chunk in part.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            hash = mix(hash ^ u64::from_le_bytes(word));
+        }
+    }
+    KeyHash(hash)
+}
+
+impl fmt::Display for KeyBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.whom {
+            Whom::Everyone => f.write_str("everyone"),
+            Whom::Address => f.write_str("address"),
+            Whom::Prefix(Prefix { v4_bits: 32, v6_bits }) => write!(f, "/{v6_bits}"),
+            Whom::Prefix(Prefix { v4_bits, v6_bits }) => write!(f, "/{v4_bits},/{v6_bits}"),
+            Whom::Header(name) => write!(f, "header={name}"),
+            Whom::Session => f.write_str("session"),
+        }?;
+        match self.paths {
+            Paths::Together => Ok(()),
+            Paths::Apart => f.write_str("+path"),
+        }
+    }
+}
+
+impl std::str::FromStr for KeyBy {
+    type Err = LimitError;
+
+    fn from_str(given: &str) -> Result<Self, LimitError> {
+        let wrong = || LimitError::Key { given: given.to_owned() };
+        let (whom, paths) = match given.strip_suffix("+path") {
+            Some(whom) => (whom, Paths::Apart),
+            None => (given, Paths::Together),
+        };
+        let whom = match whom {
+            "everyone" => Whom::Everyone,
+            "address" => Whom::Address,
+            "session" => Whom::Session,
+            other => match (other.strip_prefix("header="), other.starts_with('/')) {
+                (Some(name), _) => Whom::Header(name.parse().map_err(|_| wrong())?),
+                (None, true) => Whom::Prefix(prefix(other)?),
+                (None, false) => return Err(wrong()),
+            },
+        };
+        Ok(Self { whom, paths })
+    }
+}
+
+/// Reads `/64`, which leaves IPv4 addresses whole, or `/24,/48`.
+fn prefix(given: &str) -> Result<Prefix, LimitError> {
+    let wrong = || LimitError::Prefix { given: given.to_owned() };
+    let bits = |part: &str| part.trim().strip_prefix('/').and_then(|bits| bits.parse().ok()).ok_or_else(wrong);
+    match given.split_once(',') {
+        None => Prefix::new(32, bits(given)?),
+        Some((v4, v6)) => Prefix::new(bits(v4)?, bits(v6)?),
+    }
+    .map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(text: &str) -> KeyBy {
+        text.parse().unwrap()
+    }
+
+    fn headers(entries: &[(&'static str, &str)]) -> HeaderMap {
+        entries.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    fn are_one(by: &str, one: &str, other: &str) -> bool {
+        let of = |address: &str| key(by).of_connection(address.parse().unwrap()).unwrap();
+        of(one) == of(other)
+    }
+
+    #[test]
+    fn addresses_are_one_as_far_as_they_are_looked_at() {
+        for (by, one, other, expected) in [
+            ("everyone", "127.0.0.1", "2001:db8::1", true),
+            ("address", "127.0.0.1", "127.0.0.2", false),
+            ("address", "127.0.0.1", "::ffff:127.0.0.1", true),
+            ("address", "2001:db8::1", "2001:db8::2", false),
+            ("/64", "2001:db8::1", "2001:db8::ffff:0:0:2", true),
+            ("/64", "2001:db8::1", "2001:db8:0:1::1", false),
+            ("/48", "2001:db8::1", "2001:db8:0:ffff::1", true),
+            ("/48", "2001:db8::1", "2001:db8:1::1", false),
+            ("/128", "2001:db8::1", "2001:db8::2", false),
+            ("/0", "2001:db8::1", "::1", true),
+            // IPv4 stays whole, mapped or not.
+            ("/64", "127.0.0.1", "127.0.0.2", false),
+            ("/64", "::ffff:127.0.0.1", "::ffff:127.0.0.2", false),
+            ("/24,/64", "127.0.0.1", "::ffff:127.0.0.2", true),
+            ("/24,/64", "127.0.0.1", "127.0.1.1", false),
+            ("/0,/0", "127.0.0.1", "10.0.0.1", true),
+            ("/0,/0", "127.0.0.1", "2001:db8::1", false),
+        ] {
+            assert_eq!(are_one(by, one, other), expected, "{by}: {one} and {other}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_the_label_in_the_user_name_or_in_its_header() {
+        let basic = |credentials: &str| format!("Basic {}", STANDARD.encode(credentials));
+        for (proxy, header, label) in [
+            (basic("user-session-a1:secret"), None, "a1"),
+            (basic("user-session-a1:secret-session-b2"), Some("c3"), "a1"),
+            (basic("user-session-a-session-b:x"), None, "a-session-b"),
+            (basic("user-session-"), Some("c3"), ""),
+            (basic("user:secret"), Some("c3"), "c3"),
+            ("Bearer user-session-a1".to_owned(), Some("c3"), "c3"),
+            ("Basic ???".to_owned(), None, ""),
+        ] {
+            let mut headers = headers(&[("proxy-authorization", &proxy)]);
+            if let Some(label) = header {
+                headers.insert(SESSION_HEADER, label.parse().unwrap());
+            }
+            assert_eq!(session(&headers), label.as_bytes(), "{proxy}");
+        }
+        assert_eq!(session(&HeaderMap::new()), b"");
+    }
+
+    #[test]
+    fn requests_are_told_apart_by_what_the_key_names() {
+        let address: IpAddr = "127.0.0.1".parse().unwrap();
+        let of =
+            |by: &str, value: &str, path: &str| key(by).of_request(address, &headers(&[("x-api-key", value)]), path);
+        assert_ne!(of("header=X-Api-Key", "a", "/1"), of("header=x-api-key", "b", "/1"));
+        assert_eq!(of("header=x-api-key", "a", "/1"), of("header=x-api-key", "a", "/2"));
+        assert_ne!(of("header=x-api-key+path", "a", "/1"), of("header=x-api-key+path", "a", "/2"));
+        assert_ne!(of("header=x-api-key+path", "a/", "1"), of("header=x-api-key+path", "a", "/1"));
+        assert_eq!(of("address", "a", "/1"), of("address", "b", "/2"));
+        assert_eq!(of("header=x-other", "a", "/1"), key("header=x-other").of_request(address, &HeaderMap::new(), "/"));
+        assert_eq!(key("address+path").of_connection(address), None);
+        assert_eq!(key("session").of_connection(address), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (given, said) in [
+            ("ip", "`ip` is no key: write everyone, address,"),
+            ("header=", "`header=` is no key"),
+            ("header=a b", "`header=a b` is no key"),
+            ("/129", "`/129` is no prefix: write /0 to /128"),
+            ("/33,/64", "`/33,/64` is no prefix"),
+            ("/64,", "`/64,` is no prefix"),
+            ("/x", "`/x` is no prefix"),
+        ] {
+            let error = given.parse::<KeyBy>().unwrap_err().to_string();
+            assert!(error.contains(said), "{given}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn prefixes_compare_the_bits_they_name(one: u128, flipped in 0_u8..128, bits in 0_u8..=128) {
+            // Not a mapped address, whatever the bits.
+            let one = one | 1 << 127;
+            prop_assume!(flipped != 0);
+            let other = one ^ 1 << (127 - flipped);
+            let prefix = Prefix::new(32, bits).unwrap();
+            let of = |bits: u128| prefix.of(IpAddr::V6(bits.into()));
+            prop_assert_eq!(of(one) == of(other), flipped >= bits);
+        }
+    }
+}

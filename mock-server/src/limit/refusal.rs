@@ -1,0 +1,152 @@
+//! What a limit tells its clients: the status of a refusal, when to come back, and how much is left.
+//!
+//! It must not write a header: the server does.
+
+use super::error::LimitError;
+use std::fmt;
+use std::str::FromStr;
+
+/// The status of a refusal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefusalStatus {
+    /// 429 Too Many Requests.
+    #[default]
+    TooManyRequests,
+    /// 503 Service Unavailable, as of nginx.
+    Unavailable,
+    /// 403 Forbidden, as of GitHub together with `x-ratelimit-remaining: 0`.
+    Forbidden,
+}
+
+impl RefusalStatus {
+    /// Its number.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::TooManyRequests => 429,
+            Self::Unavailable => 503,
+            Self::Forbidden => 403,
+        }
+    }
+}
+
+/// How a refusal says when to come back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// In whole seconds, rounded up, so never 0.
+    #[default]
+    Seconds,
+    /// As a date, rounded up, so that neither waiting for it nor waiting for as long as it is after the answer's own
+    /// `Date` is too short.
+    Date,
+    /// Not at all.
+    None,
+}
+
+/// What the body of a refusal is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RefusalBody {
+    /// A line of JSON that says so.
+    #[default]
+    Plain,
+    /// A problem of type `quota-exceeded` (RFC 9457, draft-ietf-httpapi-ratelimit-headers), which names the limit.
+    Problem,
+}
+
+/// A family of header fields that say how much is left, on every answer that the limit had a part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dialect {
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds of UTC since 1970, as of GitHub.
+    XRateLimit,
+    /// The same with the reset in seconds from now.
+    XRateLimitDelta,
+    /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`
+    /// (draft-ietf-httpapi-ratelimit-headers-08 and later).
+    Ietf,
+    /// `RateLimit: limit=100, remaining=50, reset=30`, as of draft 07.
+    Draft07,
+    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`, as of draft 03.
+    Draft03,
+}
+
+impl Dialect {
+    /// All of them, in the order in which they are written.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::XRateLimit, Self::XRateLimitDelta, Self::Ietf, Self::Draft07, Self::Draft03];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::XRateLimit => "x-ratelimit",
+            Self::XRateLimitDelta => "x-ratelimit-delta",
+            Self::Ietf => "ietf",
+            Self::Draft07 => "draft-07",
+            Self::Draft03 => "draft-03",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A set of dialects whose fields do not clash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialects(u8);
+
+impl Dialects {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// The same with one more.
+    ///
+    /// # Errors
+    ///
+    /// One is in it that writes the same field.
+    pub fn with(self, dialect: Dialect) -> Result<Self, LimitError> {
+        let clashing = match dialect {
+            Dialect::XRateLimit => Some(Dialect::XRateLimitDelta),
+            Dialect::XRateLimitDelta => Some(Dialect::XRateLimit),
+            Dialect::Ietf => Some(Dialect::Draft07),
+            Dialect::Draft07 => Some(Dialect::Ietf),
+            Dialect::Draft03 => None,
+        };
+        match clashing.filter(|other| self.has(*other)) {
+            Some(other) => Err(LimitError::Clash { one: other.name(), other: dialect.name() }),
+            None => Ok(Self(self.0 | dialect.bit())),
+        }
+    }
+
+    /// Whether it is in the set.
+    #[must_use]
+    pub const fn has(self, dialect: Dialect) -> bool {
+        self.0 & dialect.bit() != 0
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for Dialects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut between = "";
+        for dialect in Dialect::ALL.into_iter().filter(|dialect| self.has(*dialect)) {
+            write!(f, "{between}{}", dialect.name())?;
+            between = "+";
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Dialects {
+    type Err = LimitError;
+
+    fn from_str(given: &str) -> Result<Self, LimitError> {
+        given.split('+').try_fold(Self::NONE, |dialects, name| {
+            let known = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
+            dialects.with(known.ok_or_else(|| LimitError::Dialect { given: name.to_owned() })?)
+        })
+    }
+}

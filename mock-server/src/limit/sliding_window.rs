@@ -1,0 +1,290 @@
+//! The sliding window counter: the count of this window, and of the last one the share that still lies within a
+//! window's length.
+//!
+//! It must not keep anything but the one word.
+
+use super::algorithm::{Quota, Standing, Step, Unit};
+use super::error::LimitError;
+use super::pace::{MAX_PERIOD, nanos};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// Bits of each of the two counts; the other 24 number the window.
+const COUNT_BITS: u32 = 20;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const WINDOW_BITS: u32 = 64 - 2 * COUNT_BITS;
+const WINDOW_MASK: u64 = (1 << WINDOW_BITS) - 1;
+
+/// The most that a window can admit.
+const MAX_PERMITS: u32 = (1 << COUNT_BITS) - 1;
+
+/// The shortest window. Their numbers are compared modulo 2^24: a key is mistaken only after a rest of 2^23 windows,
+/// nine days of these.
+const MIN_WINDOW: Duration = Duration::from_millis(100);
+
+/// At most `permits` requests in a window that slides, if those of the last aligned window had come evenly.
+///
+/// A request is admitted if `current + 1 + previous * (1 - elapsed share of the current window) <= permits`, in exact
+/// integers. Windows are counted from the epoch of the target's clock.
+///
+/// **Guarantee.** Each aligned window of length `w` admits at most `permits`, and any window of length `T`, wherever it
+/// begins, at most `permits * (1 + T / w)`: the assumption that the last window's requests came evenly is an
+/// assumption, and a burst just before an edge followed by as many as are let through after it comes to almost
+/// `2 * permits` within `w`. What it does not allow is the fixed window's `2 * permits` in no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingWindow {
+    permits: NonZeroU32,
+    window: Duration,
+    window_ns: u64,
+}
+
+/// The word, taken apart.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// Modulo 2^24.
+    window: u64,
+    previous: u64,
+    current: u64,
+}
+
+impl Counts {
+    const fn of(state: u64) -> Self {
+        Self {
+            window: state >> (2 * COUNT_BITS),
+            previous: state >> COUNT_BITS & COUNT_MASK,
+            current: state & COUNT_MASK,
+        }
+    }
+
+    const fn state(self) -> u64 {
+        self.window << (2 * COUNT_BITS) | self.previous << COUNT_BITS | self.current
+    }
+}
+
+/// The counts that hold at an instant, and how long their window has lasted then.
+struct Now {
+    counts: Counts,
+    elapsed_ns: u64,
+}
+
+impl SlidingWindow {
+    /// A window of `window` that admits `permits`.
+    ///
+    /// # Errors
+    ///
+    /// The window is shorter than 100 milliseconds or longer than a day, or admits more than 2^20 - 1.
+    pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, LimitError> {
+        if window < MIN_WINDOW || window > MAX_PERIOD {
+            return Err(LimitError::Window { window, least: MIN_WINDOW });
+        }
+        if permits.get() > MAX_PERMITS {
+            return Err(LimitError::TooMany { permits: permits.get(), most: MAX_PERMITS });
+        }
+        Ok(Self { permits, window, window_ns: nanos(window) })
+    }
+
+    /// How many requests a window admits.
+    #[must_use]
+    pub const fn permits(&self) -> NonZeroU32 {
+        self.permits
+    }
+
+    /// How long a window is.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        self.window
+    }
+
+    fn at(&self, state: u64, now_ns: u64) -> Now {
+        let window = now_ns / self.window_ns & WINDOW_MASK;
+        let elapsed_ns = now_ns % self.window_ns;
+        let seen = Counts::of(state);
+        match window.wrapping_sub(seen.window) & WINDOW_MASK {
+            0 => Now { counts: seen, elapsed_ns },
+            1 => Now { counts: Counts { window, previous: seen.current, current: 0 }, elapsed_ns },
+            // A reading of the clock that comes after a later one: the later window has begun.
+            behind if behind > WINDOW_MASK / 2 => Now { counts: seen, elapsed_ns: 0 },
+            _ => Now { counts: Counts { window, previous: 0, current: 0 }, elapsed_ns },
+        }
+    }
+
+    /// How many more would be admitted: the greatest n with `(current + n) w + previous (w - elapsed) <= permits w`.
+    fn room(&self, now: &Now) -> u64 {
+        let w = u128::from(self.window_ns);
+        let weighted = u128::from(now.counts.previous) * u128::from(self.window_ns - now.elapsed_ns);
+        let used = u128::from(now.counts.current) + weighted.div_ceil(w);
+        u64::try_from(u128::from(self.permits.get()).saturating_sub(used)).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds until there is room for `wanted`, of which none is there now, if nobody else comes.
+    fn wait_ns(&self, now: &Now, wanted: u64) -> u64 {
+        let Counts { previous, current, .. } = now.counts;
+        let permits = u64::from(self.permits.get());
+        // In this window: the previous count has to weigh no more than what the current one leaves.
+        let spare = permits.checked_sub(current.saturating_add(wanted));
+        if let Some(at_ns) = spare.and_then(|spare| self.outweighed_ns(previous, spare)) {
+            return at_ns.saturating_sub(now.elapsed_ns).max(1);
+        }
+        // In the next one, where the current count is the previous.
+        let left_ns = self.window_ns - now.elapsed_ns;
+        let at_ns = self.outweighed_ns(current, permits.saturating_sub(wanted)).unwrap_or(self.window_ns);
+        left_ns.saturating_add(at_ns)
+    }
+
+    /// How far into a window `previous` weighs no more than `spare`, if it does before the window's end.
+    fn outweighed_ns(&self, previous: u64, spare: u64) -> Option<u64> {
+        // previous (w - e) <= spare w, so e >= w - spare w / previous.
+        let Some(light) = (u128::from(spare) * u128::from(self.window_ns)).checked_div(u128::from(previous)) else {
+            return Some(0);
+        };
+        let at_ns = self.window_ns.saturating_sub(u64::try_from(light).unwrap_or(u64::MAX));
+        (at_ns < self.window_ns).then_some(at_ns)
+    }
+
+    pub(super) fn step(&self, state: u64, now_ns: u64) -> Step {
+        let now = self.at(state, now_ns);
+        if self.room(&now) == 0 {
+            return Step::Rejected { retry_after_ns: self.wait_ns(&now, 1) };
+        }
+        let next = Counts { current: now.counts.current + 1, ..now.counts };
+        Step::Admitted { next: next.state(), delay_ns: 0 }
+    }
+
+    pub(super) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
+        let Counts { previous, current, .. } = self.at(state, now_ns).counts;
+        previous == 0 && current == 0
+    }
+
+    /// Exact: one less in the count that it is in now, if that still matters.
+    pub(super) fn give_back(state: u64, taken: u64) -> Option<u64> {
+        let (now, then) = (Counts::of(state), Counts::of(taken));
+        match now.window.wrapping_sub(then.window) & WINDOW_MASK {
+            0 => Some(Counts { current: now.current.checked_sub(1)?, ..now }.state()),
+            1 => Some(Counts { previous: now.previous.checked_sub(1)?, ..now }.state()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn standing(&self, state: u64, now_ns: u64) -> Standing {
+        let now = self.at(state, now_ns);
+        let remaining = self.room(&now);
+        let is_whole = remaining >= u64::from(self.permits.get());
+        Standing { remaining, reset_ns: if is_whole { 0 } else { self.wait_ns(&now, remaining + 1) } }
+    }
+
+    pub(super) fn quota(&self) -> Quota {
+        Quota { requests: self.permits.get(), unit: Unit::PerNs(self.window_ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Algorithm;
+    use super::super::algorithm::drive::{ask, fought_over};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const MS: u64 = 1_000_000;
+    const W: u64 = 100 * MS;
+
+    fn sliding(permits: u32) -> SlidingWindow {
+        SlidingWindow::new(NonZeroU32::new(permits).unwrap(), Duration::from_nanos(W)).unwrap()
+    }
+
+    #[test]
+    fn the_last_window_weighs_less_and_less() {
+        let limit = Algorithm::SlidingWindow(sliding(100));
+        assert_eq!(fought_over(&limit, &[99 * MS, 100 * MS, 125 * MS, 150 * MS, 199 * MS]), [100, 0, 25, 25, 49]);
+    }
+
+    #[test]
+    fn threads_that_fight_for_one_window_get_exactly_the_window() {
+        assert_eq!(
+            fought_over(&Algorithm::SlidingWindow(sliding(400_000)), &[0, W / 2, 2 * W - 1, 2 * W]),
+            [400_000, 0, 399_999, 1]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn it_admits_what_the_formula_says_and_keeps_its_law(
+            permits in 1_u32..20, gaps in proptest::collection::vec(0..2 * W / 3, 1..200), dense in 1_u64..60,
+        ) {
+            let limit = sliding(permits);
+            let word = AtomicU64::new(0);
+            let mut admitted: Vec<u64> = Vec::new();
+            let mut now = 0;
+            for gap in gaps {
+                now += gap / dense;
+                let window = now / W;
+                let count = |of: u64| admitted.iter().filter(|at| **at / W == of).count() as u64;
+                let (current, previous) = (count(window), if window == 0 { 0 } else { count(window - 1) });
+                // In units of 1 / w.
+                let weight = u128::from(previous) * u128::from(W - now % W);
+                let used = u128::from(current + 1) * u128::from(W) + weight;
+                let expected = used <= u128::from(permits) * u128::from(W);
+                let asked = ask(&word, now, &Algorithm::SlidingWindow(limit));
+                prop_assert_eq!(asked.is_ok(), expected);
+                let state = word.load(Ordering::Relaxed);
+                match asked {
+                    Ok(_) => admitted.push(now),
+                    Err(wait) => {
+                        let is_admitted = |now| matches!(limit.step(state, now), Step::Admitted { .. });
+                        prop_assert!(!is_admitted(now + wait - 1), "{} is too long", wait);
+                        prop_assert!(is_admitted(now + wait), "{} is too short", wait);
+                    }
+                }
+                let Standing { remaining, reset_ns } = limit.standing(state, now);
+                let at = |now: u64| {
+                    let word = AtomicU64::new(state);
+                    (0..=permits).take_while(|_| ask(&word, now, &Algorithm::SlidingWindow(limit)).is_ok()).count() as u64
+                };
+                prop_assert_eq!(remaining, at(now));
+                if reset_ns > 0 {
+                    prop_assert_eq!(at(now + reset_ns - 1), remaining);
+                    prop_assert!(at(now + reset_ns) > remaining);
+                }
+            }
+            for first in 0..admitted.len() {
+                for last in first..admitted.len() {
+                    let span = u128::from(admitted[last] - admitted[first] + 1);
+                    let count = (last - first + 1) as u128;
+                    prop_assert!(count * u128::from(W) <= u128::from(permits) * (u128::from(W) + span));
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_given_back_was_never_taken(
+            before in 0_u32..5, between in 0_u32..5, start in 0..3 * W, later in 0..2 * W,
+        ) {
+            let limit = sliding(20);
+            let with = AtomicU64::new(0);
+            let without = AtomicU64::new(0);
+            let algorithm = Algorithm::SlidingWindow(limit);
+            for _ in 0..before {
+                prop_assert!(ask(&with, start, &algorithm).is_ok() && ask(&without, start, &algorithm).is_ok());
+            }
+            ask(&with, start, &algorithm).unwrap();
+            let taken = with.load(Ordering::Relaxed);
+            for _ in 0..between {
+                prop_assert!(ask(&with, start + later, &algorithm).is_ok() && ask(&without, start + later, &algorithm).is_ok());
+            }
+            let state = with.load(Ordering::Relaxed);
+            let after = SlidingWindow::give_back(state, taken).unwrap_or(state);
+            let without = without.load(Ordering::Relaxed);
+            for now in [start + later, start + later + W / 3, start + later + W] {
+                prop_assert_eq!(limit.standing(after, now), limit.standing(without, now));
+            }
+        }
+
+        #[test]
+        fn extreme_words_and_clocks_do_not_overflow(word: u64, now: u64, taken: u64) {
+            let limit = sliding(1000);
+            limit.step(word, now);
+            limit.standing(word, now);
+            SlidingWindow::give_back(word, taken);
+        }
+    }
+}
