@@ -265,9 +265,6 @@ impl Keys {
     /// The place of a key, which gets a slot if it has none and there is one.
     fn find(&self, asked: &Asked<'_>) -> Place {
         let bucket = bucket_of(asked.key);
-        if let Some(place) = self.seen(asked.key) {
-            return place;
-        }
         loop {
             let commit = Commit(self.commits[bucket].load(Ordering::SeqCst));
             self.complete(bucket, commit);
@@ -291,25 +288,19 @@ impl Keys {
         })
     }
 
-    /// A slot that can be had, and the state to claim it by: an empty one rather than an idle one.
+    /// A slot that can be had, and the state to claim it by.
     fn pick(&self, asked: &Asked<'_>) -> Option<(usize, u64)> {
-        let mut idle = None;
-        for index in ways(asked.key) {
+        ways(asked.key).find_map(|index| {
             let slot = &self.slots[index];
             let owner = Owner(slot.owner.load(Ordering::SeqCst));
             let state = slot.state.load(Ordering::SeqCst);
-            if state >= MARKS || owner.is(Kind::Pending) || !asked.algorithm.is_idle(state, asked.now_ns) {
-                // An empty slot, too, may have been changed by somebody who took it for what it was.
-                continue;
-            }
-            if owner.is(Kind::Empty) {
-                return Some((index, state));
-            }
-            if idle.is_none() && slot.promised_ns.load(Ordering::Relaxed) <= asked.now_ns {
-                idle = Some((index, state));
-            }
-        }
-        idle
+            // Empty ones are looked at no less closely: somebody may have taken it for what it was before.
+            let is_to_be_had = state < MARKS
+                && !owner.is(Kind::Pending)
+                && asked.algorithm.is_idle(state, asked.now_ns)
+                && slot.promised_ns.load(Ordering::Relaxed) <= asked.now_ns;
+            is_to_be_had.then_some((index, state))
+        })
     }
 
     /// Takes over a slot; none if somebody else was faster, there or anywhere in the bucket.
@@ -403,4 +394,258 @@ fn ways(key: KeyHash) -> impl Iterator<Item = usize> {
     let first = (key.0 >> 10) as usize % WAYS;
     let start = bucket_of(key) * WAYS;
     (0..WAYS).map(move |step| start + (first + step) % WAYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::mix;
+    use crate::limit::Limit;
+    use crate::shared::Shared;
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+
+    const MS: u64 = 1_000_000;
+
+    fn algorithm(text: &str) -> Algorithm {
+        *text.parse::<Limit>().unwrap().algorithm()
+    }
+
+    fn any(number: u64) -> KeyHash {
+        KeyHash(mix(number + 1))
+    }
+
+    /// A key of bucket 0.
+    fn crowded(number: u64) -> KeyHash {
+        KeyHash(mix(number + 1) & !(BUCKETS as u64 - 1))
+    }
+
+    fn keys(shared: &Shared) -> &Keys {
+        &shared.region().keys[0]
+    }
+
+    /// One request of somebody who asks for the first time.
+    fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
+        let place = Cell::new(Place::UNKNOWN);
+        matches!(keys.take(&Asked { algorithm, key, now_ns, place: &place }).step, Step::Admitted { .. })
+    }
+
+    fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> Place {
+        let place = Cell::new(Place::UNKNOWN);
+        keys.settle(&Asked { algorithm, key, now_ns: 0, place: &place })
+    }
+
+    #[test]
+    fn keys_have_places_of_their_own_and_keep_them() {
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("1/h"));
+        let admit = |number| assert!(is_admitted(keys, &limit, any(number), 0));
+        (0..10_000).for_each(admit);
+        let places: Vec<Place> = (0..10_000).map(|number| place_of(keys, &limit, any(number))).collect();
+        assert_eq!(places.iter().map(|place| place.slot).collect::<HashSet<_>>().len(), places.len());
+        assert!(places.iter().all(|place| place.slot < KEYS));
+        assert!((0..10_000).all(|number| !is_admitted(keys, &limit, any(number), 0)));
+    }
+
+    #[test]
+    fn a_million_keys_pass_and_each_is_limited_exactly() {
+        const KEYS_IN_ALL: u64 = 1_000_000;
+        let shared = Shared::new().unwrap();
+        // Busy for two seconds; a new key every 100 us: 20,000 at a time.
+        let (keys, limit) = (keys(&shared), algorithm("1/s:burst=2"));
+        let regular = Cell::new(Place::UNKNOWN);
+        let mut regular_admitted = 0;
+        for number in 0..KEYS_IN_ALL {
+            let (now_ns, place) = (number * MS / 10, Cell::new(Place::UNKNOWN));
+            let asked = Asked { algorithm: &limit, key: any(number), now_ns, place: &place };
+            let admitted = (0..3).filter(|_| matches!(keys.take(&asked).step, Step::Admitted { .. })).count();
+            assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
+            // It comes all the time, and rests for three seconds now and then, so that its place may be lost.
+            if number % 100 == 0 && number / 30_000 % 2 == 0 {
+                let asked = Asked { algorithm: &limit, key: any(u64::MAX - 1), now_ns, place: &regular };
+                regular_admitted += u64::from(matches!(keys.take(&asked).step, Step::Admitted { .. }));
+            }
+        }
+        // In each of 17 spells of 3 s: the burst, and one at 1 s and one at 2 s; the last spell is 1 s shorter.
+        assert_eq!(regular_admitted, 17 * 4);
+    }
+
+    #[test]
+    fn who_rests_loses_the_place_and_notices() {
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("fixed:2/1ms"));
+        let place = Cell::new(Place::UNKNOWN);
+        let ask = |now_ns| {
+            let asked = Asked { algorithm: &limit, key: crowded(0), now_ns, place: &place };
+            matches!(keys.take(&asked).step, Step::Admitted { .. })
+        };
+        assert!(ask(0) && ask(0) && !ask(0));
+        let first = place.get();
+        for number in 1..=WAYS as u64 {
+            assert!(is_admitted(keys, &limit, crowded(number), MS));
+            assert!(number < WAYS as u64 || !is_admitted(keys, &limit, crowded(0), MS) || !place.get().is_crowd());
+        }
+        // All 64 are busy now, its old place among them: it is one of the crowd, and not a guest at its old place.
+        assert_ne!(keys.slots[first.slot].owner.load(Ordering::SeqCst), first.owner.0);
+        let asked = Asked { algorithm: &limit, key: crowded(0), now_ns: MS, place: &place };
+        keys.take(&asked);
+        assert!(place.get().is_crowd());
+        assert!(ask(2 * MS) && ask(2 * MS) && !ask(2 * MS));
+        assert!(!place.get().is_crowd());
+    }
+
+    #[test]
+    fn the_crowd_gets_together_what_one_should_and_takes_its_debts_along() {
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("1/s:burst=3"));
+        for number in 0..WAYS as u64 {
+            assert!((0..3).all(|_| is_admitted(keys, &limit, crowded(number), number * MS)));
+        }
+        let now_ns = WAYS as u64 * MS;
+        let admitted = (100..110).filter(|number| is_admitted(keys, &limit, crowded(*number), now_ns)).count();
+        assert_eq!(admitted, 3);
+        // At 3 s one slot is idle. Its new key has one token by then, as the crowd has, and not three.
+        let later_ns = 3000 * MS;
+        let admitted = (0..5).filter(|_| is_admitted(keys, &limit, crowded(100), later_ns)).count();
+        assert_eq!((place_of(keys, &limit, crowded(100)).is_crowd(), admitted), (false, 2));
+    }
+
+    #[test]
+    fn what_is_open_is_never_counted_in_a_crowd() {
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("concurrency:2"));
+        let open: Vec<_> = (0..WAYS as u64)
+            .map(|number| {
+                let place = Cell::new(Place::UNKNOWN);
+                keys.take(&Asked { algorithm: &limit, key: crowded(number), now_ns: 0, place: &place });
+                place.get()
+            })
+            .collect();
+        assert!(!is_admitted(keys, &limit, crowded(100), 0));
+        keys.release(open[7]);
+        assert!(is_admitted(keys, &limit, crowded(100), 0));
+        assert!(is_admitted(keys, &limit, crowded(100), 0));
+        assert!(!is_admitted(keys, &limit, crowded(100), 0));
+    }
+
+    #[test]
+    fn a_promise_keeps_its_place() {
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("fixed:1/1ms"));
+        assert!(is_admitted(keys, &limit, crowded(0), 0));
+        let place = place_of(keys, &limit, crowded(0));
+        keys.promise(place, 10 * MS);
+        for number in 1..=WAYS as u64 {
+            is_admitted(keys, &limit, crowded(number), 5 * MS);
+        }
+        assert_eq!(keys.promised_ns(place_of(keys, &limit, crowded(0))), 10 * MS);
+        assert!(place_of(keys, &limit, crowded(WAYS as u64)).is_crowd());
+        assert!(is_admitted(keys, &limit, crowded(200), 10 * MS));
+        assert_eq!(keys.promised_ns(place_of(keys, &limit, crowded(200))), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_halfway_is_passed_over_or_completed() {
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("1/h:burst=2"));
+        // Killed after claiming the first choice.
+        let first = ways(crowded(0)).next().unwrap();
+        keys.slots[first].state.store(CLAIMED, Ordering::SeqCst);
+        assert!(is_admitted(keys, &limit, crowded(0), 0));
+        assert!(is_admitted(keys, &limit, crowded(0), 0));
+        assert!(!is_admitted(keys, &limit, crowded(0), 0));
+        // Killed between the commit and the membership of another key, in whose name the crowd had taken something.
+        let slot = ways(crowded(1)).find(|slot| keys.slots[*slot].owner.load(Ordering::SeqCst) == 0).unwrap();
+        let pending = Owner::new(crowded(1), 1, Kind::Pending);
+        keys.slots[KEYS].state.store(3_600_000_000_000, Ordering::SeqCst);
+        keys.slots[slot].state.store(born(pending), Ordering::SeqCst);
+        keys.slots[slot].owner.store(pending.0, Ordering::SeqCst);
+        let commit = Commit(keys.commits[0].load(Ordering::SeqCst)).next(slot % WAYS, pending);
+        keys.commits[0].store(commit.0, Ordering::SeqCst);
+        assert!(is_admitted(keys, &limit, crowded(1), 0));
+        assert!(!is_admitted(keys, &limit, crowded(1), 0));
+        assert_eq!(place_of(keys, &limit, crowded(1)).slot, slot);
+    }
+
+    /// Eight threads ask for keys of one bucket until they are refused, tick by tick; at each tick all are idle, and
+    /// other keys come. How often each was admitted in each tick, and whether any was in the crowd.
+    fn fought_over(keys_per_tick: u64) -> Vec<u64> {
+        const TICKS: u64 = 300;
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("fixed:3/1ms"));
+        let admitted: Vec<AtomicU64> = (0..TICKS * keys_per_tick).map(|_| AtomicU64::new(0)).collect();
+        let tick = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (admitted, tick, limit) = (&admitted, &tick, &limit);
+                scope.spawn(move || {
+                    for now in 0..TICKS {
+                        tick.wait();
+                        for step in 0..keys_per_tick {
+                            // Half of them go the other way round, and every thread begins elsewhere.
+                            let step = if thread % 2 == 0 { step } else { keys_per_tick - 1 - step };
+                            let number = (step + thread * 5) % keys_per_tick;
+                            // Half of the keys are those of the tick before.
+                            let key = crowded(now * keys_per_tick / 2 + number);
+                            while is_admitted(keys, limit, key, now * MS) {
+                                let index = usize::try_from(now * keys_per_tick + number).unwrap();
+                                admitted[index].fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                        tick.wait();
+                    }
+                });
+            }
+        });
+        admitted.into_iter().map(AtomicU64::into_inner).collect()
+    }
+
+    #[test]
+    fn threads_that_fight_for_slots_get_each_key_exactly_its_own() {
+        let admitted = fought_over(40);
+        assert!(admitted.iter().all(|count| *count == 3), "{admitted:?}");
+    }
+
+    #[test]
+    fn threads_that_fight_for_too_few_slots_get_no_key_more_than_its_own() {
+        let admitted = fought_over(100);
+        for (now, tick) in admitted.chunks(100).enumerate() {
+            assert!(tick.iter().all(|count| *count <= 3), "{now}: {tick:?}");
+            let sum: u64 = tick.iter().sum();
+            assert!(sum <= (WAYS as u64 + 1) * 3, "{now}: {sum}");
+        }
+    }
+
+    #[test]
+    fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
+        const KEYS_IN_ALL: u64 = 90;
+        let shared = Shared::new().unwrap();
+        let (keys, limit) = (keys(&shared), algorithm("concurrency:2"));
+        let open: Vec<AtomicU64> = (0..KEYS_IN_ALL).map(|_| AtomicU64::new(0)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (open, limit) = (&open, &limit);
+                scope.spawn(move || {
+                    let mut draws = thread;
+                    for _ in 0..20_000 {
+                        draws = mix(draws + 1);
+                        let number = draws % KEYS_IN_ALL;
+                        let place = Cell::new(Place::UNKNOWN);
+                        let asked = Asked { algorithm: limit, key: crowded(number), now_ns: 0, place: &place };
+                        if let Step::Admitted { .. } = keys.take(&asked).step {
+                            let open = &open[usize::try_from(number).unwrap()];
+                            assert!(open.fetch_add(1, Ordering::SeqCst) < 2);
+                            open.fetch_sub(1, Ordering::SeqCst);
+                            keys.release(place.get());
+                        }
+                    }
+                });
+            }
+        });
+        assert!(
+            keys.slots
+                .iter()
+                .all(|slot| slot.state.load(Ordering::SeqCst) == 0 || slot.state.load(Ordering::SeqCst) >= MARKS)
+        );
+    }
 }
