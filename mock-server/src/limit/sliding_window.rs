@@ -96,7 +96,7 @@ impl SlidingWindow {
     }
 
     fn at(&self, state: u64, now_ns: u64) -> Now {
-        let window = now_ns / self.window_ns & WINDOW_MASK;
+        let window = (now_ns / self.window_ns) & WINDOW_MASK;
         let elapsed_ns = now_ns % self.window_ns;
         let seen = Counts::of(state);
         match window.wrapping_sub(seen.window) & WINDOW_MASK {
