@@ -11,6 +11,7 @@ mod books;
 mod double;
 mod faults;
 mod foreign;
+mod limits;
 mod process;
 mod raw;
 mod report;
