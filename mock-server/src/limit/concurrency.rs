@@ -30,11 +30,11 @@ impl Concurrency {
         self.cap
     }
 
-    pub(super) fn step(&self, in_flight: u64) -> Step {
+    pub(super) fn step(self, in_flight: u64) -> Step {
         at_most(self.cap, in_flight)
     }
 
-    pub(super) fn standing(&self, in_flight: u64) -> Standing {
+    pub(super) fn standing(self, in_flight: u64) -> Standing {
         left(self.cap, in_flight)
     }
 }

@@ -46,11 +46,11 @@ impl Connections {
         self.over
     }
 
-    pub(super) fn step(&self, open: u64) -> Step {
+    pub(super) fn step(self, open: u64) -> Step {
         at_most(self.cap, open)
     }
 
-    pub(super) fn standing(&self, open: u64) -> Standing {
+    pub(super) fn standing(self, open: u64) -> Standing {
         left(self.cap, open)
     }
 }

@@ -105,7 +105,7 @@ impl<'a> Options<'a> {
     }
 
     /// One of several words, or the default.
-    fn choice<T: Copy + Default>(&self, option: Choice<'_, T>) -> Result<T, LimitError> {
+    fn choice<T: Copy + Default>(&self, option: &Choice<'_, T>) -> Result<T, LimitError> {
         let Some(given) = self.get(option.name) else { return Ok(T::default()) };
         let known = option.known.iter().find(|(word, _)| *word == given);
         known.map(|(_, value)| *value).ok_or_else(|| LimitError::Choice {
@@ -161,9 +161,9 @@ impl FromStr for Limit {
         let retry = Choice { name: "retry", choices: "seconds, date or none", known: &RETRIES };
         let body = Choice { name: "body", choices: "plain or problem", known: &BODIES };
         Ok(limit
-            .with_status(options.choice(status)?)
-            .with_retry_after(options.choice(retry)?)
-            .with_body(options.choice(body)?))
+            .with_status(options.choice(&status)?)
+            .with_retry_after(options.choice(&retry)?)
+            .with_body(options.choice(&body)?))
     }
 }
 
@@ -177,7 +177,7 @@ fn algorithm(rate: &str, options: &Options<'_>) -> Result<Algorithm, LimitError>
         return Ok(match kind {
             Kind::Connections => {
                 let over = Choice { name: "over", choices: "close, reset or 503", known: &OVERS };
-                Algorithm::Connections(Connections::new(cap, options.choice(over)?))
+                Algorithm::Connections(Connections::new(cap, options.choice(&over)?))
             }
             _ => Algorithm::Concurrency(Concurrency::new(cap)),
         });

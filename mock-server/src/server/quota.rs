@@ -69,7 +69,8 @@ pub(super) fn say(limits: &Limits, verdict: &Verdict<'_>, headers: &mut HeaderMa
         Verdict::Admitted(admission) => {
             if !admission.standings.is_empty() {
                 let standings = admission.standings.iter();
-                say_all(standings.filter_map(|(index, standing)| Some((limits.get(*index)?, *standing))), headers);
+                let of_limits = standings.filter_map(|(index, standing)| Some((limits.get(*index)?, *standing)));
+                say_all(&of_limits, headers);
             }
         }
         Verdict::Unwelcome => {
@@ -93,7 +94,7 @@ pub(super) fn say(limits: &Limits, verdict: &Verdict<'_>, headers: &mut HeaderMa
             }
             if !limit.headers().is_empty() {
                 let standing = Standing { remaining: 0, reset_ns: rejection.retry_after_ns };
-                say_all(std::iter::once((limit, standing)), headers);
+                say_all(&std::iter::once((limit, standing)), headers);
             }
         }
     }
@@ -105,7 +106,7 @@ fn date(seconds: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)))
 }
 
-fn say_all<'a>(told: impl Iterator<Item = (&'a Limit, Standing)> + Clone, headers: &mut HeaderMap) {
+fn say_all<'a>(told: &(impl Iterator<Item = (&'a Limit, Standing)> + Clone), headers: &mut HeaderMap) {
     let wall = clock::wall();
     for dialect in Dialect::ALL {
         let of_dialect = told.clone().filter(|(limit, _)| limit.headers().has(dialect));

@@ -106,7 +106,6 @@ impl Commit {
         Self(((self.0 >> 22) + 1) << 22 | (way as u64) << 16 | owner.generation())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "6 bits")]
     const fn way(self) -> usize {
         (self.0 >> 16 & 63) as usize
     }
@@ -389,7 +388,6 @@ const fn bucket_of(key: KeyHash) -> usize {
 }
 
 /// The slots of a key's bucket, each key's in an order of its own, so that it is found at once while there is room.
-#[expect(clippy::cast_possible_truncation, reason = "6 bits")]
 fn ways(key: KeyHash) -> impl Iterator<Item = usize> {
     let first = (key.0 >> 10) as usize % WAYS;
     let start = bucket_of(key) * WAYS;
