@@ -9,6 +9,8 @@ use std::num::NonZeroU32;
 /// At most `cap` connections at the same time, from their being accepted until they are closed.
 ///
 /// **Guarantee.** Never more than `cap` of a key are served at a time, over all processes.
+///
+/// What a connection is for is not known yet when it is accepted: those that only want to read the books count, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
     cap: NonZeroU32,
