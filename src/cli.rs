@@ -35,7 +35,7 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run the bundled target: seeded items, delays, limits and faults, and books of what it was asked
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
 }
 
 const RUN_EXAMPLES: &str = "\
