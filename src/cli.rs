@@ -1,6 +1,7 @@
 //! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
 //! Touches nothing: no file, no name, no clock.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -61,6 +62,13 @@ Examples:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
   The stubs that WireMock serves elsewhere, with requests kept for verification:
     crawlmark serve --stubs ./wiremock --journal
+  Over TLS, with HTTP/2 for whoever asks for it:
+    crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem
+    curl --cacert authority.pem https://127.0.0.1:8443/items/1
+  A rotating gateway in front of a service that limits by address; each session goes out from an address of its own:
+    crawlmark serve --listen 127.0.0.1:8080 --limit 10/s
+    CRAWLMARK_PROXY_AUTH=user:pass crawlmark serve --listen 127.0.0.1:3128 --proxy
+    curl -x http://user-session-a:pass@127.0.0.1:3128 http://127.0.0.1:8080/items/1
   What it was asked:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
@@ -293,6 +301,56 @@ pub struct ServeArgs {
     /// Keep requests (256 MiB of them at most), for /__admin/requests and its count
     #[arg(long)]
     pub journal: bool,
+
+    /// What connections may speak: 1.1, 2, or auto for both, chosen by ALPN or by how a connection begins
+    #[arg(long, value_name = "1.1|2|auto", default_value = "auto", help_heading = "Protocols")]
+    pub http: target::Http,
+    /// Speak TLS, with a certificate made afresh for localhost, its addresses, and the one listened on
+    #[arg(long, help_heading = "Protocols")]
+    pub tls: bool,
+    /// Write the certificate that clients have to trust to this file, as PEM; what is there is replaced
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Protocols")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Be a forward proxy, too: forward requests in absolute form, and open tunnels (CONNECT)
+    ///
+    /// It goes to loopback addresses only, and asks no name server. The user name
+    /// may carry a session label: NAME-session-LABEL.
+    #[arg(long, help_heading = "Forward proxy", verbatim_doc_comment)]
+    pub proxy: bool,
+    /// What the proxy's clients must give, implies --proxy; other users of this machine can read it in the process list:
+    /// prefer --proxy-auth-file, or `CRAWLMARK_PROXY_AUTH` in the environment
+    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file", help_heading = "Forward proxy")]
+    pub proxy_auth: Option<Secret>,
+    /// The same, from the first line of a file; implies --proxy
+    #[arg(long, value_name = "FILE", help_heading = "Forward proxy")]
+    pub proxy_auth_file: Option<PathBuf>,
+    /// Prefixes of the addresses to go out from: one per session label, a fresh one for each request or tunnel without;
+    /// a destination whose family has no prefix is reached from the kernel's choice
+    #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", help_heading = "Forward proxy")]
+    pub proxy_exits: target::Exits,
+    /// Go to private networks as well (RFC 1918, RFC 4193)
+    #[arg(long, help_heading = "Forward proxy")]
+    pub proxy_allow_private: bool,
+    /// The longest that a destination may take to connect and begin its answer; above it 504
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
+    pub proxy_timeout: Duration,
+}
+
+/// Text that no output repeats. It is read by the command: clap would repeat what it cannot read.
+#[derive(Clone)]
+pub struct Secret(pub String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
 }
 
 /// A number, or one that fits the machine.
@@ -374,6 +432,12 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn no_output_has_a_secret() {
+        let cli = Cli::try_parse_from(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
+        assert!(!format!("{cli:?}").contains("hidden"));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::results::ResultError;
 use crawlmark_harness::supervisor::SuperviseError;
-use crawlmark_mock_server::{ListenError, SharedError};
+use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 
 /// Done, and every gate passed.
 pub(crate) const DONE: u8 = 0;
@@ -47,6 +48,17 @@ pub(crate) enum Error {
     /// The bundled target's socket.
     #[error("start the bundled target: {0}")]
     Listen(#[from] ListenError),
+    /// The bundled target's certificate.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    /// The place for it.
+    #[error("write the certificate for --tls-cert to {}: {error}", path.display())]
+    Certificate {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// A process.
     #[error("{0}")]
     Fork(#[from] ForkError),
@@ -90,6 +102,8 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::Shared(_)
             | Self::Listen(_)
+            | Self::Tls(_)
+            | Self::Certificate { .. }
             | Self::Fork(_)
             | Self::Signal(_)
             | Self::Supervise(_)

@@ -1,9 +1,13 @@
 //! `crawlmark serve`: the bundled target until a signal ends it.
 
+use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_mock_server::{Config, Faults, Journal, Limit, Limits, Mappings, OnUnsupported, Unmatched};
+use crawlmark_mock_server::{
+    Config, Credentials, Faults, Journal, Limit, Limits, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched,
+};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::ServeArgs;
@@ -15,6 +19,8 @@ use crate::terminal;
 pub(crate) fn all_limits(flag: &str, typed: &[Limit]) -> Result<Limits, Error> {
     Limits::new(typed.to_vec()).map_err(|error| Error::Usage(format!("{flag}: {error}")))
 }
+/// Where the proxy's credentials may be given out of sight: the environment of a process is its owner's.
+const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 
 /// Serves until SIGINT or SIGTERM, then prints the books.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
@@ -29,6 +35,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         stubs: args.stubs.as_deref().map(|root| load(root, args)).transpose()?,
         unmatched: if args.stubs.is_some() { Unmatched::NotFound } else { Unmatched::Item },
         journal: if args.journal { Journal::On } else { Journal::Off },
+        http: args.http,
+        tls: if args.tls { Some(Tls::generate(&[args.listen.ip()])?) } else { None },
+        proxy: proxy(args)?,
     };
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
@@ -36,7 +45,10 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
     }
     wanted.thread_block().map_err(Error::Signal)?;
     let mut target = Target::start(args.listen, args.processes.or_cores(usable_cpus().len()), &config)?;
-    terminal::print(&format!("listening on http://{}\n", target.address()))?;
+    if let (Some(path), Some(tls)) = (&args.tls_cert, &config.tls) {
+        fs::write(path, tls.certificate_pem()).map_err(|error| Error::Certificate { path: path.clone(), error })?;
+    }
+    terminal::print(&format!("listening on {}\n", url(&config, target.address())))?;
     while wanted.wait().map_err(Error::Signal)? == Signal::SIGCHLD {
         if let Some((pid, exit)) = target.lost() {
             return Err(Error::TargetLost { pid, how: exit.to_string() });
@@ -63,4 +75,45 @@ fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
 pub(crate) fn all_faults(flag: &str, given: &[Faults]) -> Result<Faults, Error> {
     let all = given.iter().try_fold(Faults::none(), Faults::and);
     all.map_err(|error| Error::Usage(format!("{flag}: {error}")))
+}
+
+fn url(config: &Config, address: SocketAddr) -> String {
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{address}")
+}
+
+/// The proxy that was asked for, if one was.
+fn proxy(args: &ServeArgs) -> Result<Option<Proxy>, Error> {
+    if !args.proxy && args.proxy_auth.is_none() && args.proxy_auth_file.is_none() {
+        let usual = Proxy::default();
+        let is_usual = args.proxy_exits == usual.exits && args.proxy_timeout == usual.patience;
+        if args.proxy_allow_private || !is_usual {
+            let flags = "--proxy-exits, --proxy-allow-private and --proxy-timeout";
+            return Err(Error::Usage(format!("{flags} say how to be a proxy; add --proxy")));
+        }
+        return Ok(None);
+    }
+    if args.proxy_timeout.is_zero() {
+        return Err(Error::Usage("--proxy-timeout must be longer than nothing".to_owned()));
+    }
+    let reach = if args.proxy_allow_private { Reach::Private } else { Reach::Loopback };
+    let credentials = credentials(args)?;
+    Ok(Some(Proxy { credentials, exits: args.proxy_exits.clone(), reach, patience: args.proxy_timeout }))
+}
+
+/// From the command line, a file, or the environment, whichever is given, in this order.
+fn credentials(args: &ServeArgs) -> Result<Option<Credentials>, Error> {
+    let (place, text) = if let Some(text) = &args.proxy_auth {
+        ("--proxy-auth", text.0.clone())
+    } else if let Some(path) = &args.proxy_auth_file {
+        let unreadable = |error| Error::Usage(format!("--proxy-auth-file {}: {error}", path.display()));
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        ("--proxy-auth-file", text.lines().next().unwrap_or_default().to_owned())
+    } else if let Some(text) = std::env::var_os(PROXY_AUTH) {
+        (PROXY_AUTH, text.into_string().unwrap_or_default())
+    } else {
+        return Ok(None);
+    };
+    // The error does not repeat what it could not read.
+    text.parse().map(Some).map_err(|error| Error::Usage(format!("{place}: {error}")))
 }

@@ -3,10 +3,13 @@
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
 use crate::fault::Faults;
+use crate::http::Http;
 use crate::latency::{Latency, PerInFlight};
 use crate::limit::Limits;
+use crate::proxy::Proxy;
 use crate::stall::Stall;
 use crate::stubs::Mappings;
+use crate::tls::Tls;
 use std::time::Duration;
 
 /// What becomes of a request that no stub answers.
@@ -50,6 +53,12 @@ pub struct Config {
     pub unmatched: Unmatched,
     /// Whether requests are kept.
     pub journal: Journal,
+    /// Which versions of HTTP connections may speak.
+    pub http: Http,
+    /// What to show over TLS; none means that connections are not encrypted.
+    pub tls: Option<Tls>,
+    /// How to forward for others; none means not at all.
+    pub proxy: Option<Proxy>,
 }
 
 impl Config {

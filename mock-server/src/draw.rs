@@ -17,6 +17,10 @@ pub(crate) enum Stream {
     Stub,
     /// What a template leaves to chance.
     Template,
+    /// The proxy's exit for a session.
+    Exit,
+    /// The proxy's exit for what has no session.
+    Turn,
 }
 
 /// `SplitMix64`'s increment, the odd number nearest to 2^64 / golden ratio.
@@ -40,6 +44,8 @@ impl Draws {
             Stream::Fault => 3,
             Stream::Stub => 4,
             Stream::Template => 5,
+            Stream::Exit => 8,
+            Stream::Turn => 9,
         };
         // Each step is a bijection, so within one stream and seed no two ids start from the same state.
         let seeded = mix(mix(seed).wrapping_add(GAMMA.wrapping_mul(stream)));

@@ -3,8 +3,10 @@
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
+mod proxy;
 mod times;
 
+pub use proxy::ProxyBooks;
 pub use times::Times;
 
 use crate::fault::Fault;
@@ -74,8 +76,16 @@ pub struct Ledger {
     pub hold_error_us: Times,
     /// Connections that carried at least one request for an item.
     pub connections: u64,
+    /// Connections whose TLS handshake was done.
+    pub tls_connections: u64,
+    /// Connections that ended in it: it failed, took too long, or the client left. They carried no request.
+    pub tls_handshake_failures: u64,
+    /// Connections that spoke HTTP/2.
+    pub http2_connections: u64,
     /// Requests by client address; beyond 64 addresses the rest is under `other`.
     pub by_source: BTreeMap<String, u64>,
+    /// What the target did as a forward proxy.
+    pub proxy: ProxyBooks,
 }
 
 /// What one limit did.
@@ -145,6 +155,10 @@ impl Ledger {
                 self.by_limit.entry(name).or_default().add(of_limit);
             }
         }
+        self.tls_connections += counters.tls_connections.get();
+        self.tls_handshake_failures += counters.tls_handshake_failures.get();
+        self.http2_connections += counters.http2_connections.get();
+        self.proxy.add(counters, shared);
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
         }
@@ -217,6 +231,21 @@ impl Books {
     /// The words of limit `index`.
     pub(crate) fn keys(&self, index: usize) -> Option<&Keys> {
         self.shared.region().keys.get(index)
+    }
+
+    /// A TLS handshake was done.
+    pub(crate) fn tls_done(&self) {
+        self.counters().tls_connections.increment();
+    }
+
+    /// A TLS handshake came to nothing.
+    pub(crate) fn tls_failed(&self) {
+        self.counters().tls_handshake_failures.increment();
+    }
+
+    /// A connection turned out to speak HTTP/2.
+    pub(crate) fn speaks_http2(&self) {
+        self.counters().http2_connections.increment();
     }
 
     /// A request for item `id` arrived. Returns how many came for that item before, `0..=15`, 15 for more.
@@ -381,6 +410,12 @@ mod tests {
         one.answered(200);
         two.answered(200);
         two.answered(503);
+        for _ in 0..2 {
+            one.tls_done();
+            two.tls_failed();
+        }
+        two.tls_failed();
+        one.speaks_http2();
 
         let expected = Ledger {
             requests: 7,
@@ -420,7 +455,11 @@ mod tests {
                 buckets: vec![0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1],
             },
             connections: 2,
+            tls_connections: 2,
+            tls_handshake_failures: 3,
+            http2_connections: 1,
             by_source: BTreeMap::from([("127.0.0.1".to_owned(), 3), ("127.0.0.2".to_owned(), 4)]),
+            proxy: ProxyBooks::default(),
         };
         assert_eq!(Ledger::read(&shared), expected);
 

@@ -49,7 +49,9 @@
 //! | [`limit`] | how many requests are let through, of whom, and what the others are told |
 //! | [`fault`] | which answers go wrong |
 //! | [`stubs`] | which request gets which answer, from WireMock's files |
-//! | [`config`] | the six above in one description |
+//! | [`http`], [`tls`] | which versions connections speak; the certificate they show |
+//! | [`proxy`] | for whom to forward, from where and how far |
+//! | [`config`] | all of the above in one description |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |
 //! | [`ledger`] | the books: recording and reading |
 //! | `limiter` | asking all limits about a request |
@@ -69,28 +71,34 @@ mod draw;
 mod duration;
 pub mod fault;
 pub mod handle;
+pub mod http;
 pub mod items;
 pub mod latency;
 pub mod ledger;
 pub mod limit;
 mod limiter;
 pub mod listen;
+pub mod proxy;
 pub mod server;
 pub mod shared;
 pub mod stall;
 pub mod stubs;
 mod timer;
+pub mod tls;
 
 pub use clock::Clock;
 pub use config::{Config, Journal, Unmatched};
 pub use fault::{Fault, FaultError, Faults, Rate};
 pub use handle::{Handle, serve};
+pub use http::{Http, HttpError};
 pub use items::ItemPath;
 pub use latency::{Latency, LatencyError, PerInFlight};
-pub use ledger::{Books, Ledger, LimitBooks, Times};
+pub use ledger::{Books, Ledger, LimitBooks, ProxyBooks, Times};
 pub use limit::{Limit, LimitError, Limits};
 pub use listen::{ListenError, listeners};
+pub use proxy::{Credentials, CredentialsError, Exits, ExitsError, Proxy, Reach};
 pub use server::{ServeError, run_process, run_until, serve_until};
 pub use shared::{Shared, SharedError};
 pub use stall::{Stall, StallError};
 pub use stubs::{LoadError, Mappings, OnUnsupported};
+pub use tls::{Tls, TlsError};

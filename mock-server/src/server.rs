@@ -9,10 +9,13 @@ mod admin;
 mod answer;
 mod body;
 mod connection;
+mod entrance;
+mod gateway;
 mod journal;
 mod live_stubs;
 mod quota;
 mod spoil;
+mod tasks;
 mod wire;
 
 use crate::config::Config;
@@ -21,6 +24,8 @@ use crate::limit::Over;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, House};
+use entrance::Entrance;
+use gateway::Gateway;
 use live_stubs::LiveStubs;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -103,7 +108,9 @@ pub async fn serve_until(
     let mut alarm = JoinSet::new();
     let driven = Rc::clone(&timer);
     alarm.spawn_local(async move { driven.run().await });
-    let house = House { config, books, timer, stubs };
+    let entrance = Rc::new(Entrance::new(&config, &books));
+    let gateway = Gateway::new(&config, &books);
+    let house = House { config, books, timer, stubs, gateway };
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
@@ -116,8 +123,8 @@ pub async fn serve_until(
             None => break,
             Some(Ok((stream, address))) => match Answers::new(&house, address.ip()) {
                 Ok(answers) => {
-                    let stop = Rc::clone(&stop);
-                    connections.spawn_local(async move { connection::serve(stream, &answers, &stop).await });
+                    let (entrance, stop) = (Rc::clone(&entrance), Rc::clone(&stop));
+                    connections.spawn_local(async move { connection::serve(stream, answers, &entrance, &stop).await });
                 }
                 Err(over) => turn_away(stream, over),
             },
@@ -195,6 +202,16 @@ impl Stop {
         if !self.is_stopping.get() {
             self.changed.notified().await;
         }
+    }
+
+    /// What `work` comes to; none if serving stops first.
+    async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut stopped) = (pin!(work), pin!(self.wait()));
+        poll_fn(|cx| match stopped.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => work.as_mut().poll(cx).map(Some),
+        })
+        .await
     }
 }
 

@@ -11,6 +11,7 @@ mod in_flight;
 mod keys;
 mod log;
 mod names;
+mod proxy;
 mod scenarios;
 mod seen;
 mod sources;
@@ -20,6 +21,7 @@ pub(crate) use counters::{Counters, LimitCounters, Times};
 pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{Asked, Decided, Keys, Place};
 pub(crate) use log::{Cursor, Log};
+pub(crate) use proxy::{ProxyCounters, SessionIndex};
 pub(crate) use scenarios::SCENARIOS;
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;
@@ -29,6 +31,7 @@ use crate::limit::MAX_LIMITS;
 use in_flight::InFlight;
 use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
+use proxy::Sessions;
 use scenarios::Scenarios;
 use seen::Seen;
 use sources::Sources;
@@ -61,6 +64,7 @@ pub(crate) struct Region {
     /// One table per limit.
     pub(crate) keys: [Keys; MAX_LIMITS],
     pub(crate) limit_names: Names,
+    pub(crate) sessions: Sessions,
     pub(crate) window: Window,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,

@@ -13,6 +13,7 @@ mod faults;
 mod foreign;
 mod limits;
 mod process;
+mod protocols;
 mod raw;
 mod report;
 mod run;

@@ -17,6 +17,7 @@ use crate::run::program;
 /// A running target. Dropped, it is ended.
 pub(crate) struct Target {
     child: Child,
+    scheme: String,
     address: String,
     place: TempDir,
 }
@@ -34,12 +35,14 @@ impl Target {
             .stdout(File::create(&stdout).unwrap())
             .spawn()
             .unwrap();
-        let address = wait_for("the target's address", || {
+        let (scheme, address) = wait_for("the target's address", || {
             assert_eq!(child.try_wait().unwrap(), None, "the target ended");
             let said = fs::read_to_string(&stdout).unwrap();
-            said.split_once('\n').map(|(line, _)| line.strip_prefix("listening on http://").unwrap().to_owned())
+            let (line, _) = said.split_once('\n')?;
+            let (scheme, address) = line.strip_prefix("listening on ").unwrap().split_once("://").unwrap();
+            Some((scheme.to_owned(), address.to_owned()))
         });
-        Self { child, address, place }
+        Self { child, scheme, address, place }
     }
 
     /// Host and port.
@@ -47,9 +50,14 @@ impl Target {
         &self.address
     }
 
+    /// Scheme, host and port.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.address)
+    }
+
     /// What to crawl.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/items/{{id}}", self.address)
+        self.origin() + "/items/{id}"
     }
 
     /// Its books now, over HTTP.

@@ -37,9 +37,9 @@ impl Act {
     }
 }
 
-/// The request gets no answer: the connection is to end as its [`Fate`] says.
+/// The request gets no answer: the connection is to end as its [`Fate`] says, or to become a tunnel.
 #[derive(Debug, thiserror::Error)]
-#[error("give up the answer, as the faults ask")]
+#[error("give up the answer, as the faults or a tunnel ask")]
 pub(super) struct Interrupted;
 
 /// How one connection is to end, once that is decided.

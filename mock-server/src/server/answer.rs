@@ -7,6 +7,7 @@ mod play;
 use super::act::{Act, Fate, Interrupted};
 use super::admin::{self, Desk, Order};
 use super::body::AnswerBody;
+use super::gateway::{Gateway, Tunnel};
 use super::live_stubs::LiveStubs;
 use super::quota;
 use super::spoil::{Spoiler, Spoilt, can_meet};
@@ -25,6 +26,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use play::Played;
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,6 +54,8 @@ pub(super) struct House {
     pub(super) books: Rc<Books>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: Rc<LiveStubs>,
+    /// Where requests that are meant for others go out, if the target is a proxy.
+    pub(super) gateway: Option<Rc<Gateway>>,
 }
 
 /// Answers the requests of one connection.
@@ -64,6 +68,8 @@ pub(super) struct Answers {
     peer: Peer,
     visitor: Visitor,
     fate: Fate,
+    gateway: Option<Rc<Gateway>>,
+    tunnel: Cell<Option<Tunnel>>,
 }
 
 impl Answers {
@@ -71,7 +77,7 @@ impl Answers {
     ///
     /// The connection is one too many, and is to be closed.
     pub(super) fn new(house: &House, client: IpAddr) -> Result<Self, Over> {
-        let House { config, books, timer, stubs } = house;
+        let House { config, books, timer, stubs, gateway } = house;
         Ok(Self {
             visitor: Visitor::new(config, books, client)?,
             config: Rc::clone(config),
@@ -81,7 +87,14 @@ impl Answers {
             client,
             peer: books.peer(client),
             fate: Fate::default(),
+            gateway: gateway.clone(),
+            tunnel: Cell::default(),
         })
+    }
+
+    /// The tunnel that the connection has become, if it has.
+    pub(super) fn tunnel(&self) -> &Cell<Option<Tunnel>> {
+        &self.tunnel
     }
 
     /// How the connection is to end, once that is no longer the HTTP library's concern.
@@ -91,6 +104,12 @@ impl Answers {
 
     /// The order: count, limit (a refusal waits for nothing but the end of a stall), stub, method, hold, fault, answer.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Interrupted> {
+        if let Some(gateway) = &self.gateway
+            && Gateway::concerns(&request)
+        {
+            // Boxed, so that what is not forwarded does not carry the room for it around.
+            return Box::pin(gateway.answer(request, &self.tunnel)).await;
+        }
         let (mut parts, incoming) = request.into_parts();
         if admin::is_admin(parts.uri.path()) {
             // Boxed, so that other requests do not carry the room for it around.

@@ -2,11 +2,11 @@
 //!
 //! It must not decide what is in it.
 
+use super::gateway::Carried;
 use crate::timer::Timer;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -19,6 +19,8 @@ pub(super) enum AnswerBody {
     Dribble(Dribble),
     /// What there is, and then this many bytes of nothing.
     Filled(Bytes, u64),
+    /// As it comes from somewhere else.
+    Carried(Carried),
 }
 
 /// The nothing that a body is filled with: blanks, which JSON allows behind a value.
@@ -79,13 +81,14 @@ fn next_filled(bytes: &mut Bytes, blanks: &mut u64) -> Option<Bytes> {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = hyper::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let piece = match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Dribble(dribble) => dribble.poll_piece(cx),
             Self::Filled(bytes, blanks) => Poll::Ready(next_filled(bytes, blanks)),
+            Self::Carried(body) => return Pin::new(body).poll_frame(cx),
         };
         piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -95,6 +98,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => bytes.is_none(),
             Self::Dribble(dribble) => dribble.pieces.is_empty(),
             Self::Filled(bytes, blanks) => bytes.is_empty() && *blanks == 0,
+            Self::Carried(body) => body.is_end_stream(),
         }
     }
 
@@ -103,6 +107,7 @@ impl Body for AnswerBody {
             Self::Whole(bytes) => bytes.as_ref().map_or(0, Bytes::len) as u64,
             Self::Dribble(dribble) => dribble.pieces.iter().map(|(_, piece)| piece.len() as u64).sum(),
             Self::Filled(bytes, blanks) => bytes.len() as u64 + blanks,
+            Self::Carried(body) => return body.size_hint(),
         };
         SizeHint::with_exact(length)
     }

@@ -1,44 +1,88 @@
 //! One connection, from accepted to ended: lent to the HTTP library for as long as answers are HTTP, taken back when a
-//! fault is none.
+//! fault is none, or when it becomes a tunnel.
 //!
 //! It must not decide what an answer is (`answer` does).
 
 use super::Stop;
+use super::act::Interrupted;
 use super::answer::Answers;
+use super::body::AnswerBody;
+use super::entrance::{Entrance, Protocol};
+use super::tasks::{Spawner, Tasks};
 use super::wire::Wire;
-use hyper::server::conn::http1;
+use bytes::Bytes;
+use hyper::body::Body;
+use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::{Method, Response};
 use hyper_util::rt::TokioIo;
 use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use tokio::net::TcpStream;
 
+/// Streams that one HTTP/2 connection may have open at once, which the client is told: requests that are held back
+/// occupy one each, and 100 is the least that RFC 9113 (6.5.2) recommends. More connections carry more.
+const MAX_STREAMS: u32 = 256;
+
 /// Serves one connection until either side ends it, or, once serving stops, until it is idle.
-pub(super) async fn serve(stream: TcpStream, answers: &Answers, stop: &Stop) {
-    // Without it the kernel would hold small answers back; where it cannot be set, answers are late but right.
-    drop(stream.set_nodelay(true));
-    let mut wire = Wire::Plain(stream);
-    speak_http1(&mut wire, answers, stop).await;
+pub(super) async fn serve(stream: TcpStream, answers: Answers, entrance: &Entrance, stop: &Stop) {
+    let Some(Some((mut wire, protocol))) = stop.unless(entrance.admit(stream)).await else { return };
+    if protocol == Protocol::Http2 {
+        return Box::pin(speak_http2(wire, answers, stop)).await;
+    }
+    let unread = speak_http1(&mut wire, &answers, stop).await;
+    // Nobody has to wait for a client that was never going to be answered, nor for the end of a tunnel.
     if let Some(act) = answers.fate().take() {
-        // Nobody has to wait for a client that was never going to be answered.
-        let (mut act, mut stopped) = (pin!(act.perform(wire)), pin!(stop.wait()));
-        poll_fn(|cx| match stopped.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => act.as_mut().poll(cx),
-        })
-        .await;
+        stop.unless(act.perform(wire)).await;
+    } else if let Some(tunnel) = answers.tunnel().take() {
+        wire.put_back(unread);
+        stop.unless(Box::pin(tunnel.carry_over(wire))).await;
     }
 }
 
-/// Answers until the connection ends.
-async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) {
+/// Answers until the connection ends, and returns what was read and not used.
+async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
     let service = service_fn(|request| answers.answer(request));
     let mut builder = http1::Builder::new();
     // Answers are small: one flat buffer is cheaper to send than two parts. Without `pipeline_flush`, which gains nothing
     // as long as clients wait for their answers, and keeps an answer back for as long as there are unread bytes behind
     // its request: for ever if they are no full request (hyper 1.12).
     builder.writev(false);
+    let mut connection = builder.serve_connection(TokioIo::new(wire), service);
+    let mut stopped = pin!(stop.wait());
+    let mut is_told = false;
+    let ended = poll_fn(|cx| {
+        let mut connection = Pin::new(&mut connection);
+        if !is_told && stopped.as_mut().poll(cx).is_ready() {
+            is_told = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.poll(cx)
+    });
+    // An error is a client that left, bytes that are no HTTP, or an answer that was given up for a fault or a tunnel:
+    // all of them end this connection and nothing else.
+    drop(ended.await);
+    connection.into_parts().read_buf
+}
+
+/// The same over HTTP/2, where many requests are under way at once. A fault that would end the connection resets its own
+/// stream: what the others would see of it was not drawn for them.
+async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
+    let answers = Rc::new(answers);
+    let service = service_fn(move |request| {
+        let answers = Rc::clone(&answers);
+        let is_head = *request.method() == Method::HEAD;
+        async move {
+            let response = answers.answer(request).await?;
+            Ok::<_, Interrupted>(if is_head { without_body(response) } else { response })
+        }
+    });
+    // The requests under way end with this connection, not with the process.
+    let streams = Rc::new(Tasks::default());
+    let mut builder = http2::Builder::new(Spawner::of(&streams));
+    builder.max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(wire), service));
     let mut stopped = pin!(stop.wait());
     let mut is_told = false;
@@ -49,7 +93,16 @@ async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) {
         }
         connection.as_mut().poll(cx)
     });
-    // An error is a client that left, bytes that are no HTTP, or an answer that was given up for a fault: all of them
-    // end this connection and nothing else.
+    // As above.
     drop(ended.await);
+}
+
+/// The head of an answer alone, which says how long its body would be: for HEAD the HTTP library leaves the body out
+/// over HTTP/1 only (hyper 1.12).
+fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        parts.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
+    }
+    Response::from_parts(parts, AnswerBody::whole(Bytes::new()))
 }

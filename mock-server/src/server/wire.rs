@@ -1,25 +1,84 @@
-//! The bytes of one connection, however they are carried. `connection` lends it to the HTTP library, and has it back
-//! when a fault needs the bare socket.
+//! The bytes of one connection, however they are carried. `entrance` makes it, `connection` lends it to the HTTP
+//! library, and has it back when a fault or a tunnel needs the bare stream.
 //!
-//! It must not look at the bytes.
+//! It must not interpret the bytes, beyond telling how HTTP/2 begins.
 
+use bytes::{Buf, Bytes};
+use socket2::SockRef;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// What a client that speaks HTTP/2 sends first (RFC 9113, 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How much is read at once to find out: most requests' whole heads, so that they need no second read.
+const FIRST_READ: usize = 1024;
 
 /// A connection's byte stream.
 #[derive(Debug)]
-pub(super) enum Wire {
+pub(super) struct Wire {
+    carrier: Carrier,
+    /// What was read already and is to be read again, before anything else.
+    unread: Bytes,
+}
+
+#[derive(Debug)]
+enum Carrier {
     /// As they are.
     Plain(TcpStream),
+    /// Encrypted. Boxed: it has kilobytes of state, and most targets carry plain bytes.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
+    /// Bytes as they are.
+    pub(super) fn plain(stream: TcpStream) -> Self {
+        Self { carrier: Carrier::Plain(stream), unread: Bytes::new() }
+    }
+
+    /// Bytes within TLS, once the handshake is done.
+    pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
+        Self { carrier: Carrier::Tls(Box::new(stream)), unread: Bytes::new() }
+    }
+
+    /// Puts `bytes` back: they are read next, before what was put back earlier.
+    pub(super) fn put_back(&mut self, bytes: Bytes) {
+        self.unread = if self.unread.is_empty() { bytes } else { [bytes, self.unread.split_off(0)].concat().into() };
+    }
+
+    /// Whether the client begins as HTTP/2 does. It reads as little as it takes to tell, which is one byte where that is
+    /// not a `P`, and takes nothing away. An end or an error says no: whoever reads next meets it again.
+    pub(super) async fn begins_http2(&mut self) -> bool {
+        poll_fn(|cx| self.poll_begins_http2(cx)).await
+    }
+
+    fn poll_begins_http2(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            let common = self.unread.len().min(PREFACE.len());
+            if self.unread[..common] != PREFACE[..common] {
+                return Poll::Ready(false);
+            }
+            if common == PREFACE.len() {
+                return Poll::Ready(true);
+            }
+            let mut bytes = [0; FIRST_READ];
+            let mut buf = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut self.carrier).poll_read(cx, &mut buf) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    self.unread = [&self.unread, buf.filled()].concat().into();
+                }
+                Poll::Ready(_) => return Poll::Ready(false),
+            }
+        }
+    }
+
     /// Makes the end of this connection a reset: whoever reads it is told so, and what was not sent yet is lost.
     pub(super) fn reset(self) {
         // A socket that lingers for no time is reset when it is closed (SO_LINGER, socket(7)). Where that cannot be
@@ -28,36 +87,72 @@ impl Wire {
     }
 
     fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Plain(stream) => stream,
+        match &self.carrier {
+            Carrier::Plain(stream) => stream,
+            Carrier::Tls(stream) => stream.get_ref().0,
         }
     }
 }
 
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+        let wire = self.get_mut();
+        if wire.unread.is_empty() {
+            return Pin::new(&mut wire.carrier).poll_read(cx, buf);
         }
+        let length = wire.unread.len().min(buf.remaining());
+        buf.put_slice(&wire.unread[..length]);
+        wire.unread.advance(length);
+        if wire.unread.is_empty() {
+            // Its memory is free from here on, however long the connection goes on.
+            wire.unread = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().carrier).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().carrier).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().carrier).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

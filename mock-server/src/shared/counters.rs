@@ -2,6 +2,7 @@
 //!
 //! It must not know when to count what.
 
+use super::proxy::ProxyCounters;
 use super::sources::{SOURCES, SourceIndex};
 use crate::fault::Fault;
 use crate::limit::MAX_LIMITS;
@@ -29,6 +30,10 @@ pub(crate) struct Counters {
     pub(crate) limiter_overflows: Counter,
     pub(crate) connections_refused: Counter,
     pub(crate) by_limit: [LimitCounters; MAX_LIMITS],
+    pub(crate) tls_connections: Counter,
+    pub(crate) tls_handshake_failures: Counter,
+    pub(crate) http2_connections: Counter,
+    pub(crate) proxy: ProxyCounters,
     /// Holds as intended.
     pub(crate) holds: Times,
     /// How much later than intended they ended.
@@ -55,11 +60,15 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn add(&self, number: u64) {
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn zero(&self) {
+    pub(super) fn zero(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -131,6 +140,10 @@ impl Counters {
             limiter_overflows,
             connections_refused,
             by_limit,
+            tls_connections,
+            tls_handshake_failures,
+            http2_connections,
+            proxy,
             holds,
             hold_errors,
             faults,
@@ -140,14 +153,16 @@ impl Counters {
         let of_ids = [unique_ids, duplicate_ids, ids_beyond_tracking];
         let of_stubs = [stub_answers, unmatched, journal_missed];
         let of_all_limits = [rejected, limiter_overflows, connections_refused];
+        let of_protocols = [tls_connections, tls_handshake_failures, http2_connections];
         let of_limits =
             by_limit.iter().flat_map(|LimitCounters { admitted, rejected, delayed }| [admitted, rejected, delayed]);
-        let alone =
-            [requests, connections, early_retries].into_iter().chain(of_ids).chain(of_stubs).chain(of_all_limits);
+        let alone = [requests, connections, early_retries].into_iter().chain(of_ids).chain(of_stubs);
+        let alone = alone.chain(of_all_limits).chain(of_protocols);
         let counters = alone.chain(of_limits).chain(faults).chain(by_source).chain(by_status);
         for counter in counters {
             counter.zero();
         }
+        proxy.zero();
         holds.zero();
         hold_errors.zero();
     }

@@ -1,0 +1,121 @@
+//! The proxy's part of the books: what it was asked to forward, what became of it, and for whom.
+//!
+//! It must not know how anything is forwarded.
+
+use super::{Books, add_to};
+use crate::shared::{Counters, ProxyCounters, SessionIndex, Shared};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the target did as a forward proxy; all zeros if it is none. None of it counts among the target's own requests,
+/// statuses or sources, unless the proxy was asked for the target it is itself.
+///
+/// At rest `requests + tunnels = auth_failures + sessionless + sum of by_session`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProxyBooks {
+    /// Requests to be forwarded, whatever became of them.
+    pub requests: u64,
+    /// Requests for a tunnel (CONNECT), whatever became of them.
+    pub tunnels: u64,
+    /// Those of both that were answered 407: no credentials, unreadable or wrong ones.
+    pub auth_failures: u64,
+    /// Those that were let in and turned away at once: 403, the destination is out of reach; 400, it is none at all.
+    pub refused: u64,
+    /// Those for which the destination did not answer: 502, it refused the connection or broke it; 504, it took too
+    /// long.
+    pub upstream_failures: u64,
+    /// Those that were let in without a session label.
+    pub sessionless: u64,
+    /// Those that were let in with one, by label; beyond 64 labels, and for labels of more than 40 bytes, under `other`.
+    pub by_session: BTreeMap<String, u64>,
+    /// Bytes carried from clients to destinations: all bytes of tunnels, and the bodies of forwarded requests.
+    pub bytes_up: u64,
+    /// Bytes carried from destinations to clients: all bytes of tunnels, and the bodies of forwarded answers.
+    pub bytes_down: u64,
+}
+
+impl ProxyBooks {
+    /// Adds what one process counted.
+    pub(super) fn add(&mut self, counters: &Counters, shared: &Shared) {
+        let counters = &counters.proxy;
+        self.requests += counters.requests.get();
+        self.tunnels += counters.tunnels.get();
+        self.auth_failures += counters.auth_failures.get();
+        self.refused += counters.refused.get();
+        self.upstream_failures += counters.upstream_failures.get();
+        self.sessionless += counters.sessionless.get();
+        self.bytes_up += counters.bytes_up.get();
+        self.bytes_down += counters.bytes_down.get();
+        let by_session = |session: SessionIndex| counters.by_session[session.get()].get();
+        for (session, label) in shared.region().sessions.labels() {
+            add_to(&mut self.by_session, label, by_session(session));
+        }
+        add_to(&mut self.by_session, "other".to_owned(), by_session(SessionIndex::OTHER));
+    }
+}
+
+impl Books {
+    /// This process's counters as a proxy.
+    pub(crate) fn proxy(&self) -> &ProxyCounters {
+        &self.counters().proxy
+    }
+
+    /// Something to forward was let in, with this label or none.
+    pub(crate) fn let_in(&self, label: Option<&str>) {
+        match label {
+            None => self.proxy().sessionless.increment(),
+            Some(label) => self.proxy().by_session[self.shared.region().sessions.find(label).get()].increment(),
+        }
+    }
+
+    /// Takes a turn among all processes: for what has no label.
+    pub(crate) fn next_turn(&self) -> u64 {
+        self.shared.region().sessions.next_turn()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    #[test]
+    fn everything_counted_is_in_the_ledger_and_gone_after_a_reset() {
+        let shared = Shared::new().unwrap();
+        let (one, two) = (Books::open(&shared), Books::open(&shared));
+        for books in [&one, &two] {
+            let proxy = books.proxy();
+            proxy.requests.increment();
+            proxy.tunnels.add(2);
+            proxy.auth_failures.add(3);
+            proxy.refused.add(4);
+            proxy.upstream_failures.add(5);
+            proxy.bytes_up.add(6);
+            proxy.bytes_down.add(7);
+            for label in [None, Some("a"), Some("b"), Some("a")] {
+                books.let_in(label);
+            }
+        }
+        one.let_in(Some(&"x".repeat(41)));
+        let expected = ProxyBooks {
+            requests: 2,
+            tunnels: 4,
+            auth_failures: 6,
+            refused: 8,
+            upstream_failures: 10,
+            sessionless: 2,
+            by_session: [("a", 4), ("b", 2), ("other", 1)].map(|(label, count)| (label.to_owned(), count)).into(),
+            bytes_up: 12,
+            bytes_down: 14,
+        };
+        assert_eq!(Ledger::read(&shared).proxy, expected);
+        Ledger::reset(&shared);
+        assert_eq!(Ledger::read(&shared).proxy, ProxyBooks::default());
+    }
+
+    #[test]
+    fn all_fields_are_there_from_the_start() {
+        let json = serde_json::to_value(ProxyBooks::default()).unwrap();
+        assert_eq!(json.as_object().unwrap().len(), 9);
+    }
+}

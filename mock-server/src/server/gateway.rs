@@ -1,0 +1,203 @@
+//! The target as a forward proxy: who asks is let in or not, where it goes is in reach or not, and then a request is
+//! forwarded or a tunnel opened. `answer` hands over every request that is meant for somebody else; limits, holds and
+//! faults are the target's and do not apply.
+//!
+//! It must never connect to what [`Reach`](crate::proxy::Reach) does not cover.
+
+mod failure;
+mod forward;
+mod headers;
+mod pool;
+mod tunnel;
+mod upstream;
+
+pub(super) use forward::Carried;
+pub(super) use tunnel::Tunnel;
+
+use super::act::Interrupted;
+use super::body::AnswerBody;
+use super::tasks::Tasks;
+use crate::config::Config;
+use crate::ledger::Books;
+use crate::proxy::{Proxy, Whom, admit, candidates};
+use failure::Failure;
+use hyper::body::Incoming;
+use hyper::header::PROXY_AUTHORIZATION;
+use hyper::http::uri::Scheme;
+use hyper::{Method, Request, Response, Version};
+use pool::Pool;
+use std::cell::Cell;
+use std::rc::Rc;
+use upstream::Route;
+
+/// Port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
+/// The proxy of one process.
+pub(super) struct Gateway {
+    proxy: Proxy,
+    seed: u64,
+    books: Rc<Books>,
+    pool: Pool,
+    tasks: Rc<Tasks>,
+}
+
+/// A request's way out, every address to try.
+struct Way {
+    routes: Vec<Route>,
+    keep: Keep,
+}
+
+/// What becomes of a connection after its request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// The next request of the session may use it.
+    Pooled,
+    /// Nobody else goes out from there.
+    Once,
+}
+
+impl Gateway {
+    /// The proxy that `config` asks for, if it does.
+    pub(super) fn new(config: &Config, books: &Rc<Books>) -> Option<Rc<Self>> {
+        let proxy = config.proxy.clone()?;
+        let (pool, tasks) = (Pool::default(), Rc::default());
+        Some(Rc::new(Self { proxy, seed: config.seed, books: Rc::clone(books), pool, tasks }))
+    }
+
+    /// Whether a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2). HTTP/2 has no such form:
+    /// there every request names an authority, and all but CONNECT are the target's own.
+    pub(super) fn concerns<Body>(request: &Request<Body>) -> bool {
+        let is_absolute = request.version() < Version::HTTP_2 && request.uri().scheme().is_some();
+        is_absolute || *request.method() == Method::CONNECT
+    }
+
+    /// Forwards a request, or opens the tunnel that it asks for. Over HTTP/1 that ends the HTTP library's part of the
+    /// connection: the tunnel is then in `opened`.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        opened: &Cell<Option<Tunnel>>,
+    ) -> Result<Response<AnswerBody>, Interrupted> {
+        let is_tunnel = *request.method() == Method::CONNECT;
+        let counters = self.books.proxy();
+        if is_tunnel { &counters.tunnels } else { &counters.requests }.increment();
+        let is_http1 = request.version() < Version::HTTP_2;
+        let done = if is_tunnel { self.tunnel(request).await } else { self.forward(request).await };
+        match done {
+            Ok(Done::Answered(response)) => Ok(response),
+            Ok(Done::Opened(tunnel, _)) if is_http1 => {
+                opened.set(Some(tunnel));
+                Err(Interrupted)
+            }
+            Ok(Done::Opened(tunnel, upgrade)) => {
+                self.tasks.spawn(async move {
+                    if let Ok(stream) = upgrade.await {
+                        tunnel.carry(&mut hyper_util::rt::TokioIo::new(stream)).await.ok();
+                    }
+                });
+                Ok(Response::new(AnswerBody::whole(bytes::Bytes::new())))
+            }
+            Err(failure) => {
+                failure.count(counters);
+                Ok(failure.response())
+            }
+        }
+    }
+
+    async fn tunnel(&self, mut request: Request<Incoming>) -> Result<Done, Failure> {
+        let way = self.way(&request)?;
+        let upstream = self.in_time(upstream::connect_any(&way.routes)).await?;
+        let tunnel = Tunnel::new(upstream, &self.books);
+        Ok(Done::Opened(tunnel, hyper::upgrade::on(&mut request)))
+    }
+
+    async fn forward(&self, request: Request<Incoming>) -> Result<Done, Failure> {
+        let way = self.way(&request)?;
+        let request = forward::outgoing(request, &self.books)?;
+        let response = self.in_time(self.exchange(request, &way)).await?;
+        Ok(Done::Answered(forward::incoming(response, &self.books)))
+    }
+
+    /// Lets a request in, and finds its way out.
+    fn way<Body>(&self, request: &Request<Body>) -> Result<Way, Failure> {
+        let header = request.headers().get(PROXY_AUTHORIZATION).map(hyper::header::HeaderValue::as_bytes);
+        let label = admit(self.proxy.credentials.as_ref(), header).map_err(Failure::Denied)?;
+        self.books.let_in(label.as_deref());
+        let (host, port) = destination(request)?;
+        let addresses = candidates(host, port, self.proxy.reach).map_err(Failure::Refused)?;
+        let (whom, keep) = match &label {
+            Some(label) => (Whom::Session(label), Keep::Pooled),
+            None => (Whom::Turn(self.books.next_turn()), Keep::Once),
+        };
+        let exit = |to| Route { to, from: self.proxy.exits.toward(&to, self.seed, whom) };
+        Ok(Way { routes: addresses.into_iter().map(exit).collect(), keep })
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::time::timeout(self.proxy.patience, work).await.unwrap_or(Err(Failure::TimedOut(self.proxy.patience)))
+    }
+}
+
+/// What came of a request.
+enum Done {
+    Answered(Response<AnswerBody>),
+    Opened(Tunnel, hyper::upgrade::OnUpgrade),
+}
+
+/// Host and port that a request names.
+fn destination<Body>(request: &Request<Body>) -> Result<(&str, u16), Failure> {
+    let uri = request.uri();
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or(Failure::Malformed("the request names no host"))?;
+    let port = match (request.method(), uri.scheme()) {
+        (&Method::CONNECT, _) => uri.port_u16().ok_or(Failure::Malformed("CONNECT wants HOST:PORT"))?,
+        (_, Some(scheme)) if *scheme == Scheme::HTTP => match uri.port() {
+            None => HTTP_PORT,
+            Some(port) => port.as_u16(),
+        },
+        _ => return Err(Failure::Malformed("only http:// can be forwarded; https:// wants a tunnel (CONNECT)")),
+    };
+    if port == 0 { Err(Failure::Malformed("port 0 is no destination")) } else { Ok((host, port)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, uri: &str, version: Version) -> Request<()> {
+        Request::builder().method(method).uri(uri).version(version).body(()).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_meant_for_others_is_forwarded() {
+        for (method, uri, version, expected) in [
+            ("GET", "/items/1", Version::HTTP_11, false),
+            ("OPTIONS", "*", Version::HTTP_11, false),
+            ("GET", "http://127.0.0.1/items/1", Version::HTTP_11, true),
+            ("GET", "http://127.0.0.1/items/1", Version::HTTP_10, true),
+            ("GET", "http://127.0.0.1/items/1", Version::HTTP_2, false),
+            ("CONNECT", "127.0.0.1:80", Version::HTTP_11, true),
+            ("CONNECT", "127.0.0.1:80", Version::HTTP_2, true),
+        ] {
+            let request = request(method, uri, version);
+            assert_eq!(Gateway::concerns(&request), expected, "{method} {uri} {version:?}");
+        }
+    }
+
+    #[test]
+    fn a_destination_has_a_host_and_a_port() {
+        for (method, uri, expected) in [
+            ("GET", "http://127.0.0.1/", Some(("127.0.0.1", 80))),
+            ("GET", "http://user:secret@127.0.0.1:81/", Some(("127.0.0.1", 81))),
+            ("GET", "http://[::1]:81/", Some(("[::1]", 81))),
+            ("GET", "https://127.0.0.1/", None),
+            ("GET", "ftp://127.0.0.1/", None),
+            ("GET", "http://127.0.0.1:0/", None),
+            ("CONNECT", "127.0.0.1:443", Some(("127.0.0.1", 443))),
+            ("CONNECT", "127.0.0.1", None),
+            ("CONNECT", "127.0.0.1:0", None),
+        ] {
+            assert_eq!(destination(&request(method, uri, Version::HTTP_11)).ok(), expected, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! HTTP/2 and TLS over real loopback sockets, with the target's own books as the second witness.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
+
+use bytes::Bytes;
+use crawlmark_mock_server::{Clock, Config, Faults, Handle, Http, Latency, Tls, items, serve};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::rt::Executor;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+
+/// Far beyond what any test waits for: it ends a test that would otherwise hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// A SETTINGS frame without settings.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+fn start(config: Config) -> Handle {
+    serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap()
+}
+
+fn connect(target: &Handle) -> TcpStream {
+    let stream = TcpStream::connect(target.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Everything until the end; a reset is an end, too.
+fn rest(stream: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}
+
+fn body(seed: u64, id: u64) -> Vec<u8> {
+    let mut body = Vec::new();
+    items::write_body(seed, id, &mut body);
+    body
+}
+
+/// Runs the tasks of an HTTP/2 client.
+#[derive(Clone)]
+struct Local;
+
+impl<Task: Future<Output = ()> + 'static> Executor<Task> for Local {
+    fn execute(&self, task: Task) {
+        tokio::task::spawn_local(task);
+    }
+}
+
+/// One HTTP/2 connection by prior knowledge, for as long as `test` runs.
+fn with_http2<Test: Future<Output = ()>>(target: SocketAddr, test: impl FnOnce(SendRequest<Full<Bytes>>) -> Test) {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(target).await.unwrap();
+        let (sender, connection) = handshake(Local, TokioIo::new(stream)).await.unwrap();
+        tokio::task::spawn_local(async move { drop(connection.await) });
+        tokio::time::timeout(PATIENCE, test(sender)).await.unwrap();
+    });
+}
+
+fn request(method: Method, path: &str) -> Request<Full<Bytes>> {
+    Request::builder().method(method).uri(format!("http://target{path}")).body(Full::default()).unwrap()
+}
+
+async fn whole(response: Response<Incoming>) -> Vec<u8> {
+    response.into_body().collect().await.unwrap().to_bytes().into()
+}
+
+#[test]
+fn many_requests_share_one_http2_connection_and_are_held_together() {
+    let target = start(Config { seed: 5, latency: Latency::Fixed(Duration::from_millis(50)), ..Config::default() });
+    let clock = Clock::start();
+    with_http2(target.address(), |mut sender| async move {
+        let mut answers = Vec::new();
+        for id in 0..100 {
+            sender.ready().await.unwrap();
+            answers.push(sender.send_request(request(Method::GET, &format!("/items/{id}"))));
+        }
+        for (answer, id) in answers.into_iter().zip(0..) {
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.headers()["x-mock-hold-us"], "50000");
+            assert_eq!(answer.headers()["content-length"], body(5, id).len().to_string().as_str());
+            for name in ["connection", "keep-alive", "transfer-encoding", "upgrade"] {
+                assert!(!answer.headers().contains_key(name), "{name}");
+            }
+            assert_eq!(whole(answer).await, body(5, id));
+        }
+    });
+    let took_ns = clock.now_ns();
+    // One after the other they would have taken five seconds.
+    assert!((50_000_000..5_000_000_000).contains(&took_ns), "{took_ns}");
+    let books = target.stop().unwrap();
+    assert_eq!((books.requests, books.unique_ids, books.by_status[&200]), (100, 100, 100));
+    assert_eq!((books.connections, books.http2_connections, books.tls_connections), (1, 1, 0));
+}
+
+#[test]
+fn more_streams_than_are_allowed_wait_for_their_turn() {
+    let target = start(Config { latency: Latency::Fixed(Duration::from_millis(20)), ..Config::default() });
+    with_http2(target.address(), |mut sender| async move {
+        let mut answers = Vec::new();
+        for id in 0..1000 {
+            sender.ready().await.unwrap();
+            answers.push(sender.send_request(request(Method::GET, &format!("/items/{id}"))));
+        }
+        for answer in answers {
+            assert_eq!(answer.await.unwrap().status(), 200);
+        }
+    });
+    assert_eq!(target.stop().unwrap().requests, 1000);
+}
+
+#[test]
+fn head_has_the_length_and_no_body_and_other_methods_are_refused() {
+    let target = start(Config::default());
+    with_http2(target.address(), |mut sender| async move {
+        let answer = sender.send_request(request(Method::HEAD, "/items/7")).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["content-length"], body(0, 7).len().to_string().as_str());
+        assert!(whole(answer).await.is_empty());
+        let mut post = request(Method::POST, "/items/7");
+        *post.body_mut() = Full::from(vec![b'x'; 100_000]);
+        let answer = sender.send_request(post).await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()), (405, "GET, HEAD"));
+        // The connection goes on.
+        let answer = sender.send_request(request(Method::GET, "/__admin/health")).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    });
+    assert_eq!(target.stop().unwrap().requests, 2);
+}
+
+#[test]
+fn a_fault_over_http2_resets_its_stream_and_no_other() {
+    let faults: Faults = "drop:0.3,reset:0.2".parse().unwrap();
+    let target = start(Config { seed: 4, faults: faults.clone(), ..Config::default() });
+    with_http2(target.address(), |mut sender| async move {
+        for id in 0..50 {
+            let answer = sender.send_request(request(Method::GET, &format!("/items/{id}"))).await;
+            assert_eq!(answer.is_err(), faults.pick(4, id, 0).is_some(), "{id}");
+        }
+    });
+    let books = target.stop().unwrap();
+    assert_eq!((books.requests, books.connections, books.http2_connections), (50, 1, 1));
+    assert_eq!(books.faults["drop"] + books.faults["reset"] + books.by_status[&200], 50);
+}
+
+#[test]
+fn an_answer_over_http2_has_no_headers_that_concern_the_connection() {
+    let target = start(Config { faults: "close:1".parse().unwrap(), ..Config::default() });
+    with_http2(target.address(), |mut sender| async move {
+        for id in 0..3 {
+            let answer = sender.send_request(request(Method::GET, &format!("/items/{id}"))).await.unwrap();
+            assert!(!answer.headers().contains_key("connection"));
+            assert_eq!(whole(answer).await, body(0, id));
+        }
+    });
+    let books = target.stop().unwrap();
+    assert_eq!((books.requests, books.connections, books.faults["close"]), (3, 1, 3));
+}
+
+#[test]
+fn requests_end_when_their_streams_or_their_connection_do() {
+    let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
+    // Beyond the ids that are tracked every attempt is as the first.
+    let id = |hold| (1 << 30..1 << 31).find(|id| latency.hold(3, *id, 0) == hold).unwrap();
+    let slow = format!("/items/{}", id(Duration::from_hours(1)));
+    let fast = format!("/items/{}", id(Duration::ZERO));
+    let latency_per_in_flight = "1us".parse().unwrap();
+    let target = start(Config { seed: 3, latency: latency.clone(), latency_per_in_flight, ..Config::default() });
+    // An item that is not held, but for as many microseconds as there are other requests.
+    let others = || {
+        let mut stream = connect(&target);
+        let request = format!("GET {fast} HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let answer = String::from_utf8(rest(&mut stream)).unwrap();
+        let held = answer.lines().find_map(|line| line.strip_prefix("x-mock-hold-us: "));
+        held.map_or(0, |held| held.parse::<u64>().unwrap())
+    };
+    let wait_for = async |expected| {
+        while others() != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    with_http2(target.address(), |mut sender| async move {
+        let mut answers = Vec::new();
+        for _ in 0..20 {
+            sender.ready().await.unwrap();
+            answers.push(sender.send_request(request(Method::GET, &slow)));
+        }
+        wait_for(20).await;
+        // Each sends a RST_STREAM.
+        answers.truncate(5);
+        wait_for(5).await;
+    });
+    // The runtime is gone, and the connection with it.
+    while others() > 0 {}
+}
+
+#[test]
+fn a_connection_may_begin_in_any_pieces() {
+    let target = start(Config::default());
+    let get = b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n";
+    let post = b"POST /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    for piece in [1, 2, 3, 23, 24, 25, 1000] {
+        for (bytes, status) in [(&get[..], "200"), (&post[..], "405")] {
+            let mut stream = connect(&target);
+            for piece in bytes.chunks(piece) {
+                stream.write_all(piece).unwrap();
+            }
+            let answer = String::from_utf8(rest(&mut stream)).unwrap();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{piece}: {answer}");
+        }
+        let mut stream = connect(&target);
+        for piece in [PREFACE, SETTINGS].concat().chunks(piece) {
+            stream.write_all(piece).unwrap();
+        }
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(head[3], 4, "{piece}: no SETTINGS frame: {head:?}");
+    }
+    let books = target.stop().unwrap();
+    assert_eq!((books.requests, books.http2_connections), (14, 7));
+}
+
+#[test]
+fn what_only_looks_like_http2_is_answered_as_http1() {
+    let target = start(Config::default());
+    let mut stream = connect(&target);
+    stream.write_all(b"PRI * HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n").unwrap();
+    assert!(rest(&mut stream).starts_with(b"HTTP/1.1 405 "));
+    let mut stream = connect(&target);
+    stream.write_all(&PREFACE[..23]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    rest(&mut stream);
+    assert_eq!(target.stop().unwrap().http2_connections, 0);
+}
+
+#[test]
+fn a_long_head_is_read_in_full() {
+    let target = start(Config::default());
+    for length in [900, 1000, 1024, 1100, 5000] {
+        let mut stream = connect(&target);
+        let filler = "x".repeat(length);
+        let request = format!("GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\nX-Long: {filler}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        assert!(rest(&mut stream).ends_with(&body(0, 7)), "{length}");
+    }
+}
+
+#[test]
+fn a_choice_of_one_version_is_kept_to() {
+    let target = start(Config { http: Http::Http1, ..Config::default() });
+    let mut stream = connect(&target);
+    stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
+    assert!(!rest(&mut stream).starts_with(&[0, 0]));
+    assert_eq!(target.stop().unwrap().http2_connections, 0);
+
+    let target = start(Config { http: Http::Http2, ..Config::default() });
+    let mut stream = connect(&target);
+    stream.write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n").unwrap();
+    assert!(!rest(&mut stream).starts_with(b"HTTP/1.1 2"));
+    let books = target.stop().unwrap();
+    assert_eq!((books.http2_connections, books.requests), (1, 0));
+}
+
+/// A TLS client that trusts `pem` and offers `alpn`.
+fn client(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Arc::new(config)
+}
+
+fn tls(target: &Handle, client: &Arc<ClientConfig>, name: &str) -> StreamOwned<ClientConnection, TcpStream> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    StreamOwned::new(ClientConnection::new(Arc::clone(client), name).unwrap(), connect(target))
+}
+
+/// Does the handshake; the error that it meets, if so.
+fn shake(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> std::io::Result<()> {
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok(())
+}
+
+const CLOSING: &[u8] = b"GET /items/7 HTTP/1.1\r\nHost: target\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn a_client_that_trusts_the_authority_is_served_under_each_name() {
+    let certificate = Tls::generate(&["127.0.0.5".parse().unwrap(), "0.0.0.0".parse().unwrap()]).unwrap();
+    let client = client(certificate.certificate_pem(), &[]);
+    let target = start(Config { tls: Some(certificate), ..Config::default() });
+    for name in ["localhost", "127.0.0.1", "::1", "127.0.0.5"] {
+        let mut stream = tls(&target, &client, name);
+        stream.write_all(CLOSING).unwrap();
+        let answer = rest(&mut stream);
+        assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(&body(0, 7)), "{name}");
+    }
+    for name in ["127.0.0.6", "example.invalid", "0.0.0.0"] {
+        assert!(shake(&mut tls(&target, &client, name)).is_err(), "{name}");
+    }
+    // Whoever trusts another authority does not get in.
+    let stranger = self::client(Tls::generate(&[]).unwrap().certificate_pem(), &[]);
+    assert!(shake(&mut tls(&target, &stranger, "localhost")).is_err());
+    // It is told why.
+    while target.ledger().tls_handshake_failures < 4 {
+        std::thread::yield_now();
+    }
+    let books = target.stop().unwrap();
+    assert_eq!((books.requests, books.connections, books.tls_connections), (4, 4, 4));
+}
+
+#[test]
+fn what_is_spoken_is_what_both_sides_offer() {
+    let certificate = Tls::generate(&[]).unwrap();
+    for (http, offered, agreed) in [
+        (Http::Auto, &["h2", "http/1.1"][..], Ok(Some("h2"))),
+        (Http::Auto, &["http/1.1", "h2"], Ok(Some("h2"))),
+        (Http::Auto, &["http/1.1"], Ok(Some("http/1.1"))),
+        (Http::Auto, &[], Ok(None)),
+        (Http::Auto, &["spdy/3"], Err(())),
+        (Http::Http1, &["h2", "http/1.1"], Ok(Some("http/1.1"))),
+        (Http::Http1, &["h2"], Err(())),
+        (Http::Http2, &["h2", "http/1.1"], Ok(Some("h2"))),
+        (Http::Http2, &["http/1.1"], Err(())),
+    ] {
+        let target = start(Config { tls: Some(certificate.clone()), http, ..Config::default() });
+        let mut stream = tls(&target, &client(certificate.certificate_pem(), offered), "localhost");
+        let shaken = shake(&mut stream).map_err(drop);
+        let protocol = || stream.conn.alpn_protocol().map(|name| String::from_utf8(name.to_vec()).unwrap());
+        assert_eq!(shaken.map(|()| protocol()), agreed.map(|name| name.map(str::to_owned)), "{http:?} {offered:?}");
+        if agreed == Ok(Some("h2")) {
+            stream.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
+            let mut head = [0; 9];
+            stream.read_exact(&mut head).unwrap();
+            assert_eq!(head[3], 4);
+        } else if agreed.is_ok() {
+            stream.write_all(CLOSING).unwrap();
+            assert!(rest(&mut stream).starts_with(b"HTTP/1.1 200 "));
+        }
+        drop(stream);
+        let books = target.stop().unwrap();
+        assert_eq!(books.http2_connections, u64::from(agreed == Ok(Some("h2"))));
+        assert_eq!((books.tls_connections, books.tls_handshake_failures), if agreed.is_ok() { (1, 0) } else { (0, 1) });
+    }
+}
+
+#[test]
+fn handshakes_that_fail_or_hang_do_not_hurt_others() {
+    let certificate = Tls::generate(&[]).unwrap();
+    let client = client(certificate.certificate_pem(), &[]);
+    let target = start(Config { tls: Some(certificate), ..Config::default() });
+    // The beginning of a ClientHello that never goes on, and nothing at all.
+    let mut hanging: Vec<TcpStream> = (0..20).map(|_| connect(&target)).collect();
+    for stream in &mut hanging[..10] {
+        stream.write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
+    }
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[0x16, 3, 1, 0xff, 0xff], PREFACE] {
+        let mut stream = connect(&target);
+        stream.write_all(garbage).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        rest(&mut stream);
+    }
+    let mut stream = tls(&target, &client, "localhost");
+    stream.write_all(CLOSING).unwrap();
+    assert!(rest(&mut stream).ends_with(&body(0, 7)));
+    let books = target.stop().unwrap();
+    assert_eq!((books.tls_connections, books.tls_handshake_failures, books.requests), (1, 4, 1));
+    // Stopping has ended what was hanging; that is not their failure.
+    assert!(hanging.iter_mut().all(|stream| rest(stream).is_empty()));
+}
+
+#[test]
+fn faults_go_through_tls() {
+    let certificate = Tls::generate(&[]).unwrap();
+    let client = client(certificate.certificate_pem(), &[]);
+    let meet = |fault: &str| {
+        let faults = format!("{fault}:1").parse().unwrap();
+        let target = start(Config { tls: Some(certificate.clone()), faults, ..Config::default() });
+        let mut stream = tls(&target, &client, "localhost");
+        stream.write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\n\r\n").unwrap();
+        let mut received = Vec::new();
+        let ended = stream.read_to_end(&mut received);
+        assert_eq!(target.stop().unwrap().faults[fault], 1);
+        (ended.map_err(|error| error.kind()), received)
+    };
+    // An end without a close_notify would be an error here (RFC 8446, 6.1).
+    assert_eq!(meet("drop"), (Ok(0), vec![]));
+    assert_eq!(meet("reset"), (Err(ErrorKind::ConnectionReset), vec![]));
+    let (ended, received) = meet("truncated");
+    assert!(ended.is_ok() && received.starts_with(b"HTTP/1.1 200 ") && !received.ends_with(&body(0, 7)));
+    let (ended, received) = meet("garbage");
+    assert!(ended.is_ok() && !received.is_empty() && !received.starts_with(b"HTTP/1.1 "));
+}
+
+#[test]
+fn a_session_is_resumed_with_a_ticket_by_any_handle_to_the_certificate() {
+    let certificate = Tls::generate(&[]).unwrap();
+    let client = client(certificate.certificate_pem(), &[]);
+    let config = Config { tls: Some(certificate), ..Config::default() };
+    let kinds = [(); 2].map(|()| {
+        // Another server each time, as another process would be.
+        let target = start(config.clone());
+        let mut stream = tls(&target, &client, "localhost");
+        stream.write_all(CLOSING).unwrap();
+        rest(&mut stream);
+        stream.conn.handshake_kind()
+    });
+    assert_eq!(kinds, [Some(rustls::HandshakeKind::Full), Some(rustls::HandshakeKind::Resumed)]);
+}
+
+#[test]
+fn stopping_ends_idle_connections_of_every_kind() {
+    let plain = start(Config::default());
+    let mut silent = connect(&plain);
+    let mut beginning = connect(&plain);
+    beginning.write_all(&PREFACE[..10]).unwrap();
+    let mut open = connect(&plain);
+    open.write_all(&[PREFACE, SETTINGS].concat()).unwrap();
+    open.read_exact(&mut [0; 9]).unwrap();
+
+    let certificate = Tls::generate(&[]).unwrap();
+    let client = client(certificate.certificate_pem(), &["http/1.1"]);
+    let secret = start(Config { tls: Some(certificate), ..Config::default() });
+    let mut shaken = tls(&secret, &client, "localhost");
+    shake(&mut shaken).unwrap();
+    let mut asked = tls(&secret, &client, "localhost");
+    asked.write_all(b"GET /items/7 HTTP/1.1\r\nHost: target\r\n\r\n").unwrap();
+    while secret.ledger().by_status.is_empty() {
+        std::thread::yield_now();
+    }
+    let (_, secret) = (plain.stop().unwrap(), secret.stop().unwrap());
+    for stream in [&mut silent, &mut beginning, &mut open] {
+        rest(stream);
+    }
+    assert!(rest(&mut shaken).is_empty());
+    assert!(rest(&mut asked).ends_with(&body(0, 7)));
+    assert_eq!(secret.tls_connections, 2);
+}
+
+#[test]
+fn an_idle_http2_client_that_behaves_is_told_to_go() {
+    let target = start(Config::default());
+    with_http2(target.address(), |mut sender| async move {
+        let answer = sender.send_request(request(Method::GET, "/items/7")).await.unwrap();
+        assert_eq!(whole(answer).await, body(0, 7));
+        // Blocks this thread and the client with it, so that it cannot acknowledge anything: the grace ends it.
+        target.stop().unwrap();
+        let answer = sender.send_request(request(Method::GET, "/items/8")).await;
+        assert!(answer.is_err());
+    });
+}
