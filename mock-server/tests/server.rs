@@ -440,7 +440,7 @@ fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_ho
     let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
     let growth = "1us".parse().unwrap();
     // Beyond the ids that are tracked every attempt is as the first.
-    let id = |hold| (1 << 30..).find(|id| latency.hold(3, *id, 0) == hold).unwrap();
+    let id = |hold| (1 << 30..1 << 31).find(|id| latency.hold(3, *id, 0) == hold).unwrap();
     let slow = format!("/items/{}", id(Duration::from_hours(1)));
     let fast = format!("/items/{}", id(Duration::ZERO));
     let config = Config { seed: 3, latency: latency.clone(), latency_per_in_flight: growth, ..Config::default() };
