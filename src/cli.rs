@@ -164,24 +164,21 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_processes: Auto<NonZeroUsize>,
+    /// What kind of target the bundled one is, as in residential or lab: see `crawlmark serve --help`
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "null",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_profile: target::Profile,
     /// How long the bundled target holds an answer: see `crawlmark serve --help`
-    #[arg(
-        long,
-        value_name = "MODEL",
-        default_value = "none",
-        conflicts_with = "url",
-        help_heading = "Bundled target, without a URL"
-    )]
-    pub target_latency: target::Latency,
+    #[arg(long, value_name = "MODEL", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_latency: Option<target::Latency>,
     /// What every other request in flight adds to a hold of the bundled target
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "0s",
-        conflicts_with = "url",
-        help_heading = "Bundled target, without a URL"
-    )]
-    pub target_latency_per_in_flight: target::PerInFlight,
+    #[arg(long, value_name = "TIME", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_latency_per_in_flight: Option<target::PerInFlight>,
     /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
     #[arg(long, value_name = "EVERY,LENGTH", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
     pub target_stall: Option<target::Stall>,
@@ -240,6 +237,17 @@ pub struct ServeArgs {
     /// The seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
+    /// What kind of target it is; other options replace that part of it
+    ///
+    ///   null         everything at once, nothing limited
+    ///   datacenter   median 85ms, 200 requests in flight at once (a rotating pool)
+    ///   residential  median 250ms, 100 in flight (a rotating pool)
+    ///   mobile       median 315ms, 50 in flight (a pool)
+    ///   static       median 85ms, 50 in flight from each address
+    ///   lab          median 600ms, 40 requests a minute, 3 % errors: an exercise of 200 URLs
+    ///   article      median 60ms, 20 requests a second from each address
+    #[arg(long, value_name = "NAME", default_value = "null", verbatim_doc_comment)]
+    pub profile: target::Profile,
     /// How long answers are held: none, 20ms, or one of the models listed with --help
     ///
     /// Each is a pure function of the seed and the ID. A held answer carries
@@ -253,11 +261,11 @@ pub struct ServeArgs {
     ///   bimodal:A,B,SHARE          B for a share of the items, A for the others
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
     ///                              measured, straight lines in between
-    #[arg(long, value_name = "MODEL", default_value = "none", verbatim_doc_comment)]
-    pub latency: target::Latency,
+    #[arg(long, value_name = "MODEL", verbatim_doc_comment)]
+    pub latency: Option<target::Latency>,
     /// Added to the hold for every other request in flight in all processes, as in 50us
-    #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub latency_per_in_flight: target::PerInFlight,
+    #[arg(long, value_name = "TIME")]
+    pub latency_per_in_flight: Option<target::PerInFlight>,
     /// Answer nothing in the last LENGTH of every EVERY, as in 10s,1s, counted from the start
     #[arg(long, value_name = "EVERY,LENGTH")]
     pub stall: Option<target::Stall>,

@@ -12,6 +12,7 @@
 //! | `run`, `serve` | one file per command |
 //! | `terminal` | the only place that prints |
 
+mod behaviour;
 pub mod cli;
 pub mod crawl;
 mod error;

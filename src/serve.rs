@@ -5,40 +5,41 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_mock_server::{
-    Config, Credentials, Faults, Journal, Limit, Limits, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched,
-};
+use crawlmark_mock_server::{Config, Credentials, Journal, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched};
 use nix::sys::signal::{SigSet, Signal};
 
+use crate::behaviour::Typed;
 use crate::cli::ServeArgs;
 use crate::error::{DONE, Error};
 use crate::target::Target;
 use crate::terminal;
 
-/// The limits that were typed, one per `flag`, as those of one target.
-pub(crate) fn all_limits(flag: &str, typed: &[Limit]) -> Result<Limits, Error> {
-    Limits::new(typed.to_vec()).map_err(|error| Error::Usage(format!("{flag}: {error}")))
-}
-/// Where the proxy's credentials may be given out of sight: the environment of a process is its owner's.
+// Where the proxy's credentials may be given out of sight: the environment of a process is its owner's.
 const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 
 /// Serves until SIGINT or SIGTERM, then prints the books.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
-    let faults = all_faults("--fault", &args.faults)?;
-    let config = Config {
+    let behaviour = Typed {
+        prefix: "--",
         seed: args.seed,
-        latency: args.latency.clone(),
+        profile: args.profile,
+        latency: args.latency.as_ref(),
         latency_per_in_flight: args.latency_per_in_flight,
         stall: args.stall,
-        limits: all_limits("--limit", &args.limits)?,
-        faults,
+        limits: &args.limits,
+        faults: &args.faults,
+    }
+    .config()?;
+    let config = Config {
         stubs: args.stubs.as_deref().map(|root| load(root, args)).transpose()?,
         unmatched: if args.stubs.is_some() { Unmatched::NotFound } else { Unmatched::Item },
         journal: if args.journal { Journal::On } else { Journal::Off },
         http: args.http,
         tls: if args.tls { Some(Tls::generate(&[args.listen.ip()])?) } else { None },
         proxy: proxy(args)?,
+        ..behaviour
     };
+    config.check().map_err(|error| Error::Usage(format!("--limit: {error}")))?;
     let mut wanted = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
         wanted.add(signal);
@@ -69,12 +70,6 @@ fn load(root: &Path, args: &ServeArgs) -> Result<Mappings, Error> {
         terminal::say(&format!("warning: {left_out} of {} stubs are left out:\n{why}\n", left_out + served));
     }
     Ok(mappings)
-}
-
-/// Everything that `flag` asked for, once or more often.
-pub(crate) fn all_faults(flag: &str, given: &[Faults]) -> Result<Faults, Error> {
-    let all = given.iter().try_fold(Faults::none(), Faults::and);
-    all.map_err(|error| Error::Usage(format!("{flag}: {error}")))
 }
 
 fn url(config: &Config, address: SocketAddr) -> String {

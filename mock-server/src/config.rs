@@ -5,7 +5,7 @@
 use crate::fault::Faults;
 use crate::http::Http;
 use crate::latency::{Latency, PerInFlight};
-use crate::limit::Limits;
+use crate::limit::{LimitError, Limits};
 use crate::proxy::Proxy;
 use crate::stall::Stall;
 use crate::stubs::Mappings;
@@ -62,6 +62,25 @@ pub struct Config {
 }
 
 impl Config {
+    /// The same with the limits that stubs have for themselves behind its own.
+    ///
+    /// # Errors
+    ///
+    /// Together there are too many, or two have the same name.
+    pub(crate) fn with_limits_of_stubs(&self) -> Result<Self, LimitError> {
+        let of_stubs = self.stubs.as_ref().map(Mappings::limits).unwrap_or_default();
+        Ok(Self { limits: self.limits.and_of_stubs(&of_stubs)?, ..self.clone() })
+    }
+
+    /// Whether all of it can be served together.
+    ///
+    /// # Errors
+    ///
+    /// There are too many limits, those of stubs among them, or two have the same name.
+    pub fn check(&self) -> Result<(), LimitError> {
+        self.with_limits_of_stubs().map(drop)
+    }
+
     /// For how many whole microseconds an answer is held back whose request arrived at `arrived_ns` and whose own hold
     /// is `own`; 0 means not at all.
     ///

@@ -52,6 +52,7 @@
 //! | [`http`], [`tls`] | which versions connections speak; the certificate they show |
 //! | [`proxy`] | for whom to forward, from where and how far |
 //! | [`config`] | all of the above in one description |
+//! | [`profile`] | such descriptions by name |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |
 //! | [`ledger`] | the books: recording and reading |
 //! | `limiter` | asking all limits about a request |
@@ -78,6 +79,7 @@ pub mod ledger;
 pub mod limit;
 mod limiter;
 pub mod listen;
+pub mod profile;
 pub mod proxy;
 pub mod server;
 pub mod shared;
@@ -96,6 +98,7 @@ pub use latency::{Latency, LatencyError, PerInFlight};
 pub use ledger::{Books, Ledger, LimitBooks, ProxyBooks, Times};
 pub use limit::{Limit, LimitError, Limits};
 pub use listen::{ListenError, listeners};
+pub use profile::{Profile, ProfileError, UnknownProfile};
 pub use proxy::{Credentials, CredentialsError, Exits, ExitsError, Proxy, Reach};
 pub use server::{ServeError, run_process, run_until, serve_until};
 pub use shared::{Shared, SharedError};

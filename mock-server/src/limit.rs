@@ -212,9 +212,13 @@ impl fmt::Display for Name {
 }
 
 /// The limits of a target: [`MAX_LIMITS`] at most, each with a name of its own. A request is let through if all let it
-/// through, and takes from none if one does not.
+/// through that concern it, and takes from none if one does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits(Vec<Limit>);
+pub struct Limits {
+    all: Vec<Limit>,
+    /// How many of them, from the first, concern every request. The others concern what certain stubs answer.
+    common: usize,
+}
 
 impl Limits {
     /// Checks the limits and names those that have no name: after their algorithm, with a number if there are several.
@@ -245,7 +249,19 @@ impl Limits {
             // The only limit of its kind needs no name: it writes itself as it was read.
             if name == limit.name() { limit } else { limit.with_name(Name(name)) }
         });
-        Ok(Self(named.collect()))
+        let all: Vec<Limit> = named.collect();
+        Ok(Self { common: all.len(), all })
+    }
+
+    /// The same and `of_stubs` behind them, which concern only what certain stubs answer.
+    pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, LimitError> {
+        let all = Self::new(self.all.iter().chain(of_stubs).cloned().collect())?;
+        Ok(Self { common: self.common, ..all })
+    }
+
+    /// How many of them, from the first, concern every request.
+    pub(crate) const fn common(&self) -> usize {
+        self.common
     }
 }
 
@@ -253,7 +269,7 @@ impl Deref for Limits {
     type Target = [Limit];
 
     fn deref(&self) -> &[Limit] {
-        &self.0
+        &self.all
     }
 }
 

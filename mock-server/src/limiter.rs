@@ -65,6 +65,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) now_ns: u64,
     /// The keys of the request, one for each limit whose key is not the connection's, in order.
     pub(crate) keys: Vec<KeyHash>,
+    /// The limit of the stub that is to answer, if it has one: it is asked with those that concern every request.
+    pub(crate) of_stub: Option<usize>,
     pub(crate) config: &'a Config,
     pub(crate) books: &'a Books,
 }
@@ -208,7 +210,8 @@ impl Visitor {
                 Some(key) => key,
                 None => *keys.next()?,
             };
-            if matches!(limit.algorithm(), Algorithm::Connections(_)) {
+            let concerns_it = index < asking.config.limits.common() || asking.of_stub == Some(index);
+            if !concerns_it || matches!(limit.algorithm(), Algorithm::Connections(_)) {
                 return None;
             }
             let table = asking.books.keys(index)?;
@@ -346,7 +349,7 @@ mod tests {
     }
 
     fn asking<'a>(config: &'a Config, books: &'a Books, now_ns: u64) -> Asking<'a> {
-        Asking { now_ns, keys: Vec::new(), config, books }
+        Asking { now_ns, keys: Vec::new(), of_stub: None, config, books }
     }
 
     /// How many more the limit would let through.

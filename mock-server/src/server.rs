@@ -20,7 +20,7 @@ mod wire;
 
 use crate::config::Config;
 use crate::ledger::Books;
-use crate::limit::Over;
+use crate::limit::{LimitError, Over};
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, House};
@@ -90,7 +90,7 @@ pub fn run_until(
 ///
 /// # Errors
 ///
-/// There is no timer to hold answers with; nothing was accepted then.
+/// The limits do not go together, or there is no timer to hold answers with; nothing was accepted then.
 ///
 /// # Panics
 ///
@@ -101,6 +101,7 @@ pub async fn serve_until(
     books: Rc<Books>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    let config = Rc::new(config.with_limits_of_stubs()?);
     let stubs = Rc::new(LiveStubs::new(&config, &books));
     let timer = Rc::new(Timer::new(books.shared().clock()).map_err(ServeError::Timer)?);
     books.name_limits(&config.limits);
@@ -227,6 +228,9 @@ pub enum ServeError {
     /// The listening socket cannot be used.
     #[error("register the target's listening socket: {0}")]
     Listener(#[source] io::Error),
+    /// Limits that do not go together.
+    #[error("serve these limits: {0}")]
+    Limits(#[from] LimitError),
     /// No memory for the books.
     #[error(transparent)]
     Shared(#[from] SharedError),

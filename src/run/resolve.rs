@@ -15,10 +15,11 @@ use crawlmark_mock_server::Config;
 use nix::ifaddrs::getifaddrs;
 
 use super::Strictness;
+use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::{CrawlSpec, Expect, RequestShape, Template};
 use crate::error::Error;
-use crate::serve::{all_faults, all_limits};
+
 use crate::target::Target;
 
 /// How long a run lasts that neither its IDs nor its time bound.
@@ -133,15 +134,18 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             if processes.get() > MAX_SHARDS as usize {
                 return Err(Error::Usage(format!("--target-processes {processes} is out of range: 1 to {MAX_SHARDS}")));
             }
-            let config = Config {
+            let config = Typed {
+                prefix: "--target-",
                 seed: args.seed,
-                latency: args.target_latency.clone(),
+                profile: args.target_profile,
+                latency: args.target_latency.as_ref(),
                 latency_per_in_flight: args.target_latency_per_in_flight,
                 stall: args.target_stall,
-                limits: all_limits("--target-limit", &args.target_limits)?,
-                faults: all_faults("--target-fault", &args.target_faults)?,
-                ..Config::default()
-            };
+                limits: &args.target_limits,
+                faults: &args.target_faults,
+            }
+            .config()?;
+            workload.insert("target_profile".to_owned(), args.target_profile.to_string());
             workload.insert("target_processes".to_owned(), processes.to_string());
             workload.insert("target_latency".to_owned(), config.latency.to_string());
             let per_in_flight = config.latency_per_in_flight.to_string();

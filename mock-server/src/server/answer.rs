@@ -120,15 +120,21 @@ impl Answers {
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
         let growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
         let mut arrival = self.arrived(&parts, growth);
+        let Ok(stage) = self.stage(incoming).await else {
+            return Ok(self.counted(too_large().map(AnswerBody::whole)));
+        };
+        let of_stub = stage.as_ref().and_then(|stage| self.limit_of_stub(&parts, stage));
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
-        let asking = Asking { now_ns: arrival.now_ns, keys, config: &self.config, books: &self.books };
+        let asking = Asking { now_ns: arrival.now_ns, keys, of_stub, config: &self.config, books: &self.books };
         // Kept, too: whoever was let through is in flight, for the limits that count that.
         let verdict = self.visitor.ask(&asking);
         if let Verdict::Admitted(admission) = &verdict {
             arrival.growth += admission.delay;
-            match self.play(parts, incoming, &arrival, &verdict).await? {
-                Played::Answered(answer) => return Ok(answer),
-                Played::Item(back) => parts = back,
+            if let Some(stage) = stage {
+                match self.play(parts, stage, &arrival, &verdict).await? {
+                    Played::Answered(answer) => return Ok(answer),
+                    Played::Item(back) => parts = back,
+                }
             }
         }
         // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that

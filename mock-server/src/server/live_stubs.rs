@@ -6,9 +6,11 @@
 
 use crate::config::Config;
 use crate::ledger::Books;
+use crate::limit::Limit;
 use crate::shared::{Cursor, Shared};
 use crate::stubs::{
-    Asked, ChangeError, Delays, Files, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex, Stub, Stubs,
+    Asked, ChangeError, Delays, Files, Mappings, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex, Stub,
+    Stubs,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +26,10 @@ const TRIES: usize = 64;
 pub(super) struct LiveStubs {
     shared: Shared,
     files: Files,
+    /// The limits that stubs may have for themselves, in the order in which they stand behind those for all.
+    limits: Vec<Limit>,
+    /// Where those stand.
+    first_limit: usize,
     current: RefCell<Rc<Stubs<Reply>>>,
     /// The delays that apply to stubs without their own.
     settings: Cell<Delays>,
@@ -56,6 +62,12 @@ pub(super) enum Refusal {
     /// The settings are not right.
     #[error(transparent)]
     Settings(#[from] Problem),
+    /// A stub has a limit that none of the loaded ones has.
+    #[error("the limit `{limit}` is of no stub that was loaded at the start, and cannot be counted")]
+    Limit {
+        /// Which.
+        limit: String,
+    },
     /// There is no room for more changes.
     #[error("there is no more room for changes to the stubs: restart the target")]
     Full,
@@ -68,6 +80,8 @@ impl LiveStubs {
             None => (Stubs::new(Vec::new(), ScenarioNames::default()), Files::None),
         };
         Self {
+            limits: config.stubs.as_ref().map(Mappings::limits).unwrap_or_default(),
+            first_limit: config.limits.common(),
             shared: books.shared().clone(),
             files,
             current: RefCell::new(Rc::new(stubs)),
@@ -88,6 +102,17 @@ impl LiveStubs {
     /// The delays of stubs that have none of their own.
     pub(super) fn settings(&self) -> Delays {
         self.settings.get()
+    }
+
+    /// The limit of the stub that would answer just now, if it has one for itself.
+    pub(super) fn limit(&self, stubs: &Stubs<Reply>, asked: &Asked<'_>) -> Option<usize> {
+        if self.limits.is_empty() {
+            return None;
+        }
+        let scenarios = &self.shared.region().scenarios;
+        let is_in = |scenario: ScenarioIndex, state: StateIndex| scenarios.state(scenario.get()) == state.get();
+        let limit = stubs.find(asked, is_in)?.limit.as_ref()?;
+        Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
     }
 
     /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the same time that need the
@@ -145,14 +170,21 @@ impl LiveStubs {
     fn applied(&self, stubs: &Stubs<Reply>, change: &Change) -> Result<Applied, Refusal> {
         let read = |response: Option<&Node<'_>>| Reply::read(response, &self.files);
         let stubs = match change {
-            Change::Add(stub) => stubs.with_added(stub, read)?,
-            Change::Replace(id, stub) => stubs.with_replaced(*id, stub, read)?,
+            Change::Add(stub) => self.with_known_limits(stubs.with_added(stub, read)?)?,
+            Change::Replace(id, stub) => self.with_known_limits(stubs.with_replaced(*id, stub, read)?)?,
             Change::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             Change::Clear => stubs.emptied(),
             Change::Reset => stubs.reset(),
             Change::Settings(settings) => return Ok(Applied::Settings(Delays::read(&Node::root(settings))?)),
         };
         Ok(Applied::Stubs(stubs))
+    }
+
+    /// Counting needs memory that was shared at the start: a stub that comes later may have a limit that was there then.
+    fn with_known_limits(&self, stubs: Stubs<Reply>) -> Result<Stubs<Reply>, Refusal> {
+        let is_new = |limit: &&Limit| !self.limits.contains(limit);
+        let unknown = stubs.iter().filter_map(|stub| stub.limit.as_ref()).find(is_new).map(Limit::to_string);
+        unknown.map_or(Ok(stubs), |limit| Err(Refusal::Limit { limit }))
     }
 
     /// A scenario that no stub uses any more starts over.

@@ -6,6 +6,7 @@ use super::load::{Loaded, OnUnsupported, load, parse};
 use super::reply::{Files, Reply};
 use super::report::{LoadError, Report};
 use super::set::Stubs;
+use crate::limit::Limit;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,6 +70,17 @@ impl Mappings {
     #[must_use]
     pub fn warnings(&self) -> &Report {
         &self.0.loaded.warnings
+    }
+
+    /// The limits that stubs have for themselves, each once.
+    pub(crate) fn limits(&self) -> Vec<Limit> {
+        let mut limits: Vec<Limit> = Vec::new();
+        for limit in self.stubs().iter().filter_map(|stub| stub.limit.as_ref()) {
+            if !limits.contains(limit) {
+                limits.push(limit.clone());
+            }
+        }
+        limits
     }
 
     pub(crate) fn stubs(&self) -> &Stubs<Reply> {

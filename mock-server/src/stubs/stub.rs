@@ -6,6 +6,7 @@ use super::node::{Node, Problem, Problems};
 use super::reply::sanitised;
 use super::request_pattern::RequestPattern;
 use super::scenario::{ScenarioNames, ScenarioStep};
+use crate::limit::{Algorithm, Limit, LimitError};
 use hyper::header::HeaderValue;
 use serde_json::Value;
 use uuid::Uuid;
@@ -23,6 +24,8 @@ pub(crate) struct Stub<R> {
     pub(crate) scenario: Option<ScenarioStep>,
     /// What it answers.
     pub(crate) reply: R,
+    /// How many requests it answers: `x-ratelimit` in its metadata, a place that WireMock leaves to others.
+    pub(crate) limit: Option<Limit>,
     /// What its answers carry as `Matched-Stub-Id`.
     pub(crate) id_header: HeaderValue,
     /// What its answers carry as `Matched-Stub-Name`, if it has a name.
@@ -81,13 +84,24 @@ impl<R> Stub<R> {
         let request =
             node.get("request").map_or_else(|| Ok(RequestPattern::default()), |node| RequestPattern::read(&node));
         let request = problems.take_all(request);
+        let limit = problems.take(limit(node)).flatten();
         let reply = problems.take(read_reply(node.get("response").as_ref()));
         // Last, and only for a stub that is otherwise right: one that is refused leaves no names behind.
         let (request, reply) = problems.or(request.zip(reply))?;
         let scenario = names.read(node).map_err(|problem| vec![problem])?;
         let json = with_id(node.value(), id);
         let name_header = name.as_deref().map(sanitised);
-        Ok(Self { id, id_header: sanitised(&id.to_string()), name_header, priority, request, scenario, reply, json })
+        Ok(Self {
+            id,
+            id_header: sanitised(&id.to_string()),
+            name_header,
+            limit,
+            priority,
+            request,
+            scenario,
+            reply,
+            json,
+        })
     }
 }
 
@@ -132,6 +146,16 @@ fn id(node: &Node<'_>) -> Result<Option<Uuid>, Problem> {
 }
 
 /// A number, or the text of one: a sample of WireMock's own has `"priority": "10"`.
+/// A limit as `--limit` takes it.
+fn limit(node: &Node<'_>) -> Result<Option<Limit>, Problem> {
+    let Some(field) = node.get("metadata").and_then(|metadata| metadata.get("x-ratelimit")) else { return Ok(None) };
+    let limit: Limit = field.text()?.parse().map_err(|error: LimitError| field.malformed(error.to_string()))?;
+    if matches!(limit.algorithm(), Algorithm::Connections(_)) {
+        return Err(field.malformed("a cap on connections concerns more than one stub: use --limit for it"));
+    }
+    Ok(Some(limit))
+}
+
 fn priority(node: &Node<'_>) -> Result<i32, Problem> {
     let Some(field) = node.get("priority") else { return Ok(DEFAULT_PRIORITY) };
     let number = field.value().as_str().and_then(|text| text.trim().parse().ok());
@@ -178,7 +202,7 @@ mod tests {
         let stub = json!({
             "id": id, "uuid": id, "name": "n", "priority": -1, "persistent": true, "insertionIndex": 3,
             "request": {"url": "/a", "method": "GET"}, "response": {"status": 200},
-            "metadata": {"x-ratelimit": {"any": ["thing"]}}, "postServeActions": [], "serveEventListeners": [],
+            "metadata": {"x-team": {"any": ["thing"]}}, "postServeActions": [], "serveEventListeners": [],
         });
         let read = read(&stub, Place::Element).unwrap();
         assert_eq!((read.id.to_string().as_str(), read.priority, &read.json), (id, -1, &stub));

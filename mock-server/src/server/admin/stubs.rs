@@ -143,7 +143,7 @@ fn refusal(error: &Refusal) -> Said {
     match error {
         Refusal::Change(ChangeError::Missing(_)) => (StatusCode::NOT_FOUND, json!({"errors": [{"title": title}]})),
         Refusal::Change(ChangeError::Refused(problems)) => refused(&title, problems.first()),
-        Refusal::Change(ChangeError::Taken(_)) => refused(&title, None),
+        Refusal::Change(ChangeError::Taken(_)) | Refusal::Limit { .. } => refused(&title, None),
         Refusal::Settings(problem) => refused(&title, Some(problem)),
         Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, json!({"errors": [{"title": title}]})),
     }

@@ -6,20 +6,21 @@
 use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
 use super::super::{journal, quota};
-use super::{Answers, Arrival, read_body, target, too_large};
+use super::{Answers, Arrival, read_body, target};
 use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
 use crate::limiter::Verdict;
-use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Stub};
+use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The id of the stub that answered, as WireMock names it.
@@ -31,6 +32,15 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
 const UNMATCHED: &[u8] = b"Request was not matched\n";
 
+/// What a request is played on: the stubs of its moment, and its body.
+pub(super) struct Stage {
+    stubs: Rc<Stubs<Reply>>,
+    body: Bytes,
+}
+
+/// A body is larger than is read.
+pub(super) struct TooLarge;
+
 /// What became of a request.
 pub(super) enum Played {
     /// It has its answer.
@@ -40,21 +50,29 @@ pub(super) enum Played {
 }
 
 impl Answers {
+    /// What a request is played on; nothing where no stub has a say.
+    pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<Stage>, TooLarge> {
+        let stubs = self.stubs.current();
+        if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
+            return Ok(None);
+        }
+        let body = read_body(incoming).await.ok_or(TooLarge)?;
+        Ok(Some(Stage { stubs, body }))
+    }
+
+    /// The limit of the stub that is to answer, if it has one for itself.
+    pub(super) fn limit_of_stub(&self, parts: &Parts, stage: &Stage) -> Option<usize> {
+        self.stubs.limit(&stage.stubs, &asked(parts, &stage.body, self.client))
+    }
+
     /// The answer of the stub that fits, if one does.
     pub(super) async fn play(
         &self,
         mut parts: Parts,
-        incoming: Incoming,
+        Stage { stubs, body }: Stage,
         arrival: &Arrival,
         verdict: &Verdict<'_>,
     ) -> Result<Played, Interrupted> {
-        let stubs = self.stubs.current();
-        if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
-            return Ok(Played::Item(parts));
-        }
-        let Some(body) = read_body(incoming).await else {
-            return Ok(Played::Answered(self.counted(too_large().map(AnswerBody::whole))));
-        };
         let arrival = &self.one_of_many(arrival);
         let asked = asked(&parts, &body, self.client);
         if self.config.journal == Journal::On && journal::keep(self.books.shared(), &asked).is_err() {

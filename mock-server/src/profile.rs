@@ -1,0 +1,194 @@
+//! Profiles: targets by name, so that two people who crawl `residential` crawl the same thing.
+//!
+//! It must not be able to do anything that the options cannot: a profile is a set of them, written as they are.
+
+use crate::config::Config;
+use crate::fault::{FaultError, Faults};
+use crate::latency::{Latency, LatencyError};
+use crate::limit::{Limit, LimitError, Limits};
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of service that is crawled, or of pool through which it is.
+///
+/// Latencies are log-normal: real ones roughly are, with few answers much faster than the median and some much slower.
+/// A median is the geometric mean of the range in which practitioners see it, a cap the upper end of the concurrency
+/// that they start with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Everything at once, nothing limited: what is measured is the client.
+    #[default]
+    Null,
+    /// A rotating pool of datacenter proxies: a median of 60 to 120 ms, 200 requests at once.
+    Datacenter,
+    /// A rotating pool of residential proxies: a median of 180 to 350 ms, 100 requests at once.
+    Residential,
+    /// A pool of mobile proxies: a median of 200 to 500 ms, 50 requests at once.
+    Mobile,
+    /// Datacenter addresses of one's own: a median of 60 to 120 ms, 50 requests at once from each address.
+    Static,
+    /// An exercise of 200 URLs: 8 in flight and 30 requests a minute nearly all succeed at first try, 50 in flight and
+    /// 100 a minute do not. It lets 40 a minute through, 10 at once, and fails 3 of 100 for no reason.
+    Lab,
+    /// An API that answers within some 60 ms and limits each address, IPv6 by the whole of it: 20 a second, 40 at once.
+    /// Whoever is faster there has more addresses.
+    Article,
+}
+
+/// A profile as options would write it.
+struct Options {
+    latency: &'static str,
+    limits: &'static [&'static str],
+    faults: &'static str,
+}
+
+impl Profile {
+    /// All of them, in the order of their descriptions.
+    pub const ALL: [Self; 7] =
+        [Self::Null, Self::Datacenter, Self::Residential, Self::Mobile, Self::Static, Self::Lab, Self::Article];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Datacenter => "datacenter",
+            Self::Residential => "residential",
+            Self::Mobile => "mobile",
+            Self::Static => "static",
+            Self::Lab => "lab",
+            Self::Article => "article",
+        }
+    }
+
+    /// What a target of this profile does.
+    ///
+    /// # Errors
+    ///
+    /// None: what is written here is tested. The type says so where the compiler cannot.
+    pub fn config(self) -> Result<Config, ProfileError> {
+        let Options { latency, limits, faults } = self.options();
+        let limits = limits.iter().map(|limit| limit.parse()).collect::<Result<Vec<Limit>, _>>()?;
+        Ok(Config {
+            latency: latency.parse::<Latency>()?,
+            limits: Limits::new(limits)?,
+            faults: faults.parse::<Faults>()?,
+            ..Config::default()
+        })
+    }
+
+    const fn options(self) -> Options {
+        match self {
+            Self::Null => Options { latency: "none", limits: &[], faults: "none" },
+            Self::Datacenter => Options {
+                latency: "lognormal:85ms,0.25,2s",
+                limits: &["concurrency:200:key=everyone:name=pool"],
+                faults: "none",
+            },
+            Self::Residential => Options {
+                latency: "lognormal:250ms,0.45,10s",
+                limits: &["concurrency:100:key=everyone:name=pool"],
+                faults: "none",
+            },
+            Self::Mobile => Options {
+                latency: "lognormal:315ms,0.55,15s",
+                limits: &["concurrency:50:key=everyone:name=pool"],
+                faults: "none",
+            },
+            Self::Static => Options {
+                latency: "lognormal:85ms,0.25,2s",
+                limits: &["concurrency:50:name=per-address"],
+                faults: "none",
+            },
+            Self::Lab => Options {
+                latency: "lognormal:600ms,0.5,5s",
+                limits: &["bucket:40/min:burst=10:headers=x-ratelimit"],
+                faults: "error:0.03:503",
+            },
+            Self::Article => Options {
+                latency: "lognormal:60ms,0.3,1s",
+                limits: &["20/s:burst=40:name=per-address"],
+                faults: "none",
+            },
+        }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(given: &str) -> Result<Self, UnknownProfile> {
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == given);
+        found.ok_or_else(|| UnknownProfile { given: given.to_owned() })
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No profile has that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is no profile: write one of {}", Profile::ALL.map(Profile::name).join(", "))]
+pub struct UnknownProfile {
+    given: String,
+}
+
+/// A profile is not written as options are.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(transparent)]
+pub enum ProfileError {
+    /// Its latency.
+    Latency(#[from] LatencyError),
+    /// Its limits.
+    Limit(#[from] LimitError),
+    /// Its faults.
+    Fault(#[from] FaultError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn every_profile_is_one_and_has_its_name() {
+        for profile in Profile::ALL {
+            let config = profile.config().unwrap();
+            config.check().unwrap();
+            assert_eq!(profile.name().parse(), Ok(profile));
+            // Written as the options write themselves: nothing is lost on the way.
+            assert_eq!(config.latency.to_string().parse(), Ok(config.latency.clone()), "{profile}");
+        }
+        let error = "tor".parse::<Profile>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`tor` is no profile: write one of null, datacenter, residential, mobile, static, lab, article"
+        );
+    }
+
+    #[test]
+    fn medians_are_where_practitioners_see_them() {
+        let seen = [
+            (Profile::Datacenter, 60, 120),
+            (Profile::Residential, 180, 350),
+            (Profile::Mobile, 200, 500),
+            (Profile::Static, 60, 120),
+        ];
+        for (profile, from_ms, to_ms) in seen {
+            let latency = profile.config().unwrap().latency;
+            let mut holds: Vec<Duration> = (0..1001).map(|id| latency.hold(1, id, 0)).collect();
+            holds.sort_unstable();
+            let range = Duration::from_millis(from_ms)..Duration::from_millis(to_ms);
+            assert!(range.contains(&holds[500]), "{profile}: {:?}", holds[500]);
+        }
+    }
+
+    #[test]
+    fn null_is_the_default_target() {
+        let (null, plain) = (Profile::Null.config().unwrap(), Config::default());
+        assert_eq!((null.latency, null.limits, null.faults), (plain.latency, plain.limits, plain.faults));
+    }
+}
