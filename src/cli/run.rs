@@ -1,0 +1,151 @@
+//! What can be typed after `run`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::units::{IdRange, Rate, parse_duration};
+use crawlmark_mock_server as target;
+
+use super::{Auto, parse_method, parse_name, parse_positive, parse_tag};
+use crate::crawl::Expect;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  Ten seconds against the bundled target:
+    crawlmark run
+  A range, two processes, 64 connections, the result in ./first:
+    crawlmark run --ids 0..200k --shards 2 -c 64 --out first
+  A target of yours, at 5,000 requests a second at most:
+    crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000
+  One number for a script:
+    crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
+pub struct RunArgs {
+    /// The target, with {id} where the ID goes (appended as /{id} when absent)
+    // As text: clap would repeat what it cannot read, and that may be a password.
+    pub url: Option<String>,
+    /// The IDs to crawl: A..B without B or A..=B with it; 0..100m and ten seconds when neither this nor -n nor -d is given
+    #[arg(long, value_name = "A..B", help_heading = "What")]
+    pub ids: Option<IdRange>,
+    /// Stop after N items
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_positive, help_heading = "What")]
+    pub requests: Option<u64>,
+    /// Stop starting items after this time
+    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "What")]
+    pub duration: Option<Duration>,
+    /// The method of every request; GET unless given, POST with a body
+    #[arg(short = 'm', long, value_parser = parse_method, help_heading = "What")]
+    pub method: Option<String>,
+    /// A header of every request, `name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "What")]
+    pub headers: Vec<String>,
+    /// The body of every request
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = "What")]
+    pub body: String,
+    /// The seed of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, help_heading = "What")]
+    pub seed: u64,
+
+    /// Processes that crawl, each on its core: a number, or auto for one per core
+    #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
+    pub shards: Auto<u32>,
+    /// Connections in all, one request at a time on each
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, help_heading = "Load")]
+    pub connections: u32,
+    /// Requests in all, at most: N, N/s, N/min or N/h, over all shards
+    #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
+    pub rate: Option<Rate>,
+    /// How many requests the budget may let through at once; 10 ms of the rate unless given
+    #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
+    pub burst: Option<u64>,
+    /// Let the kernel place the shards instead of keeping each on its core
+    #[arg(long, help_heading = "Load")]
+    pub no_pin: bool,
+
+    /// The longest an attempt may take once a connection is in hand
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
+    pub timeout: Duration,
+    /// The longest that opening a connection may take
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
+    pub connect_timeout: Duration,
+
+    /// What counts as a good body: whole, or items:SEED for a bundled target with that seed; a challenge page never
+    /// does, and redirects are not followed
+    #[arg(long, value_name = "EXPECT", help_heading = "Answers")]
+    pub expect: Option<Expect>,
+
+    /// Where to save the result; results/runs/TIME-NAME unless given
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// A short name for the run
+    #[arg(long, default_value = "crawl", value_parser = parse_name, help_heading = "Results")]
+    pub name: String,
+    /// A label to save with the result; may be repeated
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag, help_heading = "Results")]
+    pub tags: Vec<(String, String)>,
+    /// Print the report as JSON to standard output, and nothing else there
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+    /// Print nothing but errors (and the JSON, with --json)
+    #[arg(long, help_heading = "Results")]
+    pub quiet: bool,
+    /// Show no progress while the run goes on
+    #[arg(long, help_heading = "Results")]
+    pub no_progress: bool,
+
+    /// Fail with exit code 4 unless the measurement is valid
+    #[arg(long, help_heading = "Gates")]
+    pub strict: bool,
+    /// End a shard that says nothing for this long, and call the run incomplete
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Gates")]
+    pub shard_deadline: Duration,
+
+    /// Processes of the bundled target: a number, or auto for one per core
+    #[arg(
+        long,
+        value_name = "N|auto",
+        default_value = "auto",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_processes: Auto<NonZeroUsize>,
+    /// What kind of target the bundled one is, as in residential or lab: see `crawlmark serve --help`
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "null",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_profile: target::Profile,
+    /// How long the bundled target holds an answer: see `crawlmark serve --help`
+    #[arg(long, value_name = "MODEL", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_latency: Option<target::Latency>,
+    /// What every other request in flight adds to a hold of the bundled target
+    #[arg(long, value_name = "TIME", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_latency_per_in_flight: Option<target::PerInFlight>,
+    /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
+    #[arg(long, value_name = "EVERY,LENGTH", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    pub target_stall: Option<target::Stall>,
+    /// What the bundled target lets through: see `crawlmark serve --help`; may be repeated
+    #[arg(
+        long = "target-limit",
+        value_name = "LIMIT",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_limits: Vec<target::Limit>,
+    /// What goes wrong at the bundled target: see `crawlmark serve --help`; may be repeated
+    #[arg(
+        long = "target-fault",
+        value_name = "KIND:SHARE[:PARAMETER]",
+        conflicts_with = "url",
+        help_heading = "Bundled target, without a URL"
+    )]
+    pub target_faults: Vec<target::Faults>,
+}

@@ -1,0 +1,212 @@
+//! What can be typed after `serve`.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::units::parse_duration;
+use crawlmark_mock_server as target;
+
+use super::Auto;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  As fast as it goes, one process per core:
+    crawlmark serve --listen 127.0.0.1:8080
+  A service with a tail and a limit:
+    crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
+  A service with a cache, a queue and a pause for breath:
+    crawlmark serve --latency bimodal:300us,15ms,0.1 --latency-per-in-flight 20us --stall 10s,200ms
+  A service that fails now and then:
+    crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
+  The stubs that WireMock serves elsewhere, with requests kept for verification:
+    crawlmark serve --stubs ./wiremock --journal
+  Over TLS, with HTTP/2 for whoever asks for it:
+    crawlmark serve --listen 127.0.0.1:8443 --tls --tls-cert authority.pem
+    curl --cacert authority.pem https://127.0.0.1:8443/items/1
+  A rotating gateway in front of a service that limits by address; each session goes out from an address of its own:
+    crawlmark serve --listen 127.0.0.1:8080 --limit 10/s
+    CRAWLMARK_PROXY_AUTH=user:pass crawlmark serve --listen 127.0.0.1:3128 --proxy
+    curl -x http://user-session-a:pass@127.0.0.1:3128 http://127.0.0.1:8080/items/1
+  What it was asked:
+    curl -s http://127.0.0.1:8080/__admin/ledger";
+
+// Not a comment of its argument: `[:STATUS]` would be a link there.
+const FAULTS: &str = "\
+What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
+
+One draw per item and attempt decides, from the seed: faults exclude
+each other, and their shares sum to 1 at most. A held answer is held
+before its fault. The ledger counts each under its name, with _ for -.
+
+  error:SHARE[:STATUS]       a server error, 500 unless given
+  drop:SHARE                 the connection is closed without a byte
+  reset:SHARE                the connection is reset
+  malformed-chunk:SHARE      a good head, what is no chunk, and the end
+  garbage:SHARE              what is no HTTP, and the end
+  truncated:SHARE            half of the body promised, and the end
+  short-length:SHARE         all of the body, under half its length
+  long-length:SHARE          all of the body, under twice its length,
+                             and then nothing
+  silence:SHARE              nothing until the client leaves
+  drip:SHARE[:TIME]          the body in ten pieces over 1s, or this
+                             time
+  close:SHARE                a good answer, and the end
+  redirect:SHARE             302 to the same item below /moved
+  challenge:SHARE[:STATUS]   an HTML challenge page with 403, or this
+                             status: 200, 403 or 429
+  huge-headers:SHARE[:SIZE]  a good answer with a header of 64k, or
+                             this size
+  huge-body:SHARE[:SIZE]     a good answer filled up to 8m, or this
+                             size";
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
+pub struct ServeArgs {
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Processes that serve one port: a number, or auto for one per core
+    #[arg(long, value_name = "N|auto", default_value = "auto")]
+    pub processes: Auto<NonZeroUsize>,
+    /// The seed of bodies, delays and faults
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// What kind of target it is; other options replace that part of it
+    ///
+    ///   null         everything at once, nothing limited
+    ///   datacenter   median 85ms, 200 requests in flight (a pool)
+    ///   residential  median 250ms, 100 in flight (a pool)
+    ///   mobile       median 315ms, 50 in flight (a pool)
+    ///   static       median 85ms, 50 in flight from each address
+    ///   lab          median 600ms, 40 requests a minute, 3 % errors:
+    ///                an exercise of 200 URLs
+    ///   article      median 60ms, 20 requests a second from each address
+    #[arg(long, value_name = "NAME", default_value = "null", verbatim_doc_comment, help_heading = "Behaviour")]
+    pub profile: target::Profile,
+    /// How long answers are held: none, 20ms, or one of the models listed with --help
+    ///
+    /// Each is a pure function of the seed and the ID. A held answer carries
+    /// x-mock-hold-us (intended) and x-mock-held-us (actual).
+    ///
+    ///   none                       at once
+    ///   20ms, fixed:20ms           every answer equally long
+    ///   uniform:LOW,HIGH           evenly spread, both ends included
+    ///   lognormal:MEDIAN,SIGMA     or with ,MAX: ten medians unless given
+    ///   pareto:MIN,ALPHA           or with ,MAX: 1000 minimums unless given
+    ///   bimodal:A,B,SHARE          B for a share of the items, else A
+    ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
+    ///                              measured, straight lines in between
+    #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]
+    pub latency: Option<target::Latency>,
+    /// Added to the hold for every other request in flight in all processes, as in 50us
+    #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
+    pub latency_per_in_flight: Option<target::PerInFlight>,
+    /// Answer nothing in the last LENGTH of every EVERY, as in 10s,1s, counted from the start
+    #[arg(long, value_name = "EVERY,LENGTH", help_heading = "Behaviour")]
+    pub stall: Option<target::Stall>,
+    /// What is let through: 1000/s:burst=50, or another limit of those listed with --help
+    ///
+    /// May be repeated. Above it clients get 429 and Retry-After. All
+    /// processes share one count. A request must be let through by every
+    /// limit, and one that is turned away takes from none.
+    ///
+    ///   [ALGORITHM:]RATE[:OPTION]...  with RATE as N/s, N/min, N/h or N/90s
+    ///
+    ///   1000/s:burst=50               evenly spaced, 50 at once after a rest
+    ///                                 (GCRA; 1 at once if not given)
+    ///   bucket:100/min:burst=20       tokens, refilled steadily; a period's
+    ///                                 worth at once if not given
+    ///   fixed:100/min                 a count per window from the start
+    ///   sliding:100/min               the same, and the share of the last
+    ///                                 window that still counts
+    ///   leaky:10/s:burst=20:delay=5   20 in excess wait in a queue, but for
+    ///                                 5 of them; :nodelay: none waits
+    ///   concurrency:8                 requests at the same time
+    ///   connections:16:over=reset     connections at the same time; above it
+    ///                                 close, reset or 503
+    ///
+    ///   key=address                   whose are counted together; everyone,
+    ///                                 /64 (IPv6), /24,/48 (IPv4, IPv6),
+    ///                                 header=NAME, session (x-session, or
+    ///                                 the proxy user's USER-session-LABEL);
+    ///                                 +path counts each path apart
+    ///   status=429                    or 503, or 403
+    ///   retry=seconds                 Retry-After as seconds, date or none
+    ///   headers=x-ratelimit           what is left, on every answer; or
+    ///                                 x-ratelimit-delta, ietf, draft-07,
+    ///                                 draft-03, several with + between
+    ///   body=problem                  refusals as application/problem+json
+    ///   name=NAME                     its name in headers and books
+    #[arg(long = "limit", value_name = "LIMIT", verbatim_doc_comment, help_heading = "Behaviour")]
+    pub limits: Vec<target::Limit>,
+    /// What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
+    #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS, help_heading = "Behaviour")]
+    pub faults: Vec<target::Faults>,
+    /// Answer from the WireMock mapping files in DIR/mappings, with bodies in DIR/__files; what matches none gets 404
+    ///
+    /// Stubs, scenarios, settings and the journal can be changed while it serves, by WireMock's own routes below
+    /// /__admin. Latency, limits and faults apply to the answers of stubs, too.
+    #[arg(long, value_name = "DIR", help_heading = "Stubs")]
+    pub stubs: Option<PathBuf>,
+    /// Leave stubs out that ask for what is not served, with a warning each, instead of refusing to start
+    #[arg(long, requires = "stubs", help_heading = "Stubs")]
+    pub lenient: bool,
+    /// Keep requests (256 MiB of them at most), for /__admin/requests and its count
+    #[arg(long, help_heading = "Stubs")]
+    pub journal: bool,
+
+    /// What connections may speak: 1.1, 2, or auto for both, chosen by ALPN or by how a connection begins
+    #[arg(long, value_name = "1.1|2|auto", default_value = "auto", help_heading = "Protocols")]
+    pub http: target::Http,
+    /// Speak TLS, with a certificate made afresh for localhost, its addresses, and the one listened on
+    #[arg(long, help_heading = "Protocols")]
+    pub tls: bool,
+    /// Write the certificate that clients have to trust to this file, as PEM; what is there is replaced
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Protocols")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Be a forward proxy, too: forward requests in absolute form, and open tunnels (CONNECT)
+    ///
+    /// It goes to loopback addresses only, and asks no name server. The user
+    /// name may carry a session label: NAME-session-LABEL.
+    #[arg(long, help_heading = "Forward proxy", verbatim_doc_comment)]
+    pub proxy: bool,
+    /// What the proxy's clients must give, implies --proxy; other users of this machine can read it in the process list:
+    /// prefer --proxy-auth-file, or `CRAWLMARK_PROXY_AUTH` in the environment
+    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file", help_heading = "Forward proxy")]
+    pub proxy_auth: Option<Secret>,
+    /// The same, from the first line of a file; implies --proxy
+    #[arg(long, value_name = "FILE", help_heading = "Forward proxy")]
+    pub proxy_auth_file: Option<PathBuf>,
+    /// Prefixes of the addresses to go out from: one per session label, a fresh one for each request or tunnel without;
+    /// a destination whose family has no prefix is reached from the kernel's choice
+    #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", help_heading = "Forward proxy")]
+    pub proxy_exits: target::Exits,
+    /// Go to private networks as well (RFC 1918, RFC 4193)
+    #[arg(long, help_heading = "Forward proxy")]
+    pub proxy_allow_private: bool,
+    /// The longest that a destination may take to connect and begin its answer; above it 504
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
+    pub proxy_timeout: Duration,
+}
+
+/// Text that no output repeats. It is read by the command: clap would repeat what it cannot read.
+#[derive(Clone)]
+pub struct Secret(pub String);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
