@@ -1,7 +1,7 @@
 //! The one place where time enters this crate. `Shared` starts the clock, every serving process copies it, and the
 //! limiter, the books and the timer are handed its readings.
 //!
-//! Nothing may be decided by wall-clock time: everything here but [`wall`] is a difference, and a clock that may be set
+//! Nothing may be decided by wall-clock time: everything here but `wall` is a difference, and a clock that may be set
 //! back would refill a bucket or lose a request.
 
 use nix::sys::time::TimeSpec;

@@ -34,6 +34,42 @@ Examples:
   What it was asked:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
+// Not a comment of its argument: `[:OPTION]` would be a link there.
+const LIMITS: &str = "\
+What is let through: 1000/s:burst=50, or another limit of those listed with --help
+
+May be repeated. Above it clients get 429 and Retry-After. All
+processes share one count. A request must be let through by every
+limit, and one that is turned away takes from none.
+
+  [ALGORITHM:]RATE[:OPTION]...  with RATE as N/s, N/min, N/h or N/90s
+
+  1000/s:burst=50               evenly spaced, 50 at once after a rest
+                                (GCRA; 1 at once if not given)
+  bucket:100/min:burst=20       tokens, refilled steadily; a period's
+                                worth at once if not given
+  fixed:100/min                 a count per window from the start
+  sliding:100/min               the same, and the share of the last
+                                window that still counts
+  leaky:10/s:burst=20:delay=5   20 in excess wait in a queue, but for
+                                5 of them; :nodelay: none waits
+  concurrency:8                 requests at the same time
+  connections:16:over=reset     connections at the same time; above it
+                                close, reset or 503
+
+  key=address                   whose are counted together; everyone,
+                                /64 (IPv6), /24,/48 (IPv4, IPv6),
+                                header=NAME, session (x-session, or
+                                the proxy user's USER-session-LABEL);
+                                +path counts each path apart
+  status=429                    or 503, or 403
+  retry=seconds                 Retry-After as seconds, date or none
+  headers=x-ratelimit           what is left, on every answer; or
+                                x-ratelimit-delta, ietf, draft-07,
+                                draft-03, several with + between
+  body=problem                  refusals as application/problem+json
+  name=NAME                     its name in headers and books";
+
 // Not a comment of its argument: `[:STATUS]` would be a link there.
 const FAULTS: &str = "\
 What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
@@ -110,39 +146,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "EVERY,LENGTH", help_heading = "Behaviour")]
     pub stall: Option<target::Stall>,
     /// What is let through: 1000/s:burst=50, or another limit of those listed with --help
-    ///
-    /// May be repeated. Above it clients get 429 and Retry-After. All
-    /// processes share one count. A request must be let through by every
-    /// limit, and one that is turned away takes from none.
-    ///
-    ///   [ALGORITHM:]RATE[:OPTION]...  with RATE as N/s, N/min, N/h or N/90s
-    ///
-    ///   1000/s:burst=50               evenly spaced, 50 at once after a rest
-    ///                                 (GCRA; 1 at once if not given)
-    ///   bucket:100/min:burst=20       tokens, refilled steadily; a period's
-    ///                                 worth at once if not given
-    ///   fixed:100/min                 a count per window from the start
-    ///   sliding:100/min               the same, and the share of the last
-    ///                                 window that still counts
-    ///   leaky:10/s:burst=20:delay=5   20 in excess wait in a queue, but for
-    ///                                 5 of them; :nodelay: none waits
-    ///   concurrency:8                 requests at the same time
-    ///   connections:16:over=reset     connections at the same time; above it
-    ///                                 close, reset or 503
-    ///
-    ///   key=address                   whose are counted together; everyone,
-    ///                                 /64 (IPv6), /24,/48 (IPv4, IPv6),
-    ///                                 header=NAME, session (x-session, or
-    ///                                 the proxy user's USER-session-LABEL);
-    ///                                 +path counts each path apart
-    ///   status=429                    or 503, or 403
-    ///   retry=seconds                 Retry-After as seconds, date or none
-    ///   headers=x-ratelimit           what is left, on every answer; or
-    ///                                 x-ratelimit-delta, ietf, draft-07,
-    ///                                 draft-03, several with + between
-    ///   body=problem                  refusals as application/problem+json
-    ///   name=NAME                     its name in headers and books
-    #[arg(long = "limit", value_name = "LIMIT", verbatim_doc_comment, help_heading = "Behaviour")]
+    #[arg(long = "limit", value_name = "LIMIT", long_help = LIMITS, help_heading = "Behaviour")]
     pub limits: Vec<target::Limit>,
     /// What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
     #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS, help_heading = "Behaviour")]

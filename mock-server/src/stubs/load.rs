@@ -26,7 +26,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub enum OnUnsupported {
     /// It is an error.
     Refuse,
-    /// It is left out, and [`Loaded::skipped`] says so.
+    /// It is left out, and counted.
     Skip,
 }
 

@@ -34,7 +34,7 @@ pub enum LoadError {
     Wrong(Report),
 }
 
-/// What is wrong, file by file. Displayed it is one line each, of the first [`Report::SHOWN`].
+/// What is wrong, file by file. Displayed it is one line each, of the first twenty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report(pub Vec<Finding>);
 
