@@ -12,6 +12,7 @@ mod keys;
 mod log;
 mod names;
 mod proxy;
+mod roll;
 mod scenarios;
 mod seen;
 mod sources;

@@ -4,7 +4,8 @@
 //! It must not know when to count what, and it never forgets a label: a reset zeroes counts, not names.
 
 use super::counters::Counter;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::roll::Roll;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many labels have a name of their own. More sessions are counted under `other`.
 pub(crate) const SESSIONS: usize = 64;
@@ -64,20 +65,9 @@ impl SessionIndex {
 #[repr(C)]
 pub(crate) struct Sessions {
     turns: AtomicU64,
-    labels: [Label; SESSIONS],
+    /// Their bytes, filled up with zeros, which no label has.
+    labels: Roll<SESSIONS, WORDS>,
 }
-
-#[repr(C)]
-struct Label {
-    state: AtomicU32,
-    /// Its bytes, filled up with zeros, which no label has.
-    words: [AtomicU64; WORDS],
-}
-
-const FREE: u32 = 0;
-/// A process is writing the label. If it is killed in the middle the slot stays so, and is lost to all.
-const CLAIMED: u32 = 1;
-const WRITTEN: u32 = 2;
 
 impl Sessions {
     /// The next turn: each is taken once, by whichever process.
@@ -85,44 +75,18 @@ impl Sessions {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The index of `label`, which gets a free slot if it has none and fits one.
-    ///
-    /// Nobody waits: a slot that another process is writing right now is passed over. One label may so get two slots,
-    /// and whoever reads must add up the counts of equal names.
+    /// The index of `label`, if it fits. One label may have two; see [`Roll::find`].
     pub(crate) fn find(&self, label: &str) -> SessionIndex {
-        let Some(words) = words(label) else { return SessionIndex::OTHER };
-        for (index, slot) in self.labels.iter().enumerate() {
-            if slot.state.load(Ordering::Acquire) == FREE
-                && slot.state.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Acquire).is_ok()
-            {
-                for (place, word) in slot.words.iter().zip(words) {
-                    place.store(word, Ordering::Relaxed);
-                }
-                // Release: whoever sees WRITTEN sees the label.
-                slot.state.store(WRITTEN, Ordering::Release);
-                return SessionIndex(index);
-            }
-            if slot.words() == Some(words) {
-                return SessionIndex(index);
-            }
-        }
-        SessionIndex::OTHER
+        words(label).and_then(|words| self.labels.find(words)).map_or(SessionIndex::OTHER, SessionIndex)
     }
 
     /// The label behind each index, if there is one.
     pub(crate) fn labels(&self) -> impl Iterator<Item = (SessionIndex, String)> {
-        self.labels.iter().enumerate().filter_map(|(index, slot)| {
-            let bytes = slot.words()?.map(u64::to_ne_bytes).concat();
+        self.labels.names().map(|(index, words)| {
+            let bytes = words.map(u64::to_ne_bytes).concat();
             let text = String::from_utf8_lossy(&bytes);
-            Some((SessionIndex(index), text.trim_end_matches('\0').to_owned()))
+            (SessionIndex(index), text.trim_end_matches('\0').to_owned())
         })
-    }
-}
-
-impl Label {
-    fn words(&self) -> Option<[u64; WORDS]> {
-        (self.state.load(Ordering::Acquire) == WRITTEN)
-            .then(|| std::array::from_fn(|position| self.words[position].load(Ordering::Relaxed)))
     }
 }
 
@@ -163,7 +127,7 @@ mod tests {
     fn a_slot_lost_to_a_killed_process_is_passed_over_and_a_long_label_has_none() {
         let shared = Shared::new().unwrap();
         let sessions = &shared.region().sessions;
-        sessions.labels[0].state.store(CLAIMED, Ordering::Relaxed);
+        sessions.labels.lose(0);
         assert_eq!(sessions.find("a").get(), 1);
         assert_eq!(sessions.find("a").get(), 1);
         assert_eq!(sessions.find(&"a".repeat(LABEL_BYTES)).get(), 2);

@@ -3,8 +3,8 @@
 //!
 //! It must not count, and it never forgets an address: open connections hold indices into it.
 
+use super::roll::Roll;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How many addresses have a name of their own. A crawl from more is counted under `other` for the rest.
 pub(crate) const SOURCES: usize = 64;
@@ -21,63 +21,24 @@ impl SourceIndex {
     }
 }
 
-/// The table of addresses.
+/// The addresses: each as IPv6, an IPv4 address mapped into it, its upper and its lower half.
 #[repr(C)]
 pub(crate) struct Sources {
-    names: [Name; SOURCES],
+    roll: Roll<SOURCES, 2>,
 }
-
-#[repr(C)]
-struct Name {
-    state: AtomicU32,
-    /// The address as IPv6, an IPv4 address mapped into it; its upper and its lower half.
-    halves: [AtomicU64; 2],
-}
-
-const FREE: u32 = 0;
-/// A process is writing the address. If it is killed in the middle the slot stays so, and is lost to all.
-const CLAIMED: u32 = 1;
-const WRITTEN: u32 = 2;
 
 impl Sources {
-    /// The index of `address`, which gets a free slot if it has none.
-    ///
-    /// Nobody waits: a slot that another process is writing right now is passed over. One address may so get two slots,
-    /// and whoever reads must add up the counts of equal names.
+    /// The index of `address`. One address may have two; see [`Roll::find`].
     pub(crate) fn find(&self, address: IpAddr) -> SourceIndex {
-        let halves = halves(address);
-        for (index, name) in self.names.iter().enumerate() {
-            if name.state.load(Ordering::Acquire) == FREE
-                && name.state.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Acquire).is_ok()
-            {
-                for (place, half) in name.halves.iter().zip(halves) {
-                    place.store(half, Ordering::Relaxed);
-                }
-                // Release: whoever sees WRITTEN sees the address.
-                name.state.store(WRITTEN, Ordering::Release);
-                return SourceIndex(index);
-            }
-            if name.halves() == Some(halves) {
-                return SourceIndex(index);
-            }
-        }
-        SourceIndex::OTHER
+        self.roll.find(halves(address)).map_or(SourceIndex::OTHER, SourceIndex)
     }
 
     /// The address behind each index, if there is one.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (SourceIndex, IpAddr)> {
-        self.names.iter().enumerate().filter_map(|(index, name)| {
-            let [upper, lower] = name.halves()?;
+        self.roll.names().map(|(index, [upper, lower])| {
             let address = Ipv6Addr::from(u128::from(upper) << 64 | u128::from(lower));
-            Some((SourceIndex(index), IpAddr::V6(address).to_canonical()))
+            (SourceIndex(index), IpAddr::V6(address).to_canonical())
         })
-    }
-}
-
-impl Name {
-    fn halves(&self) -> Option<[u64; 2]> {
-        (self.state.load(Ordering::Acquire) == WRITTEN)
-            .then(|| [self.halves[0].load(Ordering::Relaxed), self.halves[1].load(Ordering::Relaxed)])
     }
 }
 
@@ -124,14 +85,5 @@ mod tests {
         let ip6: IpAddr = "2001:db8::1".parse().unwrap();
         assert_ne!(sources.find(ip6), sources.find(mapped));
         assert_eq!(sources.addresses().map(|(_, address)| address).collect::<Vec<_>>(), [address(1), ip6]);
-    }
-
-    #[test]
-    fn a_slot_lost_to_a_killed_process_is_passed_over() {
-        let shared = Shared::new().unwrap();
-        let sources = &shared.region().sources;
-        sources.names[0].state.store(CLAIMED, Ordering::Relaxed);
-        assert_eq!(sources.find(address(1)).get(), 1);
-        assert_eq!(sources.find(address(1)).get(), 1);
     }
 }
