@@ -4,8 +4,8 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
 use hyper::Uri;
 
 use crate::clients::PEERS;
@@ -15,13 +15,17 @@ Examples, each after `cargo bench --bench side_by_side --`:
   --peers wrk --rounds 9                                crawlmark against wrk, more rounds
   --connections 512 --json out.json                     more connections, every number saved
   --target-url http://127.0.0.1:8080/items/{id}         against a server of yours
+  servers                                               the bundled target against nginx and WireMock
 
 Exits with 0 whatever the numbers are, and with 1 when something could not run.";
 
 /// Runs crawlmark and every peer found in PATH against one target, in turn, and compares what a request costs.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo bench --bench side_by_side --", after_help = EXAMPLES, max_term_width = 110)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) subject: Option<Subject>,
     /// Rounds; each client runs once in each, in shuffled order
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
@@ -44,8 +48,32 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Given by cargo.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, global = true)]
     bench: bool,
+}
+
+/// What else can be compared than clients.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Subject {
+    /// Runs the bundled target, nginx and WireMock in turn, wrk as the client of each, and compares what an answer costs
+    Servers(ServerArguments),
+}
+
+/// What can be typed after `servers`.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArguments {
+    /// Rounds; each server is driven once in each, in shuffled order
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// How long each server is driven in a round
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: u32,
+    /// Save every run and every figure as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// The seed of the shuffles
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 fn names() -> PossibleValuesParser {

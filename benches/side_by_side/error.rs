@@ -25,6 +25,14 @@ pub(crate) enum Error {
     /// The bundled target never said where it listens.
     #[error("the bundled target did not say where it listens: {0}")]
     Target(String),
+    /// A server does not serve.
+    #[error("{name} does not answer as it should: {why}")]
+    Server {
+        /// Which one.
+        name: &'static str,
+        /// What is wrong.
+        why: String,
+    },
     /// A program failed.
     #[error("{name} failed ({how}):\n{output}")]
     Failed {

@@ -2,8 +2,9 @@
 //!
 //! For anybody who wants to know what a request costs with crawlmark and what it costs with wrk, oha and the others on
 //! the machine at hand. Every peer that is installed runs once per round, in shuffled order, and ratios are taken
-//! within a round, so that a machine that slows down slows down everybody. It prints numbers and judges nothing: the
-//! exit code is 0 whatever they are, and 1 only when something could not run.
+//! within a round, so that a machine that slows down slows down everybody. With `servers`, the bundled target is compared
+//! with other servers in the same way. It prints numbers and judges nothing: the exit code is 0 whatever they are, and 1
+//! only when something could not run.
 
 mod arguments;
 mod clients;
@@ -13,6 +14,7 @@ mod place;
 mod process;
 mod record;
 mod rounds;
+mod servers;
 mod summary;
 mod table;
 mod target;
@@ -23,11 +25,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Subject};
+use crate::clients::YARDSTICK;
 use crate::error::Error;
 use crate::place::Places;
 use crate::process::Signals;
-use crate::record::Record;
+use crate::record::{Record, save};
 use crate::rounds::Bench;
 use crate::summary::Summary;
 use crate::target::Target;
@@ -40,7 +43,12 @@ fn main() -> ExitCode {
         say("side_by_side measures only under `cargo bench --bench side_by_side`");
         return ExitCode::SUCCESS;
     }
-    match run(&Arguments::parse_from(arguments)) {
+    let arguments = Arguments::parse_from(arguments);
+    let outcome = match &arguments.subject {
+        None => compare_clients(&arguments),
+        Some(Subject::Servers(arguments)) => servers::compare(arguments),
+    };
+    match outcome {
         Ok(Outcome::Complete) => ExitCode::SUCCESS,
         Ok(Outcome::Incomplete) => ExitCode::FAILURE,
         Err(error) => {
@@ -53,11 +61,11 @@ fn main() -> ExitCode {
 /// Whether everything ran that was found.
 enum Outcome {
     Complete,
-    /// A client was left out because it could not run.
+    /// Something was left out because it could not run.
     Incomplete,
 }
 
-fn run(arguments: &Arguments) -> Result<Outcome, Error> {
+fn compare_clients(arguments: &Arguments) -> Result<Outcome, Error> {
     let signals = Signals::watch()?;
     let mut places = Places::find();
     let target = if let Some(url) = &arguments.target_url {
@@ -71,15 +79,21 @@ fn run(arguments: &Arguments) -> Result<Outcome, Error> {
     bench.warm_up()?;
     let runs = bench.rounds()?;
     let footprint = bench.footprint(&runs)?;
-    let summary = Summary::of(&runs);
+    let summary = Summary::of(&runs, YARDSTICK);
     let text = table::render(&bench, &summary, &footprint);
     let record = Record::new(&bench, &runs, &summary, &footprint);
-    let saved = arguments.json.as_deref().map_or(Ok(()), |path| record.save(path));
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+    let saved = arguments.json.as_deref().map_or(Ok(()), |path| save(&record, path));
+    print(&text)?;
     // A file that cannot be written must not cost the minutes that were measured: the table comes first.
     saved?;
     Ok(if bench.unusable().is_empty() { Outcome::Complete } else { Outcome::Incomplete })
+}
+
+/// The result, for people.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+    Ok(())
 }
 
 /// Tells whoever watches; nobody may be watching, and that must not stop a measurement.

@@ -52,15 +52,15 @@ impl<'a> Record<'a> {
             runs,
         }
     }
+}
 
-    /// Writes it to `path`.
-    pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
-        let write = || -> std::io::Result<()> {
-            let mut file = BufWriter::new(File::create(path)?);
-            serde_json::to_writer_pretty(&mut file, self)?;
-            writeln!(file)?;
-            file.flush()
-        };
-        write().map_err(|error| Error::Save { path: path.to_owned(), error })
-    }
+/// Writes a record to `path`.
+pub(crate) fn save(record: &impl Serialize, path: &Path) -> Result<(), Error> {
+    let write = || -> std::io::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        serde_json::to_writer_pretty(&mut file, record)?;
+        writeln!(file)?;
+        file.flush()
+    };
+    write().map_err(|error| Error::Save { path: path.to_owned(), error })
 }

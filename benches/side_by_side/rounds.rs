@@ -17,20 +17,40 @@ use crate::target::Target;
 /// How long the runs last that only look at memory.
 const FOOTPRINT_S: u32 = 2;
 
-/// One client in one round.
+/// Who was weighed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Who {
+    /// A client of the target.
+    Client(&'static str),
+    /// A server, driven by wrk.
+    Server(&'static str),
+}
+
+impl Who {
+    /// What it is called.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Client(name) | Self::Server(name) => name,
+        }
+    }
+}
+
+/// One client, or one server, in one round.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Run {
     /// From 1.
     pub(crate) round: u32,
     /// Who.
-    pub(crate) client: &'static str,
+    #[serde(flatten)]
+    pub(crate) who: Who,
     /// Requests that ended.
     pub(crate) requests: u64,
     /// The same per second, by the client's own clock.
     pub(crate) requests_per_s: f64,
     /// Of these, without a good answer.
     pub(crate) failed: u64,
-    /// CPU of the client and its children, from their start to their end, per request.
+    /// CPU of a client and its children, from their start to their end, or of a server in the meantime; per request.
     pub(crate) cpu_us_per_request: f64,
     /// The part of it in user mode.
     pub(crate) cpu_user_us_per_request: f64,
@@ -201,7 +221,7 @@ impl<'a> Bench<'a> {
         let per_request = |us: f64| us / requests as f64;
         Ok(Run {
             round,
-            client: client.name(),
+            who: Who::Client(client.name()),
             requests,
             requests_per_s: per_s,
             failed,
@@ -224,12 +244,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn unreadable(name: &str, finished: &Finished) -> Error {
+/// The error about a program that printed something else than what it was to print.
+pub(crate) fn unreadable(name: &str, finished: &Finished) -> Error {
     Error::Unreadable { name: name.to_owned(), output: format!("{}{}", finished.stdout, finished.stderr) }
 }
 
 /// `SplitMix64` (Steele, Lea and Flood 2014): enough to shuffle a handful of clients the same way on every machine.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     const fn next(&mut self) -> u64 {
@@ -240,7 +261,7 @@ impl Random {
     }
 
     /// Fisher and Yates. The modulo favours some orders by less than one in 2^60.
-    fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let pick = self.next() % (last as u64 + 1);
             items.swap(last, usize::try_from(pick).unwrap_or(0));

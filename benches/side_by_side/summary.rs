@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::clients::YARDSTICK;
-use crate::rounds::Run;
+use crate::rounds::{Run, Who};
 
 /// What all rounds together say.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     /// The fastest first.
-    pub(crate) clients: Vec<Line>,
+    #[serde(rename = "clients")]
+    pub(crate) lines: Vec<Line>,
 }
 
-/// What they say of one client.
-#[derive(Debug, Serialize)]
+/// What they say of one client or server.
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Line {
     /// Who.
-    pub(crate) client: &'static str,
+    #[serde(flatten)]
+    pub(crate) who: Who,
     /// Median over the rounds.
     pub(crate) requests_per_s: f64,
     /// The slowest round and the fastest.
@@ -47,28 +48,28 @@ pub(crate) struct Ratio {
 }
 
 impl Summary {
-    /// Of all runs.
-    pub(crate) fn of(runs: &[Run]) -> Self {
-        let mut by_client: BTreeMap<&'static str, Vec<&Run>> = BTreeMap::new();
+    /// Of all runs, with ratios to those of `yardstick`.
+    pub(crate) fn of(runs: &[Run], yardstick: &str) -> Self {
+        let mut by_name: BTreeMap<Who, Vec<&Run>> = BTreeMap::new();
         for run in runs {
-            by_client.entry(run.client).or_default().push(run);
+            by_name.entry(run.who).or_default().push(run);
         }
         let yardstick: BTreeMap<u32, &Run> =
-            runs.iter().filter(|run| run.client == YARDSTICK).map(|run| (run.round, run)).collect();
-        let mut clients: Vec<Line> =
-            by_client.into_iter().filter_map(|(client, runs)| Line::of(client, &runs, &yardstick)).collect();
-        clients.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
-        Self { clients }
+            runs.iter().filter(|run| run.who.name() == yardstick).map(|run| (run.round, run)).collect();
+        let mut lines: Vec<Line> =
+            by_name.into_iter().filter_map(|(who, runs)| Line::of(who, &runs, &yardstick)).collect();
+        lines.sort_by(|a, b| b.requests_per_s.total_cmp(&a.requests_per_s));
+        Self { lines }
     }
 
-    /// What it says of `client`.
-    pub(crate) fn of_client(&self, client: &str) -> Option<&Line> {
-        self.clients.iter().find(|line| line.client == client)
+    /// What it says of the one that is called `name`.
+    pub(crate) fn line(&self, name: &str) -> Option<&Line> {
+        self.lines.iter().find(|line| line.who.name() == name)
     }
 }
 
 impl Line {
-    fn of(client: &'static str, runs: &[&Run], yardstick: &BTreeMap<u32, &Run>) -> Option<Self> {
+    fn of(who: Who, runs: &[&Run], yardstick: &BTreeMap<u32, &Run>) -> Option<Self> {
         let over = |figure: fn(&Run) -> f64| -> Vec<f64> { runs.iter().map(|run| figure(run)).collect() };
         let ratio = |figure: fn(&Run) -> f64| {
             let pairs = runs.iter().filter_map(|run| Some(figure(run) / figure(yardstick.get(&run.round)?)));
@@ -83,7 +84,7 @@ impl Line {
             _ => None,
         };
         Some(Self {
-            client,
+            who,
             requests_per_s_range: range(&speeds),
             requests_per_s: median(speeds)?,
             cpu_us_per_request: median(over(|run| run.cpu_us_per_request))?,

@@ -23,8 +23,9 @@ const STEADY: f64 = 1.5;
 /// Everything, for people.
 pub(crate) fn render(bench: &Bench<'_>, summary: &Summary, footprint: &Footprint) -> String {
     let mut text = heading(bench);
-    rows(&mut text, summary);
-    notes(&mut text, bench, summary);
+    rows(&mut text, ("client", YARDSTICK), summary);
+    doubts(&mut text, summary);
+    notes(&mut text, bench);
     own(&mut text, bench, footprint);
     text.push_str(&verdict(summary));
     text.push('\n');
@@ -45,20 +46,21 @@ fn heading(bench: &Bench<'_>) -> String {
     )
 }
 
-fn rows(text: &mut String, summary: &Summary) {
+/// One line for each of what `kind` names, with the ratios to `yardstick`.
+pub(crate) fn rows(text: &mut String, (kind, yardstick): (&str, &str), summary: &Summary) {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "{:<11} {:>10} {:>19} {:>7} {:>7}   against {YARDSTICK}",
+        "{:<11} {:>10} {:>19} {:>7} {:>7}   against {yardstick}",
         "", "requests/s", "", "CPU us/", "of it"
     );
     let _ = writeln!(
         text,
         "{:<11} {:>10} {:>19} {:>7} {:>7} {:>11} {:>7}",
-        "client", "median", "min .. max", "request", "user", "requests/s", "CPU"
+        kind, "median", "min .. max", "request", "user", "requests/s", "CPU"
     );
-    for line in &summary.clients {
-        let Line { client, requests_per_s, requests_per_s_range: [slowest, fastest], .. } = line;
+    for line in &summary.lines {
+        let Line { who, requests_per_s, requests_per_s_range: [slowest, fastest], .. } = line;
         let spread = format!("{slowest:.0} .. {fastest:.0}");
         let (speed, cpu) = match line.ratio {
             Some(ratio) => (format!("{:.2} x", ratio.requests_per_s), format!("{:.2} x", ratio.cpu_per_request)),
@@ -66,27 +68,34 @@ fn rows(text: &mut String, summary: &Summary) {
         };
         let _ = writeln!(
             text,
-            "{client:<11} {requests_per_s:>10.0} {spread:>19} {:>7.2} {:>7.2} {speed:>11} {cpu:>7}",
-            line.cpu_us_per_request, line.cpu_user_us_per_request,
+            "{:<11} {requests_per_s:>10.0} {spread:>19} {:>7.2} {:>7.2} {speed:>11} {cpu:>7}",
+            who.name(),
+            line.cpu_us_per_request,
+            line.cpu_user_us_per_request,
         );
     }
     text.push('\n');
 }
 
-fn notes(text: &mut String, bench: &Bench<'_>, summary: &Summary) {
+/// Why not to trust the numbers, if so.
+pub(crate) fn doubts(text: &mut String, summary: &Summary) {
     let busy = |line: &&Line| line.requests_per_s_range[1] > line.requests_per_s_range[0] * STEADY;
-    if let Some(line) = summary.clients.iter().find(busy) {
+    if let Some(line) = summary.lines.iter().find(busy) {
         let [slowest, fastest] = line.requests_per_s_range;
         let _ = writeln!(
             text,
             "the machine was not quiet: {}'s rounds differ by a factor of {:.1}: run this again when nothing else runs",
-            line.client,
+            line.who.name(),
             fastest / slowest
         );
     }
-    for line in summary.clients.iter().filter(|line| line.failed > 0) {
-        let _ = writeln!(text, "{}: {} requests had no good answer: do not trust its line", line.client, line.failed);
+    for line in summary.lines.iter().filter(|line| line.failed > 0) {
+        let _ =
+            writeln!(text, "{}: {} requests had no good answer: do not trust its line", line.who.name(), line.failed);
     }
+}
+
+fn notes(text: &mut String, bench: &Bench<'_>) {
     for name in bench.missing() {
         let _ = writeln!(text, "{name}: not found: skipped");
     }
@@ -111,7 +120,7 @@ fn own(text: &mut String, bench: &Bench<'_>, footprint: &Footprint) {
 }
 
 fn verdict(summary: &Summary) -> String {
-    match summary.of_client(crawlmark::NAME).and_then(|line| line.ratio) {
+    match summary.line(crawlmark::NAME).and_then(|line| line.ratio) {
         Some(ratio) => {
             let ([slow, fast], [cheap, dear]) = (ratio.requests_per_s_range, ratio.cpu_per_request_range);
             format!(

@@ -1,5 +1,6 @@
 //! The server that everybody is measured on: the bundled target as one process on its own CPU, or one that runs already.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::process::{ChildStdout, Stdio};
@@ -19,8 +20,19 @@ const START_MS: u16 = 10_000;
 #[derive(Debug)]
 pub(crate) struct Target {
     template: String,
-    /// Kept to its end: dropped, the process ends. The pipe stays open with it, since it still prints its books.
-    process: Option<(Running, BufReader<ChildStdout>)>,
+    /// Kept to its end: dropped, the process ends.
+    process: Option<Bundled>,
+}
+
+/// The bundled target as one process on the target's CPU. Dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Bundled {
+    /// Scheme and authority.
+    pub(crate) url: String,
+    /// Its process.
+    pub(crate) running: Running,
+    /// Open for as long as it runs, since it prints its books at the end.
+    _stdout: BufReader<ChildStdout>,
 }
 
 impl Target {
@@ -29,24 +41,10 @@ impl Target {
         Self { template: url.0.clone(), process: None }
     }
 
-    /// The bundled one, as one process.
+    /// The bundled one.
     pub(crate) fn start(places: &Places, signals: &Signals) -> Result<Self, Error> {
-        let mut command = places.command(crawlmark::PROGRAM, places.target_cpu);
-        command.args(["serve", "--processes", "1", "--listen", "127.0.0.1:0"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut running = signals.spawn(&mut command, "the bundled target")?;
-        let silent = || Error::Target("it printed nothing".to_owned());
-        let stdout = running.child.stdout.take().ok_or_else(silent)?;
-        if poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], PollTimeout::from(START_MS))? == 0 {
-            return Err(silent());
-        }
-        let mut stdout = BufReader::new(stdout);
-        let mut line = String::new();
-        stdout.read_line(&mut line)?;
-        let Some(url) = line.trim().strip_prefix("listening on ") else {
-            return Err(Error::Target(format!("it printed `{}`", line.trim())));
-        };
-        Ok(Self { template: format!("{url}/items/{{id}}"), process: Some((running, stdout)) })
+        let bundled = Bundled::start(places, signals, &[])?;
+        Ok(Self { template: format!("{}/items/{{id}}", bundled.url), process: Some(bundled) })
     }
 
     /// With `{id}` in it.
@@ -67,5 +65,27 @@ impl Target {
             (Some(_), Some(cpu)) => format!("bundled, one process, alone on CPU {cpu}"),
         };
         format!("{kind}: {}", self.template)
+    }
+}
+
+impl Bundled {
+    /// Starts it with `more` arguments.
+    pub(crate) fn start(places: &Places, signals: &Signals, more: &[&OsStr]) -> Result<Self, Error> {
+        let mut command = places.command(crawlmark::PROGRAM, places.target_cpu);
+        command.args(["serve", "--processes", "1", "--listen", "127.0.0.1:0"]).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut running = signals.spawn(&mut command, "the bundled target")?;
+        let silent = || Error::Target("it printed nothing".to_owned());
+        let stdout = running.child.stdout.take().ok_or_else(silent)?;
+        if poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], PollTimeout::from(START_MS))? == 0 {
+            return Err(silent());
+        }
+        let mut stdout = BufReader::new(stdout);
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
+        let Some(url) = line.trim().strip_prefix("listening on ") else {
+            return Err(Error::Target(format!("it printed `{}`", line.trim())));
+        };
+        Ok(Self { url: url.to_owned(), running, _stdout: stdout })
     }
 }

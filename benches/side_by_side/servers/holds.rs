@@ -1,0 +1,105 @@
+//! Many requests held back at once: what that takes of one CPU, and of memory.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde::Serialize;
+
+use super::Note;
+use super::contest::drive;
+use super::proc::Usage;
+use crate::clients::Load;
+use crate::error::Error;
+use crate::place::Places;
+use crate::process::Signals;
+use crate::say;
+use crate::summary::median;
+use crate::target::Bundled;
+
+/// Connections, each with a request that is held back.
+pub(super) const CONNECTIONS: u32 = 10_000;
+
+/// For how long each is, ms.
+pub(super) const HOLD_MS: u32 = 200;
+
+/// Descriptors for everything that is no such connection.
+const SPARE: u64 = 200;
+
+/// How long wrk runs, s. It opens its connections within that time, which costs it some of the answers.
+const SECONDS: u32 = 10;
+
+const RUNS: u32 = 3;
+
+/// Who runs where.
+#[derive(Debug)]
+pub(super) struct Holds<'a> {
+    pub(super) places: &'a Places,
+    pub(super) signals: &'a Signals,
+    pub(super) wrk: &'a Path,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+pub(super) struct Held {
+    connections: u32,
+    hold_ms: u32,
+    /// Median over the runs.
+    pub(super) requests_per_s: f64,
+    /// Of each run.
+    pub(super) runs_requests_per_s: Vec<f64>,
+    /// Median over the runs.
+    pub(super) cpu_us_per_request: f64,
+    /// The most that the serving process ever had.
+    pub(super) max_rss_bytes: u64,
+    /// Requests without a good answer, over all runs.
+    pub(super) failed: u64,
+}
+
+impl Holds<'_> {
+    /// Measures; nothing, with a note, where there are not enough descriptors for it.
+    pub(super) fn measure(&self, notes: &mut Vec<Note>) -> Result<Option<Held>, Error> {
+        if let Err(why) = allow_descriptors(u64::from(CONNECTIONS) + SPARE) {
+            let note = format!("{CONNECTIONS} held requests: skipped: {why}");
+            say(&note);
+            notes.push(note);
+            return Ok(None);
+        }
+        let latency = format!("{HOLD_MS}ms");
+        let target = Bundled::start(self.places, self.signals, &[OsStr::new("--latency"), OsStr::new(&latency)])?;
+        let load = Load { url: format!("{}/items/1", target.url), connections: CONNECTIONS, seconds: SECONDS };
+        let pid = target.running.child.id();
+        let (mut speeds, mut costs, mut failed) = (Vec::new(), Vec::new(), 0);
+        for run in 1..=RUNS {
+            say(&format!("{CONNECTIONS} requests held for {HOLD_MS} ms, {run} of {RUNS}"));
+            let before = Usage::of(pid)?;
+            let counted = drive(self.wrk, (self.places, self.signals), &load)?;
+            let after = Usage::of(pid)?;
+            let used_us = after.user_us + after.system_us - before.user_us - before.system_us;
+            speeds.push(counted.per_s);
+            costs.push(used_us / counted.requests as f64);
+            failed += counted.failed;
+        }
+        let max_rss_bytes = Usage::of(pid)?.peak_bytes;
+        Ok(Some(Held {
+            connections: CONNECTIONS,
+            hold_ms: HOLD_MS,
+            requests_per_s: median(speeds.clone()).unwrap_or(0.0),
+            runs_requests_per_s: speeds,
+            cpu_us_per_request: median(costs).unwrap_or(0.0),
+            max_rss_bytes,
+            failed,
+        }))
+    }
+}
+
+/// Lets the children of this process have `needed` descriptors each, or says why not.
+fn allow_descriptors(needed: u64) -> Result<(), String> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| error.to_string())?;
+    if soft >= needed {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).map_err(|error| {
+        format!("{needed} descriptors are needed, {hard} are allowed (ulimit -Hn), and that cannot be raised: {error}")
+    })
+}
