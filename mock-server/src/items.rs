@@ -79,10 +79,12 @@ impl ItemPath {
     /// ```
     #[must_use]
     pub fn parse(target: &str) -> Self {
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let segment = path.rsplit_once('/').map_or(path, |(_, segment)| segment);
-        // `parse` alone would accept a plus sign.
-        if segment.bytes().all(|byte| byte.is_ascii_digit())
+        let path = target.bytes().position(|byte| byte == b'?').map_or(target, |end| &target[..end]);
+        // From the end: it is shorter than the path.
+        let digits = path.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (before, segment) = path.split_at(path.len() - digits);
+        // A `/`, or nothing, must be in front: `parse` alone would accept a plus sign, and `item42` is no number.
+        if (before.is_empty() || before.ends_with('/'))
             && let Ok(id) = segment.parse()
         {
             return Self::Numbered(id);

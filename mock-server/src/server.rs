@@ -198,6 +198,10 @@ impl Stop {
         self.changed.notify_waiters();
     }
 
+    fn is_now(&self) -> bool {
+        self.is_stopping.get()
+    }
+
     async fn wait(&self) {
         // One thread: nothing can stop between the look and the wait.
         if !self.is_stopping.get() {

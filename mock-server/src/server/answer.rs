@@ -102,39 +102,50 @@ impl Answers {
         &self.fate
     }
 
-    /// The order: count, limit (a refusal waits for nothing but the end of a stall), stub, method, hold, fault, answer.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Interrupted> {
-        if let Some(gateway) = &self.gateway
-            && Gateway::concerns(&request)
-        {
-            // Boxed, so that what is not forwarded does not carry the room for it around.
-            return Box::pin(gateway.answer(request, &self.tunnel)).await;
-        }
+    /// Answers one request.
+    ///
+    /// What is rare is boxed, and what comes with the request is kept where it is captured: this future is as large as
+    /// the largest way through it, is moved once per request, and every connection keeps the room for one.
+    pub(super) fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<AnswerBody>, Interrupted>> {
         let (mut parts, incoming) = request.into_parts();
-        if admin::is_admin(parts.uri.path()) {
-            // Boxed, so that other requests do not carry the room for it around.
-            return Ok(Box::pin(self.administer(&parts, incoming)).await);
+        async move {
+            if let Some(gateway) = &self.gateway
+                && Gateway::concerns(&parts)
+            {
+                let request = Request::from_parts(parts, incoming);
+                return Box::pin(gateway.answer(request, &self.tunnel)).await;
+            }
+            if admin::is_admin(parts.uri.path()) {
+                return Ok(Box::pin(self.administer(&parts, incoming)).await);
+            }
+            self.serve(&mut parts, incoming).await
         }
+    }
+
+    /// The order: count, limit (a refusal waits for nothing but the end of a stall), stub, method, hold, fault, answer.
+    async fn serve(&self, parts: &mut Parts, incoming: Incoming) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.config.latency_per_in_flight;
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
         let growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
-        let mut arrival = self.arrived(&parts, growth);
+        let mut arrival = self.arrived(parts, growth);
         let Ok(stage) = self.stage(incoming).await else {
             return Ok(self.counted(too_large().map(AnswerBody::whole)));
         };
-        let of_stub = stage.as_ref().and_then(|stage| self.limit_of_stub(&parts, stage));
+        let of_stub = stage.as_ref().and_then(|stage| self.limit_of_stub(parts, stage));
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
         let asking = Asking { now_ns: arrival.now_ns, keys, of_stub, config: &self.config, books: &self.books };
         // Kept, too: whoever was let through is in flight, for the limits that count that.
         let verdict = self.visitor.ask(&asking);
         if let Verdict::Admitted(admission) = &verdict {
             arrival.growth += admission.delay;
-            if let Some(stage) = stage {
-                match self.play(parts, stage, &arrival, &verdict).await? {
-                    Played::Answered(answer) => return Ok(answer),
-                    Played::Item(back) => parts = back,
-                }
+            if let Some(stage) = stage
+                && let Played::Answered(answer) = self.play(parts, stage, (&arrival, &verdict)).await?
+            {
+                return Ok(answer);
             }
         }
         // The answer's headers go into the request's map: the HTTP library keeps the map for the next request, so that
@@ -152,9 +163,9 @@ impl Answers {
         let mut body = Vec::with_capacity(body_len(arrival.id));
         write_body(self.config.seed, arrival.id, &mut body);
         let item = json(StatusCode::OK, headers, body.into());
-        match self.fault(&arrival, &parts) {
+        match self.fault(&arrival, parts) {
             None => Ok(self.counted(item.map(AnswerBody::whole))),
-            Some(fault) => self.fail(fault, item, &arrival, &parts).await,
+            Some(fault) => Box::pin(self.fail(fault, item, &arrival, parts)).await,
         }
     }
 
@@ -260,7 +271,7 @@ async fn read_body(incoming: Incoming) -> Option<Bytes> {
     if incoming.is_end_stream() {
         return Some(Bytes::new());
     }
-    Some(Limited::new(incoming, MAX_BODY_BYTES).collect().await.ok()?.to_bytes())
+    Some(Box::pin(Limited::new(incoming, MAX_BODY_BYTES).collect()).await.ok()?.to_bytes())
 }
 
 /// What a request with such a body gets.
@@ -277,4 +288,19 @@ fn json(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Response<Byt
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every connection keeps this room, so ten thousand of them keep it ten thousand times.
+    #[test]
+    fn what_is_rare_takes_no_room_in_the_future_of_every_answer() {
+        fn size_of_output<In, Out>(_: impl FnOnce(&'static Answers, In) -> Out) -> usize {
+            size_of::<Out>()
+        }
+        let size = size_of_output(Answers::answer);
+        assert!(size <= 1792, "{size} bytes");
+    }
 }

@@ -52,12 +52,16 @@ async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
     builder.writev(false);
     let mut connection = builder.serve_connection(TokioIo::new(wire), service);
     let mut stopped = pin!(stop.wait());
-    let mut is_told = false;
+    let (mut is_waiting, mut is_told) = (false, false);
     let ended = poll_fn(|cx| {
         let mut connection = Pin::new(&mut connection);
-        if !is_told && stopped.as_mut().poll(cx).is_ready() {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
+        // Polled once to be woken by it, which its task is from then on, and then only when it has something to say.
+        if !is_told && (!is_waiting || stop.is_now()) {
+            is_waiting = true;
+            if stopped.as_mut().poll(cx).is_ready() {
+                is_told = true;
+                connection.as_mut().graceful_shutdown();
+            }
         }
         connection.poll(cx)
     });

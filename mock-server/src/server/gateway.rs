@@ -23,6 +23,7 @@ use crate::proxy::{Proxy, Whom, admit, candidates};
 use failure::Failure;
 use hyper::body::Incoming;
 use hyper::header::PROXY_AUTHORIZATION;
+use hyper::http::request::Parts;
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, Version};
 use pool::Pool;
@@ -67,9 +68,9 @@ impl Gateway {
 
     /// Whether a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2). HTTP/2 has no such form:
     /// there every request names an authority, and all but CONNECT are the target's own.
-    pub(super) fn concerns<Body>(request: &Request<Body>) -> bool {
-        let is_absolute = request.version() < Version::HTTP_2 && request.uri().scheme().is_some();
-        is_absolute || *request.method() == Method::CONNECT
+    pub(super) fn concerns(request: &Parts) -> bool {
+        let is_absolute = request.version < Version::HTTP_2 && request.uri.scheme().is_some();
+        is_absolute || request.method == Method::CONNECT
     }
 
     /// Forwards a request, or opens the tunnel that it asks for. Over HTTP/1 that ends the HTTP library's part of the
@@ -180,7 +181,7 @@ mod tests {
             ("CONNECT", "127.0.0.1:80", Version::HTTP_2, true),
         ] {
             let request = request(method, uri, version);
-            assert_eq!(Gateway::concerns(&request), expected, "{method} {uri} {version:?}");
+            assert_eq!(Gateway::concerns(&request.into_parts().0), expected, "{method} {uri} {version:?}");
         }
     }
 

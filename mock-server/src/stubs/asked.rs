@@ -26,22 +26,27 @@ pub(crate) struct Asked<'r> {
 impl<'r> Asked<'r> {
     /// The path as it was sent, without the query.
     pub(crate) fn path(&self) -> &'r str {
-        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+        split(self.target).0
     }
 
     /// Path and query as WireMock sees them: a `?` with nothing behind it is not there
     /// (`servlet/WireMockHttpServletRequestAdapter.java`, `withQueryStringIfPresent`).
     pub(crate) fn url(&self) -> &'r str {
-        match self.target.split_once('?') {
-            Some((path, "")) => path,
-            _ => self.target,
+        self.url_and_path().0
+    }
+
+    /// [`Self::url`] and [`Self::path`] together.
+    pub(crate) fn url_and_path(&self) -> (&'r str, &'r str) {
+        match split(self.target) {
+            (path, Some("")) => (path, path),
+            (path, _) => (self.target, path),
         }
     }
 
     /// The values of one parameter of the query, decoded as WireMock does it for matching (`common/Urls.java`): as
     /// `application/x-www-form-urlencoded` of the WHATWG URL standard, but a text that is a time with an offset is left as it was sent, `+` and all.
     pub(crate) fn query_values(&self, key: &str) -> impl Iterator<Item = Cow<'r, str>> {
-        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        let query = split(self.target).1.unwrap_or_default();
         values(query, key, query_text)
     }
 
@@ -86,6 +91,14 @@ impl<'r> Asked<'r> {
     pub(crate) fn client_text(&self) -> Cow<'r, str> {
         let forwarded = self.headers.get("x-forwarded-for").filter(|value| !value.is_empty());
         forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
+    }
+}
+
+/// Path and query. Byte by byte: most targets are too short for anything cleverer to pay.
+fn split(target: &str) -> (&str, Option<&str>) {
+    match target.bytes().position(|byte| byte == b'?') {
+        Some(end) => (&target[..end], Some(&target[end + 1..])),
+        None => (target, None),
     }
 }
 

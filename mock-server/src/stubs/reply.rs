@@ -142,12 +142,14 @@ impl Reply {
         })
     }
 
-    /// Whether any of it is made for each request.
-    pub(crate) fn is_templated(&self) -> bool {
-        matches!(self.headers, Headers::Templated(_)) || matches!(self.body, Body::Templated(_))
+    /// The answer to any request, if none of it is made for each. Nothing is allocated.
+    pub(crate) fn ready(&self) -> Option<Rendered<'_>> {
+        let (Headers::Static(headers), Body::Static(body)) = (&self.headers, &self.body) else { return None };
+        let (status, reason) = (self.status, self.reason.as_ref());
+        Some(Rendered { status, reason, headers: Cow::Borrowed(headers), body: body.clone() })
     }
 
-    /// The answer to one request. Without templates, nothing is allocated and nothing is drawn.
+    /// The answer to one request.
     ///
     /// A template can fail on what a client sends (`math` on what is missing): then the answer is a 500 that says so, as
     /// it is WireMock's.

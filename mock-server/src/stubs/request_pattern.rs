@@ -44,13 +44,26 @@ enum BodyPattern {
 #[derive(Debug)]
 pub(crate) struct Look<'r> {
     asked: Asked<'r>,
+    url: &'r str,
+    path: &'r str,
     body: OnceCell<Subject<'r>>,
 }
 
 impl<'r> Look<'r> {
     /// Looks at a request.
     pub(crate) fn at(asked: &Asked<'r>) -> Self {
-        Self { asked: *asked, body: OnceCell::new() }
+        let (url, path) = asked.url_and_path();
+        Self { asked: *asked, url, path, body: OnceCell::new() }
+    }
+
+    /// Path and query, as WireMock sees them.
+    pub(crate) fn url(&self) -> &'r str {
+        self.url
+    }
+
+    /// The path as it was sent.
+    pub(crate) fn path(&self) -> &'r str {
+        self.path
     }
 
     /// WireMock decodes by the charset of the `Content-Type`, and unzips; here every body is read as UTF-8.
@@ -133,10 +146,9 @@ impl RequestPattern {
     /// Whether the request is one of those that are meant.
     pub(crate) fn is_match(&self, look: &Look<'_>) -> bool {
         let asked = &look.asked;
-        let (url, method) = (asked.url(), asked.method);
-        self.method.is_match(method)
-            && self.url.is_match(url)
-            && self.has_path_parameters(asked.path())
+        self.method.is_match(asked.method)
+            && self.url.is_match(look.url, look.path)
+            && self.has_path_parameters(look.path)
             && self.headers.iter().all(|(name, pattern)| pattern.is_match(asked.header_values(name)))
             && self.has_credentials(asked)
             && self.query.iter().all(|(key, pattern)| pattern.is_match(asked.query_values(key)))

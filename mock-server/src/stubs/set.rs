@@ -78,7 +78,7 @@ impl<R> Stubs<R> {
         let look = Look::at(asked);
         let may_answer = |step: ScenarioStep| step.required.is_none_or(|state| is_in(step.scenario, state));
         self.index
-            .candidates(asked.url())
+            .candidates(look.url(), look.path())
             .filter_map(|rank| self.entries.get(rank).map(|entry| &*entry.stub))
             .find(|stub| stub.scenario.is_none_or(may_answer) && stub.request.is_match(&look))
     }

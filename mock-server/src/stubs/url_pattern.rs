@@ -43,16 +43,16 @@ impl UrlPattern {
         }
     }
 
-    /// Whether the URL, path and query as they were sent, is one of those that are meant.
-    pub(crate) fn is_match(&self, url: &str) -> bool {
-        let path = || url.split_once('?').map_or(url, |(path, _)| path);
+    /// Whether the URL, path and query as they were sent, is one of those that are meant. `path` is its part before the
+    /// query.
+    pub(crate) fn is_match(&self, url: &str, path: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Url(expected) => url == expected,
             Self::UrlRegex(regex) => regex.is_match(url),
-            Self::Path(expected) => path() == expected,
-            Self::PathRegex(regex) => regex.is_match(path()),
-            Self::PathTemplate(template) => template.is_match(path()),
+            Self::Path(expected) => path == expected,
+            Self::PathRegex(regex) => regex.is_match(path),
+            Self::PathTemplate(template) => template.is_match(path),
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) enum Played {
     /// It has its answer.
     Answered(Response<AnswerBody>),
     /// No stub answers it: it is for an item.
-    Item(Parts),
+    Item,
 }
 
 impl Answers {
@@ -65,22 +65,21 @@ impl Answers {
         self.stubs.limit(&stage.stubs, &asked(parts, &stage.body, self.client))
     }
 
-    /// The answer of the stub that fits, if one does.
+    /// The answer of the stub that fits, if one does. Its headers are then taken from `parts`.
     pub(super) async fn play(
         &self,
-        mut parts: Parts,
+        parts: &mut Parts,
         Stage { stubs, body }: Stage,
-        arrival: &Arrival,
-        verdict: &Verdict<'_>,
+        (arrival, verdict): (&Arrival, &Verdict<'_>),
     ) -> Result<Played, Interrupted> {
         let arrival = &self.one_of_many(arrival);
-        let asked = asked(&parts, &body, self.client);
+        let asked = asked(parts, &body, self.client);
         if self.config.journal == Journal::On && journal::keep(self.books.shared(), &asked).is_err() {
             self.books.missed_in_journal();
         }
         let Some(stub) = self.stubs.find(&stubs, &asked) else {
             return Ok(match self.config.unmatched {
-                Unmatched::Item => Played::Item(parts),
+                Unmatched::Item => Played::Item,
                 Unmatched::NotFound => {
                     let mut headers = std::mem::take(&mut parts.headers);
                     headers.clear();
@@ -95,14 +94,14 @@ impl Answers {
         headers.clear();
         quota::say(&self.config.limits, verdict, &mut headers);
         let Arrival { id, attempt, growth, .. } = *arrival;
-        let mut draws = Draws::for_attempt(Stream::Stub, self.config.seed, id, attempt);
-        let delay = stub.reply.delays.hold(&self.stubs.settings(), &mut draws);
+        let draws = || Draws::for_attempt(Stream::Stub, self.config.seed, id, attempt);
+        let delay = stub.reply.delays.hold(&self.stubs.settings(), draws);
         let own = self.config.latency.hold(self.config.seed, id, attempt);
         self.hold(arrival, delay + own + growth, &mut headers).await;
         let answer = written(stub, rendered, headers);
-        let fault = stub.reply.breakage.map(Fault::from).or_else(|| self.fault(arrival, &parts));
+        let fault = stub.reply.breakage.map(Fault::from).or_else(|| self.fault(arrival, parts));
         match (fault, stub.reply.dribble) {
-            (Some(fault), _) => self.fail(fault, answer, arrival, &parts).await.map(Played::Answered),
+            (Some(fault), _) => Box::pin(self.fail(fault, answer, arrival, parts)).await.map(Played::Answered),
             (None, None) => Ok(Played::Answered(self.counted(answer.map(AnswerBody::whole)))),
             (None, Some(dribble)) => {
                 Ok(Played::Answered(self.counted(answer.map(|body| self.dribbled(&body, dribble)))))
@@ -130,11 +129,10 @@ impl Answers {
     }
 
     fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &Asked<'_>, arrival: &Arrival) -> Rendered<'s> {
-        let mut draws = Draws::for_attempt(Stream::Template, self.config.seed, arrival.id, arrival.attempt);
-        if !stub.reply.is_templated() {
-            let occasion = Occasion { asked, path_variables: &[], now: UNIX_EPOCH };
-            return stub.reply.render(&occasion, &mut draws);
+        if let Some(rendered) = stub.reply.ready() {
+            return rendered;
         }
+        let mut draws = Draws::for_attempt(Stream::Template, self.config.seed, arrival.id, arrival.attempt);
         let path_variables = stub.request.path_variables(asked.path());
         let occasion = Occasion { asked, path_variables: &path_variables, now: UNIX_EPOCH + clock::wall() };
         stub.reply.render(&occasion, &mut draws)

@@ -57,10 +57,10 @@ impl Delays {
     }
 
     /// How long an answer is held: both parts together, each from `settings` if it is not set here. At most two
-    /// [`MAX_HOLD`].
-    pub(crate) fn hold(&self, settings: &Settings, draws: &mut Draws) -> Duration {
+    /// [`MAX_HOLD`]. Draws are asked for only where there is a distribution.
+    pub(crate) fn hold(&self, settings: &Settings, draws: impl FnOnce() -> Draws) -> Duration {
         let fixed = self.fixed.or(settings.fixed).unwrap_or_default();
-        fixed + self.random.or(settings.random).map_or(Duration::ZERO, |random| random.sample(draws))
+        fixed + self.random.or(settings.random).map_or(Duration::ZERO, |random| random.sample(&mut draws()))
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
             (Delays { fixed: None, random: always(4000) }, both, 4001),
             (Delays { fixed: ms(0), random: always(0) }, both, 0),
         ] {
-            assert_eq!(own.hold(&settings, &mut draws(1, 1)), Duration::from_millis(expected));
+            assert_eq!(own.hold(&settings, || draws(1, 1)), Duration::from_millis(expected));
         }
     }
 
