@@ -110,3 +110,64 @@ fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
     }
     Response::from_parts(parts, AnswerBody::whole(Bytes::new()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::House;
+    use super::super::live_stubs::LiveStubs;
+    use super::*;
+    use crate::config::Config;
+    use crate::ledger::Books;
+    use crate::shared::Shared;
+    use crate::timer::Timer;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::time::timeout;
+
+    /// Far beyond what the test waits for: it ends one that would otherwise hang.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Serves one connection, and tells it to stop once `client` is done, which hands back its end.
+    fn is_told_to_stop_after<Client: Future<Output = TcpStream>>(client: impl FnOnce(TcpStream) -> Client) {
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let config = Rc::new(Config::default());
+            let books = Rc::new(Books::open(&Shared::new().unwrap()));
+            let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
+            let stubs = Rc::new(LiveStubs::new(&config, &books));
+            let entrance = Entrance::new(&config, &books);
+            let house = House { config, books, timer, stubs, gateway: None };
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (far, address) = listener.accept().await.unwrap();
+            let stop = Rc::new(Stop::default());
+            let answers = Answers::new(&house, address.ip()).ok().unwrap();
+            let told = Rc::clone(&stop);
+            let served = tokio::task::spawn_local(async move { serve(far, answers, &entrance, &told).await });
+            let mut near = timeout(PATIENCE, client(near)).await.expect("no answer");
+            stop.now();
+            timeout(PATIENCE, served).await.expect("an idle connection is not kept").unwrap();
+            let mut rest = Vec::new();
+            near.read_to_end(&mut rest).await.unwrap();
+            assert!(rest.is_empty());
+        });
+    }
+
+    async fn ask(mut stream: TcpStream) -> TcpStream {
+        stream.write_all(b"GET /items/1 HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\"}") {
+            assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
+        }
+        stream
+    }
+
+    #[test]
+    fn an_idle_connection_ends_when_serving_does() {
+        is_told_to_stop_after(async |stream| stream);
+        is_told_to_stop_after(ask);
+        is_told_to_stop_after(async |stream| ask(ask(stream).await).await);
+    }
+}
