@@ -26,7 +26,7 @@ pub(crate) enum Error {
     #[error("the bundled target did not say where it listens: {0}")]
     Target(String),
     /// A server does not serve.
-    #[error("{name} does not answer as it should: {why}")]
+    #[error("{name}: {why}")]
     Server {
         /// Which one.
         name: &'static str,

@@ -85,7 +85,7 @@ impl Contestant {
         let authority = bundled.url.trim_start_matches("http://");
         match ask(authority) {
             Ok(answer) if is_right(&answer) => {}
-            Ok(answer) => return Err(Error::Server { name: crawlmark::NAME, why: answer }),
+            Ok(answer) => return Err(Error::Server { name: crawlmark::NAME, why: format!("it answered `{answer}`") }),
             Err(error) => return Err(Error::Server { name: crawlmark::NAME, why: error.to_string() }),
         }
         Ok(Self { name: crawlmark::NAME, url, warm_up_s: 1, process: Process::Bundled(bundled) })
@@ -134,7 +134,9 @@ impl Contestant {
         loop {
             match ask(&authority) {
                 Ok(answer) if is_right(&answer) => break,
-                Ok(answer) if clock.now() > deadline => return Err(Error::Server { name, why: answer }),
+                Ok(answer) if clock.now() > deadline => {
+                    return Err(Error::Server { name, why: format!("it answered `{answer}`") });
+                }
                 Err(error) if clock.now() > deadline => return Err(Error::Server { name, why: error.to_string() }),
                 _ => {}
             }
