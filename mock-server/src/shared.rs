@@ -23,7 +23,7 @@ pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{Asked, Decided, Keys, Place};
 pub(crate) use log::{Cursor, Log};
 pub(crate) use proxy::{ProxyCounters, SessionIndex};
-pub(crate) use scenarios::SCENARIOS;
+pub(crate) use scenarios::{SCENARIOS, Scenarios};
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;
 
@@ -33,7 +33,6 @@ use in_flight::InFlight;
 use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 use proxy::Sessions;
-use scenarios::Scenarios;
 use seen::Seen;
 use sources::Sources;
 use std::num::NonZeroUsize;

@@ -39,4 +39,5 @@ pub(crate) use request_pattern::RequestPattern;
 pub(crate) use scenario::{ScenarioIndex, ScenarioNames, StateIndex};
 pub(crate) use set::{ChangeError, Stubs};
 pub(crate) use stub::Stub;
-pub(crate) use template::Occasion;
+pub(crate) use template::{Occasion, Scheme};
+pub(crate) use text::parse as parse_json;

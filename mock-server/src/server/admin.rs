@@ -9,7 +9,7 @@ mod stubs;
 use super::live_stubs::LiveStubs;
 use crate::ledger::Ledger;
 use crate::shared::Shared;
-use crate::stubs::Problem;
+use crate::stubs::{Problem, parse_json};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -80,9 +80,12 @@ impl<'r> Order<'r> {
         form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key)?.1.parse().ok()
     }
 
-    /// The body as JSON.
+    /// The body as JSON, with the liberties of mapping files.
     fn json(&self) -> Result<Value, Said> {
-        serde_json::from_slice(self.body).map_err(|error| refused(&format!("Error parsing JSON: {error}"), None))
+        parse_json(self.body).map_err(|error| {
+            let error = json!({"code": 10, "source": {}, "title": NOT_AS_ASKED, "detail": error.to_string()});
+            (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
+        })
     }
 }
 
@@ -138,13 +141,22 @@ fn unknown() -> Said {
     (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES}))
 }
 
-/// An order that is wrong, in the shape that WireMock's clients read.
-fn refused(title: &str, at: Option<&Problem>) -> Said {
-    let mut error = json!({"code": 10, "title": title});
-    if let Some(problem) = at {
-        error["source"] = json!({"pointer": problem.pointer});
-    }
-    (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
+/// What WireMock calls all that is wrong with what it is sent.
+const NOT_AS_ASKED: &str = "Error parsing JSON";
+
+/// An order that is wrong, in the shape that WireMock's clients read: each problem with its place.
+fn refused(problems: &[Problem]) -> Said {
+    let shown = |problem: &Problem| {
+        let source = json!({"pointer": problem.pointer});
+        json!({"code": 10, "source": source, "title": NOT_AS_ASKED, "detail": problem.to_string()})
+    };
+    let errors: Vec<Value> = problems.iter().map(shown).collect();
+    (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": errors}))
+}
+
+/// The same shape for what has no place.
+fn failure(code: u16, title: &str) -> Value {
+    json!({"errors": [{"code": code, "title": title}]})
 }
 
 #[cfg(test)]

@@ -135,6 +135,9 @@ impl Answers {
         let Ok(stage) = self.stage(incoming).await else {
             return Ok(self.counted(too_large().map(AnswerBody::whole)));
         };
+        if stage.is_some() {
+            play::add_host(parts);
+        }
         let of_stub = stage.as_ref().and_then(|stage| self.limit_of_stub(parts, stage));
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
         let asking = Asking { now_ns: arrival.now_ns, keys, of_stub, config: &self.config, books: &self.books };

@@ -83,7 +83,7 @@ pub(super) struct Missed;
 /// Keeps a request.
 pub(super) fn keep(shared: &Shared, asked: &Asked<'_>) -> Result<(), Missed> {
     let record = serde_json::to_vec(&Logged::of(asked)).map_err(|_| Missed)?;
-    shared.region().journal.append(&record).map_err(|_| Missed)
+    shared.region().journal.append(&record).map(|_| ()).map_err(|_| Missed)
 }
 
 /// The requests that `pattern` means, of all or, without one, all, in the order in which they arrived.

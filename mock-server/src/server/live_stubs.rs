@@ -7,7 +7,7 @@
 use crate::config::Config;
 use crate::ledger::Books;
 use crate::limit::Limit;
-use crate::shared::{Cursor, Shared};
+use crate::shared::{Cursor, Scenarios, Shared};
 use crate::stubs::{
     Asked, ChangeError, Delays, Files, Mappings, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex, Stub,
     Stubs,
@@ -21,6 +21,10 @@ use uuid::Uuid;
 /// How often a request looks for its stub again because another moved a scenario in between. Who loses that often takes
 /// what it finds.
 const TRIES: usize = 64;
+
+/// How long a change waits for those before it, in nanoseconds. It is a matter of microseconds, unless their process was
+/// killed.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The stubs of one process.
 pub(super) struct LiveStubs {
@@ -68,6 +72,9 @@ pub(super) enum Refusal {
         /// Which.
         limit: String,
     },
+    /// Another process began a change before this one and does not finish it.
+    #[error("another process has not finished its change to the stubs: restart the target")]
+    Stuck,
     /// There is no room for more changes.
     #[error("there is no more room for changes to the stubs: restart the target")]
     Full,
@@ -94,13 +101,14 @@ impl LiveStubs {
     pub(super) fn current(&self) -> Rc<Stubs<Reply>> {
         let log = &self.shared.region().stub_log;
         if !log.is_at_end(self.followed.get()) {
-            self.follow();
+            self.follow(None);
         }
         Rc::clone(&self.current.borrow())
     }
 
-    /// The delays of stubs that have none of their own.
+    /// The delays of stubs that have none of their own, with every change that was acknowledged before this call.
     pub(super) fn settings(&self) -> Delays {
+        self.current();
         self.settings.get()
     }
 
@@ -110,7 +118,8 @@ impl LiveStubs {
             return None;
         }
         let scenarios = &self.shared.region().scenarios;
-        let is_in = |scenario: ScenarioIndex, state: StateIndex| scenarios.state(scenario.get()) == state.get();
+        let seen = Seen::default();
+        let is_in = |scenario: ScenarioIndex, state: StateIndex| seen.state(scenario, scenarios) == state.get();
         let limit = stubs.find(asked, is_in)?.limit.as_ref()?;
         Some(self.first_limit + self.limits.iter().position(|known| known == limit)?)
     }
@@ -119,10 +128,10 @@ impl LiveStubs {
     /// same state, one gets it.
     pub(super) fn find<'s>(&self, stubs: &'s Stubs<Reply>, asked: &Asked<'_>) -> Option<&'s Stub<Reply>> {
         let scenarios = &self.shared.region().scenarios;
-        let is_in = |scenario: ScenarioIndex, state: StateIndex| scenarios.state(scenario.get()) == state.get();
         let mut found = None;
         for _ in 0..TRIES {
-            found = stubs.find(asked, is_in);
+            let seen = Seen::default();
+            found = stubs.find(asked, |scenario, state| seen.state(scenario, scenarios) == state.get());
             let step = found.and_then(|stub| stub.scenario);
             match step.and_then(|step| Some((step.scenario.get(), step.required, step.next?.get()))) {
                 None => break,
@@ -137,34 +146,65 @@ impl LiveStubs {
         found
     }
 
-    /// Makes a change, here and, before they answer their next request, in all other processes.
-    pub(super) fn change(&self, change: &Change) -> Result<(), Refusal> {
+    /// Makes a change, here and, before they answer their next request, in all other processes. Returns the stubs as they
+    /// are with it and with nothing after it.
+    pub(super) fn change(&self, change: &Change) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let before = self.current();
         // Tried first: what is in the log has to be right, for every process must do the same with it.
         self.applied(&before, change)?;
         let record = serde_json::to_vec(change).map_err(|_| Refusal::Full)?;
-        self.shared.region().stub_log.append(&record).map_err(|_| Refusal::Full)?;
-        let after = self.current();
+        let place = self.shared.region().stub_log.append(&record).map_err(|_| Refusal::Full)?;
+        let after = self.followed_past(place)?;
         self.forget_unused_scenarios(&before, &after);
-        Ok(())
+        Ok(after)
     }
 
-    /// Does what the log says.
-    fn follow(&self) {
+    /// What became of the change at `place`. Another process may have taken the place before it and be about to write
+    /// there: what stands behind that cannot be read before.
+    fn followed_past(&self, place: Cursor) -> Result<Rc<Stubs<Reply>>, Refusal> {
+        let clock = self.shared.clock();
+        let deadline_ns = clock.now_ns().saturating_add(PATIENCE_NS);
+        while clock.now_ns() < deadline_ns {
+            if let Some(outcome) = self.follow(Some(place)) {
+                return outcome;
+            }
+            std::thread::yield_now();
+        }
+        Err(Refusal::Stuck)
+    }
+
+    /// Does what the log says, and tells what became of the change at `place`.
+    fn follow(&self, place: Option<Cursor>) -> Option<Result<Rc<Stubs<Reply>>, Refusal>> {
         let log = &self.shared.region().stub_log;
-        let mut cursor = self.followed.get();
-        while let Some(record) = log.next(&mut cursor) {
+        let mut asked_for = None;
+        loop {
+            let mut cursor = self.followed.get();
+            let here = cursor;
+            let Some(record) = log.next(&mut cursor) else { return asked_for };
+            self.followed.set(cursor);
             let Ok(change) = serde_json::from_slice::<Change>(&record) else { continue };
-            let current = Rc::clone(&self.current.borrow());
-            // Refused where another process changed the same thing at the same moment and came first; then it is refused
-            // by all of them.
-            match self.applied(&current, &change) {
-                Ok(Applied::Stubs(stubs)) => drop(self.current.replace(Rc::new(stubs))),
-                Ok(Applied::Settings(delays)) => self.settings.set(delays),
-                Err(_) => {}
+            let outcome = self.follow_one(&change);
+            if place == Some(here) {
+                asked_for = Some(outcome);
             }
         }
-        self.followed.set(cursor);
+    }
+
+    /// Refused where another process changed the same thing at the same moment and came first; then it is refused by all
+    /// of them.
+    fn follow_one(&self, change: &Change) -> Result<Rc<Stubs<Reply>>, Refusal> {
+        let current = Rc::clone(&self.current.borrow());
+        match self.applied(&current, change)? {
+            Applied::Stubs(stubs) => {
+                let stubs = Rc::new(stubs);
+                self.current.replace(Rc::clone(&stubs));
+                Ok(stubs)
+            }
+            Applied::Settings(delays) => {
+                self.settings.set(delays);
+                Ok(current)
+            }
+        }
     }
 
     fn applied(&self, stubs: &Stubs<Reply>, change: &Change) -> Result<Applied, Refusal> {
@@ -210,6 +250,23 @@ impl LiveStubs {
     /// Puts all scenarios in their first state.
     pub(super) fn reset_scenarios(&self) {
         self.shared.region().scenarios.reset();
+    }
+}
+
+/// The states of scenarios as one search for a stub sees them. Each is looked up once: a scenario that moves while the
+/// stubs of its states are looked at would otherwise be in none of them.
+#[derive(Default)]
+struct Seen(RefCell<Vec<(ScenarioIndex, u32)>>);
+
+impl Seen {
+    fn state(&self, scenario: ScenarioIndex, scenarios: &Scenarios) -> u32 {
+        let mut seen = self.0.borrow_mut();
+        if let Some((_, state)) = seen.iter().find(|(known, _)| *known == scenario) {
+            return *state;
+        }
+        let state = scenarios.state(scenario.get());
+        seen.push((scenario, state));
+        state
     }
 }
 

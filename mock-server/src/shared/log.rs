@@ -30,11 +30,12 @@ pub(crate) struct Cursor(u64);
 pub(crate) struct Full;
 
 impl<const WORDS: usize> Log<WORDS> {
-    /// Appends `record`, which every process sees from here on, behind all that were appended before this call.
+    /// Appends `record`, which every process sees from here on, behind all that were appended before this call. Returns
+    /// where a reader is who has read all before it.
     ///
     /// A process killed in the middle of this hides all later records for good; a target whose process was killed is no
     /// longer a target.
-    pub(crate) fn append(&self, record: &[u8]) -> Result<(), Full> {
+    pub(crate) fn append(&self, record: &[u8]) -> Result<Cursor, Full> {
         let words = 1 + record.len().div_ceil(WORD) as u64;
         let fits = |reserved: u64| reserved.checked_add(words).filter(|end| *end <= WORDS as u64);
         let start = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_| Full)?;
@@ -49,7 +50,7 @@ impl<const WORDS: usize> Log<WORDS> {
         }
         // Release: whoever sees the header sees the record. Zero is the header of a place not written yet.
         header.store(record.len() as u64 + 1, Ordering::Release);
-        Ok(())
+        Ok(Cursor(start))
     }
 
     /// Whether there is nothing behind `cursor`; a look at one word.

@@ -52,7 +52,7 @@ impl<'r> Asked<'r> {
 
     /// The values of one parameter of a form in the body; none when the body is no form.
     pub(crate) fn form_values(&self, key: &str) -> impl Iterator<Item = Cow<'r, str>> {
-        let is_form = |kind: &HeaderValue| header_text(kind).contains("application/x-www-form-urlencoded");
+        let is_form = |kind: &HeaderValue| header_text(kind).to_ascii_lowercase().contains(FORM);
         let form = if self.headers.get(CONTENT_TYPE).is_some_and(is_form) { self.body } else { &[] };
         // Whatever is not UTF-8 is not encoded, so not a form.
         values(str::from_utf8(form).unwrap_or_default(), key, form_text)
@@ -63,17 +63,11 @@ impl<'r> Asked<'r> {
         self.headers.get_all(name).iter().map(header_text)
     }
 
-    /// The values of one cookie, in order. Names are case-sensitive; quotes around a value are no part of it.
+    /// The values of one cookie, in order, of those that [`cookies`] finds. Names are case-sensitive; quotes around a
+    /// value are no part of it.
     pub(crate) fn cookie_values(&self, name: &str) -> impl Iterator<Item = Cow<'r, str>> {
-        let pairs = |cookies: &'r HeaderValue| cookies.as_bytes().split(|byte| *byte == b';');
-        let cookies = self.headers.get_all(COOKIE).iter().flat_map(pairs);
-        cookies.filter_map(move |cookie| {
-            let split = cookie.iter().position(|byte| *byte == b'=')?;
-            let (key, value) = (cookie.get(..split)?, cookie.get(split + 1..)?);
-            let value = value.trim_ascii();
-            let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
-            (key.trim_ascii() == name.as_bytes()).then(|| text_of(unquoted.unwrap_or(value)))
-        })
+        let all = self.headers.get_all(COOKIE).iter().flat_map(|header| cookies(header.as_bytes()));
+        all.filter(move |(key, _)| *key == name.as_bytes()).map(|(_, value)| text_of(value))
     }
 
     /// The host that was asked for, without the port; none without a `Host` header.
@@ -102,6 +96,9 @@ fn split(target: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// What the type of a body that is a form has in it, in any case.
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// The text of a header's value: one character a byte (ISO 8859-1), as Jetty reads it.
 fn header_text(value: &HeaderValue) -> Cow<'_, str> {
     text_of(value.as_bytes())
@@ -112,6 +109,42 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
         Ok(text) if text.is_ascii() => Cow::Borrowed(text),
         _ => Cow::Owned(bytes.iter().copied().map(char::from).collect()),
     }
+}
+
+/// The cookies of one header, as Jetty's strict reading of RFC 6265 takes them apart: one whose name begins with `$`, or
+/// whose value has a quote, a comma, a semicolon, a backslash, a tab or what is not ASCII, is not there. Within quotes a semicolon ends
+/// nothing; quotes that are not closed take the rest of the header with them.
+fn cookies(mut header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let one = move || {
+        let pair = header.split_at_checked(end_of_cookie(header)).filter(|_| !header.is_empty());
+        let (pair, rest) = pair?;
+        header = rest.get(1..).unwrap_or_default();
+        Some(pair)
+    };
+    std::iter::from_fn(one).filter_map(|pair| {
+        let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
+        let (name, value) = (name.trim_ascii(), value.get(1..)?.trim_ascii());
+        let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+        let is_odd = |byte: &u8| matches!(byte, b'"' | b',' | b';' | b'\\' | b'\t') || !byte.is_ascii();
+        let is_one = !name.starts_with(b"$") && !unquoted.iter().any(is_odd);
+        is_one.then_some((name, unquoted))
+    })
+}
+
+/// Where the first cookie of a header ends: at a semicolon that is not within a quoted value, or at the end.
+fn end_of_cookie(header: &[u8]) -> usize {
+    let mut is_quoted = false;
+    let mut before = 0;
+    for (index, byte) in header.iter().enumerate() {
+        match byte {
+            b'"' if is_quoted || before == b'=' => is_quoted = !is_quoted,
+            b';' if !is_quoted => return index,
+            b' ' | b'\t' => continue,
+            _ => {}
+        }
+        before = *byte;
+    }
+    header.len()
 }
 
 /// The values that belong to `key` in `a=1&b=2`.
@@ -229,6 +262,35 @@ mod tests {
         assert_eq!(query("/?since=2026-01-31+01:00", "since"), "2026-01-31 01:00");
     }
 
+    /// What `{{request.cookies.s}}|{{request.cookies.a}}` is for WireMock 3.13.2.
+    #[test]
+    fn cookies_are_read_as_strictly_as_jetty_reads_them() {
+        for (header, s, a) in [
+            (&b"s=1; a=2"[..], "1", "2"),
+            (b"a=1;s=\"a b\"", "a b", "1"),
+            (b"s = 1 ;a=", "1", ""),
+            (b"s=a b", "a b", ""),
+            (b"s=a=b; a", "a=b", ""),
+            (b"s==2", "=2", ""),
+            (b"s=$x; $a=1", "$x", ""),
+            (b"s={a}(b)[c]<d>:/?@'", "{a}(b)[c]<d>:/?@'", ""),
+            (b"s=a,b; a=1", "", "1"),
+            (b"s=\"a,b\"; a=1", "", "1"),
+            (b"s=a\"b; a=1", "", "1"),
+            (b"s=a\\b", "", ""),
+            (b"s=\"a b\"x", "", ""),
+            (b"s=\"x; a=1", "", ""),
+            (b"s=\"a;b\"; a=1", "", "1"),
+            (b"s=\xe4; a=1", "", "1"),
+            (b"s=\"\"; =3;;a=1", "", "1"),
+        ] {
+            let value = |name: &str| {
+                with("/", &[("cookie", header)], b"", |asked| asked.cookie_values(name).collect::<Vec<_>>().join("|"))
+            };
+            assert_eq!((value("s").as_str(), value("a").as_str()), (s, a), "{}", header.escape_ascii());
+        }
+    }
+
     #[test]
     fn headers_cookies_forms_host_and_client() {
         type See = fn(&Asked<'_>) -> Vec<String>;
@@ -253,6 +315,8 @@ mod tests {
             assert_eq!(with("/", headers, b"x=1+2&y=0&x=3", see).join("|"), expected);
         }
         assert_eq!(with("/", &[], b"x=1", |asked| asked.form_values("x").count()), 0, "a body that is no form");
+        let loud: &[(&'static str, &[u8])] = &[("content-type", b"APPLICATION/X-WWW-FORM-URLENCODED")];
+        assert_eq!(with("/", loud, b"x=1", |asked| asked.form_values("x").count()), 1);
         assert_eq!(with("/", &[("host", b"[::1]:80")], b"", |asked| asked.host().unwrap().into_owned()), "[::1]");
         assert_eq!(
             with("/", &[("x-forwarded-for", b"1.2.3.4")], b"", |asked| asked.client_text().into_owned()),

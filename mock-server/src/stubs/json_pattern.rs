@@ -194,6 +194,8 @@ mod tests {
         assert!(placeholder.to_string().contains("JsonUnit"), "{placeholder}");
         let broken = pattern(&json!({"equalToJson": "{\"a\": }"})).unwrap_err();
         assert!(broken.to_string().starts_with("/equalToJson: not JSON: line 1"), "{broken}");
+        let nothing = pattern(&json!({"equalToJson": " // null and void"})).and(pattern(&json!({"equalToJson": ""})));
+        assert!(nothing.unwrap_err().to_string().contains("there is no value"));
         assert!(pattern(&json!({"equalToJson": {}, "ignoreArrayOrder": 3})).is_err());
     }
 

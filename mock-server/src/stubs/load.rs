@@ -306,7 +306,7 @@ mod tests {
             "c.json: /response/proxyBaseUrl: `proxyBaseUrl` is not supported",
             "e.json: /mappings/1: the id 6d3d5c8e-3a0f-4f9e-9d6e-0c2b8c1f7a55 is already taken by the stub at d.json, the",
             "f.json: the whole document: expected an object, found an array",
-            "g.json: the whole document: expected an object, found null",
+            "g.json: line 1, column 1: there is no value",
             "h.json: /mappings: expected an array, found an object",
             "i.json: line 1, column 2: this byte is not UTF-8",
             "j.json: No such file",

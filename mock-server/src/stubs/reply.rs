@@ -131,9 +131,11 @@ impl Reply {
         refuse_proxies(node)?;
         let templates = Templates::read(node)?;
         let body = Body::read(node, files, &templates)?;
+        let status = status(node)?;
+        let reason = node.get("statusMessage").map(|reason| reason_phrase(&reason)).transpose()?;
         Ok(Self {
-            status: status(node)?,
-            reason: node.get("statusMessage").map(|reason| reason_phrase(&reason)).transpose()?,
+            status,
+            reason: reason.or_else(|| number_as_reason(status)),
             headers: Headers::read(node.get("headers").as_ref(), &templates, &body)?,
             body,
             delays: Delays::of_stub(node)?,
@@ -228,6 +230,14 @@ fn status(node: &Node<'_>) -> Result<StatusCode, Problem> {
             .and_then(|status| StatusCode::from_u16(status).ok())
             .ok_or_else(|| field.malformed(format!("`{status}` is no status of HTTP: write 200 to 999"))),
     }
+}
+
+/// What Jetty writes after a status that has no usual text: the status once more.
+fn number_as_reason(status: StatusCode) -> Option<ReasonPhrase> {
+    if status.canonical_reason().is_some() {
+        return None;
+    }
+    ReasonPhrase::try_from(status.as_str().as_bytes()).ok()
 }
 
 fn reason_phrase(node: &Node<'_>) -> Result<ReasonPhrase, Problem> {

@@ -122,8 +122,12 @@ impl<R> Stubs<R> {
         states
     }
 
-    /// The id of the next stub that is added without one.
-    pub(crate) fn next_id(&self) -> Uuid {
+    /// The stub that was added last, of those that are still there.
+    pub(crate) fn last_added(&self) -> Option<&Stub<R>> {
+        self.entries.iter().max_by_key(|entry| entry.insertion).map(|entry| &*entry.stub)
+    }
+
+    fn id_of_next(&self) -> Uuid {
         derived_id(&format!("added #{}", self.added))
     }
 
@@ -135,7 +139,7 @@ impl<R> Stubs<R> {
         read_reply: impl FnOnce(Option<&Node<'_>>) -> Result<R, Problem>,
     ) -> Result<Self, ChangeError> {
         let mut names = self.names.clone();
-        let read = Stub::read((&Node::root(stub), Place::Element), self.next_id(), &mut names, read_reply);
+        let read = Stub::read((&Node::root(stub), Place::Element), self.id_of_next(), &mut names, read_reply);
         let stub = read.map_err(ChangeError::Refused)?;
         if self.get(stub.id).is_some() {
             return Err(ChangeError::Taken(stub.id));

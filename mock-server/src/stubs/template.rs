@@ -39,6 +39,34 @@ pub(crate) struct Occasion<'r> {
     pub(crate) path_variables: &'r [(&'r str, &'r str)],
     /// What the clock on the wall says.
     pub(crate) now: SystemTime,
+    /// How the request came.
+    pub(crate) scheme: Scheme,
+}
+
+/// How a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port of a URL that names none.
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
 }
 
 /// A template could not be filled in, because of what the client sent.

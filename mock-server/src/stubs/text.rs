@@ -19,15 +19,22 @@ pub struct SyntaxError {
 }
 
 /// Reads a text of UTF-8, with or without a byte order mark. Of fields that come twice the last one counts, as for
-/// Jackson. Values nested deeper than 512 are an error, so that no text can overflow the stack.
+/// Jackson. Values nested deeper than 512 are an error, so that no text can overflow the stack; so is a text without a
+/// value.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, SyntaxError> {
     let text = str::from_utf8(text).map_err(|error| not_utf8(text, error.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    jsonc_parser::parse_to_serde_value(text, &LIBERTIES).map_err(|error| SyntaxError {
+    let value: Option<Value> = jsonc_parser::parse_to_serde_value(text, &LIBERTIES).map_err(|error| SyntaxError {
         line: error.line_display(),
         column: error.column_display(),
         what: error.kind().to_string(),
-    })
+    })?;
+    match value {
+        Some(value) => Ok(value),
+        // So far null and nothing are the same.
+        None if matches!(jsonc_parser::parse_to_value(text, &LIBERTIES), Ok(Some(_))) => Ok(Value::Null),
+        None => Err(SyntaxError { line: 1, column: 1, what: "there is no value".to_owned() }),
+    }
 }
 
 /// Each is named, so that a new version of the parser cannot bring a new liberty unseen.

@@ -162,7 +162,7 @@ impl ValuePattern {
                 return Err(operand.malformed(what));
             }
             "absent" => Self::Absent,
-            _ => Self::Anything,
+            _ => text().map(|_| Self::Anything)?,
         })
     }
 
@@ -293,6 +293,7 @@ mod tests {
             assert!(hit == miss || !read_pattern.is_match(&Subject::new(miss)), "{read} on {miss}");
             assert_eq!(read_pattern.is_match(&Subject::default()), fits_absent, "{read} on nothing");
         }
+        assert!(pattern(&json!({"anything": true})).is_err());
         let anything = pattern(&json!({"anything": "(always)"})).unwrap();
         assert!(anything.is_match(&Subject::default()) && anything.is_match(&Subject::new("x")));
         let absent = pattern(&json!({"absent": null})).unwrap();

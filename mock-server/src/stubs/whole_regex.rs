@@ -90,6 +90,7 @@ fn translated(java: &str) -> Result<String, &'static str> {
             }
             '(' if brackets == 0 && LOOK_AROUND.iter().any(|open| ahead.starts_with(open)) => return Err(LOOKS),
             '(' if brackets == 0 && ahead.starts_with("?>") => return Err(POSSESSIVE),
+            '(' if brackets == 0 && has_foreign_flag(ahead) => return Err(FLAGS),
             '+' if was_quantified && brackets == 0 => return Err(POSSESSIVE),
             '*' | '+' | '?' | '}' => {
                 // `a+?` is lazy, and what follows a lazy quantifier quantifies nothing.
@@ -104,7 +105,16 @@ fn translated(java: &str) -> Result<String, &'static str> {
 
 const LOOKS: &str = "a regular expression with look-around or back-references";
 const POSSESSIVE: &str = "a regular expression with possessive quantifiers or atomic groups";
+/// `U` would be read as another flag of the same name.
+const FLAGS: &str = "a regular expression with the flag `d`, `U` or `R`";
 const LOOK_AROUND: [&str; 4] = ["?=", "?!", "?<=", "?<!"];
+
+/// Whether what follows a parenthesis is a group's flags, with one that the crate does not have or reads differently.
+fn has_foreign_flag(ahead: &str) -> bool {
+    let flags = ahead.strip_prefix('?').and_then(|ahead| ahead.split([')', ':']).next());
+    let flags = flags.filter(|flags| flags.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-'));
+    flags.is_some_and(|flags| flags.contains(['d', 'U', 'R']))
+}
 
 /// Translates what follows a backslash.
 fn escape(rest: &mut std::str::Chars<'_>, out: &mut String) -> Result<(), &'static str> {
@@ -229,13 +239,16 @@ mod tests {
             let Fault::Unsupported(feature) = regex(text).unwrap_err() else { panic!("{text}") };
             assert_eq!(feature, "a regular expression with look-around or back-references", "{text}");
         }
-        for text in ["a++b", "a*+", "a?+", "a{2}+", "(?>a)", "[a--z]", r"\R", "(a{900}){900}"] {
+        for text in
+            ["a++b", "a*+", "a?+", "a{2}+", "(?>a)", "[a--z]", r"\R", "(a{900}){900}", "(?U)a", "(?i-d:a)", "(?R)a"]
+        {
             assert!(matches!(regex(text), Err(Fault::Unsupported(_))), "{text}: {:?}", regex(text));
         }
         assert!(matches!(regex(&"a".repeat(1 << 17)), Err(Fault::Unsupported(_))));
         for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}"] {
             assert!(matches!(regex(text), Err(Fault::Malformed(_))), "{text}: {:?}", regex(text));
         }
+        assert!(regex("(?im-s:a)(?<dUR>U)").unwrap().is_match("AU"));
         assert!(regex("[(?=]").unwrap().is_match("="), "within brackets nothing looks around");
     }
 

@@ -53,8 +53,5 @@ fn list(order: &Order<'_>, desk: &Desk<'_>) -> Value {
 
 fn pattern(order: &Order<'_>) -> Result<RequestPattern, Said> {
     let json = order.json()?;
-    RequestPattern::read(&Node::root(&json)).map_err(|problems| {
-        let titles: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        refused(&titles.join("\n"), problems.first())
-    })
+    RequestPattern::read(&Node::root(&json)).map_err(|problems| refused(&problems))
 }

@@ -1,11 +1,12 @@
 //! The admin routes to the stubs, their scenarios and their settings.
 
-use super::{Desk, Order, Said, done, refused, unknown};
+use super::{Desk, Order, Said, done, failure, refused, unknown};
 use crate::server::live_stubs::{Change, LiveStubs, Refusal};
-use crate::stubs::{ChangeError, ScenarioIndex, StateIndex};
+use crate::stubs::{ChangeError, Reply, ScenarioIndex, StateIndex, Stubs};
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use std::rc::Rc;
 use uuid::Uuid;
 
 pub(super) fn mappings(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
@@ -17,8 +18,9 @@ pub(super) fn mappings(route: (&str, Option<&str>), order: &Order<'_>, desk: &De
             desk.stubs.reset_scenarios();
             changed(desk.stubs, &Change::Reset)
         }
-        (method, Some(id)) => {
-            let id = Uuid::try_parse(id).map_err(|_| unknown())?;
+        (method @ ("GET" | "PUT" | "DELETE"), Some(id)) => {
+            let invalid = |_| (StatusCode::BAD_REQUEST, failure(10, &format!("{id} is not a valid UUID")));
+            let id = Uuid::try_parse(id).map_err(invalid)?;
             one(method, id, order, desk.stubs)
         }
         _ => Err(unknown()),
@@ -41,27 +43,20 @@ fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<S
     match method {
         "GET" => shown().map(done),
         "PUT" => {
-            change(stubs, &Change::Replace(id, order.json()?))?;
-            shown().map(done)
+            let after = change(stubs, &Change::Replace(id, order.json()?))?;
+            let json = after.get(id).map(|stub| stub.json.clone());
+            json.map(done).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
         }
         "DELETE" => changed(stubs, &Change::Remove(id)),
         _ => Err(unknown()),
     }
 }
 
-/// The stub gets its id here, so that the answer can name it.
-fn add(mut stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
-    let before = stubs.current();
-    let given = ["id", "uuid"].iter().find_map(|key| stub.get(*key)?.as_str()?.parse::<Uuid>().ok());
-    let id = given.unwrap_or_else(|| before.next_id());
-    if given.is_none()
-        && let Value::Object(fields) = &mut stub
-    {
-        fields.insert("id".to_owned(), json!(id));
-    }
-    change(stubs, &Change::Add(stub))?;
-    let added = stubs.current().get(id).map(|stub| stub.json.clone());
-    added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
+/// A stub without an id gets it where it comes in the order of all changes, which only the log knows.
+fn add(stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
+    let after = change(stubs, &Change::Add(stub))?;
+    let added = after.last_added().map(|stub| stub.json.clone());
+    added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&Refusal::Stuck))
 }
 
 fn list(order: &Order<'_>, stubs: &LiveStubs) -> Value {
@@ -117,34 +112,40 @@ fn set_state(name: &str, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, S
     let current = stubs.current();
     let names = current.names();
     let scenario = names.find_scenario(name).filter(|scenario| current.scenarios().contains(scenario));
-    let missing = || (StatusCode::NOT_FOUND, json!({"errors": [{"title": format!("Scenario {name} does not exist")}]}));
+    let missing = || (StatusCode::NOT_FOUND, failure(404, &format!("Scenario {name} does not exist")));
     let scenario = scenario.ok_or_else(missing)?;
     let wanted = if order.body.is_empty() { Value::Null } else { order.json()? };
     let state = match wanted.get("state").and_then(Value::as_str) {
         None => StateIndex::STARTED,
-        Some(wanted) => names
-            .find_state(scenario, wanted)
-            .ok_or_else(|| refused(&format!("Scenario {name} does not support state {wanted}"), None))?,
+        Some(wanted) => names.find_state(scenario, wanted).ok_or_else(|| {
+            let title = format!("Scenario {name} does not support state {wanted}");
+            (StatusCode::UNPROCESSABLE_ENTITY, failure(11, &title))
+        })?,
     };
     stubs.set_state(scenario, state);
     Ok(done(json!({})))
 }
 
-fn change(stubs: &LiveStubs, change: &Change) -> Result<(), Said> {
+fn change(stubs: &LiveStubs, change: &Change) -> Result<Rc<Stubs<Reply>>, Said> {
     stubs.change(change).map_err(|error| refusal(&error))
 }
 
 fn changed(stubs: &LiveStubs, what: &Change) -> Result<Said, Said> {
-    change(stubs, what).map(|()| done(json!({})))
+    change(stubs, what).map(|_| done(json!({})))
 }
 
 fn refusal(error: &Refusal) -> Said {
-    let title = error.to_string();
+    let what = error.to_string();
     match error {
-        Refusal::Change(ChangeError::Missing(_)) => (StatusCode::NOT_FOUND, json!({"errors": [{"title": title}]})),
-        Refusal::Change(ChangeError::Refused(problems)) => refused(&title, problems.first()),
-        Refusal::Change(ChangeError::Taken(_)) | Refusal::Limit { .. } => refused(&title, None),
-        Refusal::Settings(problem) => refused(&title, Some(problem)),
-        Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, json!({"errors": [{"title": title}]})),
+        Refusal::Change(ChangeError::Missing(_)) => (StatusCode::NOT_FOUND, failure(404, &what)),
+        Refusal::Change(ChangeError::Refused(problems)) => refused(problems),
+        Refusal::Change(ChangeError::Taken(_)) => {
+            let error = json!({"code": 109, "title": "Duplicate stub mapping ID", "detail": what});
+            (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": [error]}))
+        }
+        Refusal::Settings(problem) => refused(std::slice::from_ref(problem)),
+        Refusal::Limit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, failure(10, &what)),
+        Refusal::Stuck => (StatusCode::INTERNAL_SERVER_ERROR, failure(50, &what)),
+        Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, failure(50, &what)),
     }
 }

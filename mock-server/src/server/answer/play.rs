@@ -1,7 +1,7 @@
 //! Answers from stubs: which one is played, what it says, and how.
 //!
-//! It must not decide which stub fits (`stubs` does), and a stub without templates or body patterns is answered without
-//! allocating.
+//! It must not decide which stub fits (`stubs` does), and a stub without templates, body patterns or a scenario is answered
+//! without allocating.
 
 use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
@@ -13,10 +13,10 @@ use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
 use crate::limiter::Verdict;
-use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Stub, Stubs};
+use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Scheme, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use std::net::IpAddr;
@@ -133,8 +133,9 @@ impl Answers {
             return rendered;
         }
         let mut draws = Draws::for_attempt(Stream::Template, self.config.seed, arrival.id, arrival.attempt);
+        let scheme = if self.config.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let path_variables = stub.request.path_variables(asked.path());
-        let occasion = Occasion { asked, path_variables: &path_variables, now: UNIX_EPOCH + clock::wall() };
+        let occasion = Occasion { asked, path_variables: &path_variables, now: UNIX_EPOCH + clock::wall(), scheme };
         stub.reply.render(&occasion, &mut draws)
     }
 
@@ -148,6 +149,17 @@ impl Answers {
         *answer.status_mut() = StatusCode::NOT_FOUND;
         *answer.headers_mut() = headers;
         self.counted(answer)
+    }
+}
+
+/// The host that HTTP/2 names in a place of its own, as the header that stubs look at; so Jetty has it, too.
+pub(super) fn add_host(parts: &mut Parts) {
+    if parts.headers.contains_key(HOST) {
+        return;
+    }
+    let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    if let Some(host) = host {
+        parts.headers.insert(HOST, host);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::draw::Draws;
 use crate::stubs::node::{Node, Problem};
 use crate::stubs::template::{Failed, Occasion, Template};
 use bytes::Bytes;
-use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -38,7 +38,16 @@ impl Headers {
             for (name, field) in node.fields()? {
                 let known = HeaderName::from_bytes(name.as_bytes())
                     .map_err(|_| field.malformed(format!("`{name}` is no name of a header")))?;
-                let values: Vec<_> = if field.value().is_array() { field.elements()?.collect() } else { vec![field] };
+                let is_empty = field.value().as_array().is_some_and(Vec::is_empty);
+                if is_empty {
+                    return Err(field.malformed("a header without a value: write \"\" for an empty one"));
+                }
+                let mut values: Vec<_> =
+                    if field.value().is_array() { field.elements()?.collect() } else { vec![field] };
+                if known == CONTENT_TYPE {
+                    // Jetty keeps the last of several.
+                    values.drain(..values.len() - 1);
+                }
                 for value in values {
                     let text = Text::read(&value, templates)?;
                     if !is_framing(&known, &text, body).map_err(|what| value.unsupported(what))? {

@@ -4,6 +4,7 @@ use super::delay::DelayDistribution;
 use super::*;
 use crate::draw::Stream;
 use crate::stubs::asked::Asked;
+use crate::stubs::template::Scheme;
 use hyper::Method;
 use hyper::header::HeaderMap;
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ fn looked_at<T>(reply: &Reply, x: &str, look: impl FnOnce(Rendered<'_>) -> T) ->
     let headers = HeaderMap::new();
     let client = IpAddr::from([127, 0, 0, 1]);
     let asked = Asked { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
-    let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+    let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
     look(reply.render(&occasion, &mut Draws::new(Stream::Body, 1, 1)))
 }
 
@@ -118,13 +119,18 @@ fn body_files_are_read_when_the_stub_is() {
 fn headers_keep_their_order_and_number() {
     let reply = read(&json!({
         "body": "four",
-        "headers": {"Z-First": "1", "set-cookie": ["a=1", "b=2"], "A": "caf\u{e9}", "None": [], "Transfer-Encoding": "chunked", "Content-Length": "4"}
+        "headers": {"Z-First": "1", "set-cookie": ["a=1", "b=2"], "A": "caf\u{e9}", "Transfer-Encoding": "chunked", "Content-Length": "4"}
     }));
     let (_, headers, _) = sent(&reply.unwrap(), "1");
     let shown: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
     let expected: [(&str, &[u8]); 4] =
         [("z-first", b"1"), ("set-cookie", b"a=1"), ("set-cookie", b"b=2"), ("a", b"caf\xe9")];
     assert_eq!(shown, expected);
+    // Of several types Jetty sends the last.
+    let kinds = read(&json!({"headers": {"Content-Type": ["text/plain", "text/html"]}})).unwrap();
+    assert_eq!(sent(&kinds, "1").1, [("content-type".to_owned(), b"text/html".to_vec())]);
+    let none = read(&json!({"headers": {"None": []}})).unwrap_err();
+    assert!(none.starts_with("/headers/None: a header without a value"), "{none}");
     // The length of a body that HEAD does not get.
     let head = sent(&read(&json!({"headers": {"Content-Length": "77"}})).unwrap(), "1");
     assert_eq!(head.1, [("content-length".to_owned(), b"77".to_vec())]);

@@ -2,7 +2,6 @@
 
 use super::Occasion;
 use super::value::Value;
-use crate::stubs::asked::Asked;
 use crate::stubs::node::Fault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -106,15 +105,14 @@ impl Field {
         let asked = occasion.asked;
         match self {
             Self::Method => Value::owned(asked.method.as_str().to_uppercase()),
-            Self::Scheme => Value::Text(Cow::Borrowed("http")),
+            Self::Scheme => Value::Text(Cow::Borrowed(occasion.scheme.name())),
             Self::Host => Value::Text(asked.host().unwrap_or_default()),
-            Self::Port => Value::Integer(port(asked).into()),
+            Self::Port => Value::Integer(port(occasion).into()),
             Self::BaseUrl => {
                 let host = asked.host().unwrap_or_default();
-                match port(asked) {
-                    HTTP_PORT => Value::owned(format!("http://{host}")),
-                    port => Value::owned(format!("http://{host}:{port}")),
-                }
+                let (scheme, port) = (occasion.scheme.name(), port(occasion));
+                let is_usual = port == occasion.scheme.port();
+                Value::owned(if is_usual { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{port}") })
             }
             Self::Url => Value::Text(Cow::Borrowed(asked.url())),
             Self::Path => Value::List { items: segments(occasion), written: path(occasion) },
@@ -161,14 +159,12 @@ impl Pick {
     }
 }
 
-const HTTP_PORT: u16 = 80;
-
 /// The port that the client means to talk to.
-fn port(asked: &Asked<'_>) -> u16 {
-    let host = asked.headers.get(HOST).and_then(|host| host.to_str().ok());
+fn port(occasion: &Occasion<'_>) -> u16 {
+    let host = occasion.asked.headers.get(HOST).and_then(|host| host.to_str().ok());
     // The colons of an address of version 6 are in brackets.
     let port = host.and_then(|host| host.rsplit_once(':')).filter(|(_, port)| !port.contains(']'));
-    port.and_then(|(_, port)| port.parse().ok()).unwrap_or(HTTP_PORT)
+    port.and_then(|(_, port)| port.parse().ok()).unwrap_or(occasion.scheme.port())
 }
 
 /// The path as a whole: decoded, but as it was sent if the stub has variables in it.

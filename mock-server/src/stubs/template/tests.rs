@@ -34,7 +34,7 @@ fn rendered_for(template: &str, variables: &[(&str, &str)], id: u64) -> String {
         client: IpAddr::from([127, 0, 0, 1]),
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_696_647_845_067);
-    let occasion = Occasion { asked: &asked, path_variables: variables, now };
+    let occasion = Occasion { asked: &asked, path_variables: variables, now, scheme: Scheme::Http };
     match Template::compile(template, Some(&parameters)) {
         Err(fault) => format!("refused: {fault}"),
         Ok(template) => match template.render(&occasion, &mut draws(id)) {
@@ -103,7 +103,8 @@ fn the_authority_may_lack_a_port_and_be_an_address() {
         let headers = HeaderMap::from_iter([(hyper::header::HOST, HeaderValue::from_static(host))]);
         let client = IpAddr::from([127, 0, 0, 1]);
         let asked = Asked { method: &Method::GET, target: "/", headers: &headers, body: &[], client };
-        let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+        let occasion =
+            Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
         let template = Template::compile("{{request.host}} {{request.port}} {{request.baseUrl}}", None).unwrap();
         assert_eq!(template.render(&occasion, &mut draws(1)).unwrap(), expected);
     }
@@ -229,7 +230,7 @@ proptest! {
         headers.extend(named);
         let client = IpAddr::from([127, 0, 0, 1]);
         let asked = Asked { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
-        let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH };
+        let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
         let field = field::Field::parse(&field.split('.').map(|part| part.trim_matches(['[', ']'])).collect::<Vec<_>>());
         let field = field.unwrap().unwrap();
         prop_assert_eq!(field.text(&occasion), field.value(&occasion).into_text());
