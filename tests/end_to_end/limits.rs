@@ -3,96 +3,16 @@
 //! serve and however fast they are asked.
 //!
 //! Where time matters, the period is so long that nothing comes back during a test.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose client cannot go on is over")]
+#![expect(clippy::unwrap_used, reason = "a test whose client cannot go on is over")]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::Ipv4Addr;
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
 use serde_json::{Value, json};
-use std::os::fd::AsRawFd;
 
-use crate::process::{DEADLINE, wait_for};
+use crate::client::Client;
+use crate::process::wait_for;
 use crate::target::Target;
-
-/// One connection.
-struct Client {
-    reader: BufReader<TcpStream>,
-}
-
-/// An answer: its status, its header fields by their names in lower case, its body.
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    #[track_caller]
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
-    }
-
-    #[track_caller]
-    fn number(&self, name: &str) -> u64 {
-        self.header(name).parse().unwrap()
-    }
-}
-
-impl Client {
-    fn connect(target: &Target) -> Self {
-        Self::of(TcpStream::connect(target.address()).unwrap())
-    }
-
-    /// From another address of this machine: all of 127.0.0.0/8 is.
-    fn connect_from(target: &Target, source: Ipv4Addr) -> Self {
-        let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        let SocketAddr::V4(address) = target.address().parse().unwrap() else { panic!("not IPv4") };
-        let [a, b, c, d] = source.octets();
-        bind(socket.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 0)).unwrap();
-        connect(socket.as_raw_fd(), &SockaddrIn::from(address)).unwrap();
-        Self::of(TcpStream::from(socket))
-    }
-
-    fn of(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { reader: BufReader::new(stream) }
-    }
-
-    /// Sends a request whose head has these further lines.
-    fn send(&mut self, path: &str, lines: &str) {
-        // A connection that was turned away may be closed before.
-        let _ = self.reader.get_mut().write_all(format!("GET {path} HTTP/1.1\r\nhost: t\r\n{lines}\r\n").as_bytes());
-    }
-
-    /// None if the connection ends instead.
-    fn receive(&mut self) -> Option<Answer> {
-        let status = self.line()?.split(' ').nth(1)?.parse().ok()?;
-        let mut headers = BTreeMap::new();
-        while let Some((name, value)) = self.line()?.split_once(": ") {
-            headers.insert(name.to_ascii_lowercase(), value.to_owned());
-        }
-        let mut body = vec![0; headers.get("content-length").map_or(0, |length| length.parse().unwrap())];
-        self.reader.read_exact(&mut body).ok()?;
-        Some(Answer { status, headers, body })
-    }
-
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) | Err(_) => None,
-            Ok(_) => Some(line.trim_end().to_owned()),
-        }
-    }
-
-    fn get(&mut self, path: &str, lines: &str) -> Answer {
-        self.send(path, lines);
-        self.receive().unwrap()
-    }
-}
 
 /// Asks over eight connections at once, `each` times on each, and counts the answers by status.
 fn statuses(target: &Target, each: u64) -> BTreeMap<u16, u64> {

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test without a target is over")]
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
@@ -25,14 +25,34 @@ pub(crate) struct Target {
 impl Target {
     /// Starts `crawlmark serve` with `flags` on a free port.
     pub(crate) fn start(flags: &str) -> Self {
+        Self::start_with("127.0.0.1:0", flags, Stdio::inherit)
+    }
+
+    /// The same on another address.
+    pub(crate) fn start_on(listen: &str, flags: &str) -> Self {
+        Self::start_with(listen, flags, Stdio::inherit)
+    }
+
+    /// The same, with what it said on standard error until it listened.
+    pub(crate) fn start_and_listen_to_stderr(flags: &str) -> (Self, String) {
+        let mut said = tempfile::tempfile().unwrap();
+        let target = Self::start_with("127.0.0.1:0", flags, || said.try_clone().unwrap().into());
+        let mut text = String::new();
+        said.rewind().unwrap();
+        said.read_to_string(&mut text).unwrap();
+        (target, text)
+    }
+
+    fn start_with(listen: &str, flags: &str, stderr: impl FnOnce() -> Stdio) -> Self {
         let place = tempfile::tempdir().unwrap();
         let stdout = place.path().join("stdout");
         let mut child = Command::new(program())
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", listen])
             .args(flags.split_whitespace())
             .current_dir(place.path())
             .stdin(Stdio::null())
             .stdout(File::create(&stdout).unwrap())
+            .stderr(stderr())
             .spawn()
             .unwrap();
         let (scheme, address) = wait_for("the target's address", || {
@@ -95,6 +115,11 @@ impl Target {
         for pid in [self.pid()].into_iter().chain(children.into_iter().map(|(pid, _)| pid)) {
             signal(pid, Signal::SIGKILL);
         }
+    }
+
+    /// The processes that serve.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        children(self.pid()).into_iter().map(|(pid, _)| pid).collect()
     }
 
     fn pid(&self) -> i32 {

@@ -6,7 +6,7 @@
 //! started and asked again, which tests the record; `RECORD_WIREMOCK=1` writes it anew.
 //!
 //! Compared are the status, the headers and the body, or how the connection ended. Not compared are the headers listed
-//! in [`TRANSPORT`], the reason phrase where the stub names none (Jetty has its own), and the body and type of a 404 that
+//! in [`TRANSPORT`], the reason phrase where there is a usual one (Jetty has its own), and the body and type of a 404 that
 //! no stub asked for: WireMock explains there what came close.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose server cannot be started is over")]
 
@@ -38,6 +38,8 @@ struct Asked {
     #[serde(default = "get")]
     method: String,
     target: String,
+    #[serde(default = "host")]
+    host: String,
     #[serde(default)]
     headers: Vec<(String, String)>,
     #[serde(default)]
@@ -46,6 +48,10 @@ struct Asked {
 
 fn get() -> String {
     "GET".to_owned()
+}
+
+fn host() -> String {
+    "target".to_owned()
 }
 
 /// What came back, as far as it is compared.
@@ -141,8 +147,8 @@ fn ask_all(address: &str, requests: &[Asked]) -> Vec<Answer> {
 
 /// One request on a connection of its own.
 fn ask(address: &str, asked: &Asked) -> Answer {
-    let Asked { method, target, headers, body } = asked;
-    let mut head = vec![format!("{method} {target} HTTP/1.1"), "Host: target".to_owned()];
+    let Asked { method, target, host, headers, body } = asked;
+    let mut head = vec![format!("{method} {target} HTTP/1.1"), format!("Host: {host}")];
     // A fault closes the connection anyway, and WireMock's malformed chunk is one only where a connection could go on.
     if !target.starts_with("/f/") {
         head.push("Connection: close".to_owned());
@@ -166,19 +172,18 @@ fn ask(address: &str, asked: &Asked) -> Answer {
 
 fn read(answer: &[u8], method: &str) -> Answer {
     let end_of_head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let Some(head) = end_of_head.and_then(|end| std::str::from_utf8(&answer[..end]).ok()) else {
-        return Answer::NotHttp;
-    };
-    let body = &answer[head.len() + 4..];
-    let (line, lines) = head.split_once("\r\n").unwrap_or((head, ""));
+    let Some(end_of_head) = end_of_head else { return Answer::NotHttp };
+    let head: String = answer[..end_of_head].iter().copied().map(char::from).collect();
+    let body = &answer[end_of_head + 4..];
+    let (line, lines) = head.split_once("\r\n").unwrap_or((&head, ""));
     let Some((status, reason)) = line.strip_prefix("HTTP/1.1 ").and_then(|line| line.split_once(' ')) else {
         return Answer::NotHttp;
     };
     let status: u16 = status.parse().unwrap();
     let fields: Vec<(String, &str)> = lines
         .split("\r\n")
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.strip_prefix(' ').unwrap_or(value)))
         .collect();
     let field = |wanted: &str| fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
     let body = match (field("transfer-encoding"), field("content-length")) {
@@ -200,7 +205,8 @@ fn read(answer: &[u8], method: &str) -> Answer {
         })
         .collect();
     headers.sort();
-    let reason = (reason == "Short and stout").then(|| reason.to_owned());
+    let is_compared = reason == "Short and stout" || reason == status.to_string();
+    let reason = is_compared.then(|| reason.to_owned());
     let body = match String::from_utf8(body) {
         Ok(text) => Body::Text(text),
         Err(error) => Body::Base64(BASE64_STANDARD.encode(error.as_bytes())),
