@@ -5,6 +5,50 @@
 //!
 //! The reference is WireMock 3.13: <https://wiremock.org/docs/stubbing/>. Paths such as `matching/UrlPattern.java` are
 //! of its source, below `src/main/java/com/github/tomakehurst/wiremock/`, read at 3.13.2.
+//!
+//! # What is not as in WireMock
+//!
+//! `tests/end_to_end/wiremock` of the workspace compares with WireMock 3.13.2 itself. These differences are known.
+//!
+//! What is refused when stubs are loaded, so that no answer is quietly another one than was asked for:
+//!
+//! | in a mapping file | WireMock 3.13 |
+//! |---|---|
+//! | a number or truth value for a URL, a name or a scenario; a fraction for `priority` | takes its text, or its whole part |
+//! | a value of a header, or `statusMessage`, that is not one line of ISO 8859-1 | writes blanks, `?` or a raw NUL |
+//! | the name of a header that HTTP does not have (`X N`, `X-{{..}}`) | sends it |
+//! | a `Content-Length` other than the body's | leaves it out |
+//! | a status of 1 to 199, or above 999 | sends `001`, or never ends |
+//! | a negative delay, one above an hour, no pieces of a dribble | answers at once, or fails |
+//! | a body file that is missing, or outside `__files` | answers 500 |
+//! | `absent` of false; two operators at once; options that an operator does not have | ignores what it does not read |
+//! | `pathParameters` without a template, half a `basicAuth`, an empty method | matches nothing, or anything |
+//! | look-around, back-references, possessive quantifiers, `\0`, `\Z`, `\R`, flags `d` and `U` | knows them |
+//! | JSON-unit placeholders, JSON path, JSON schema, XML, dates, numbers, multipart, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
+//! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
+//! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
+//!
+//! What is answered differently:
+//!
+//! | asked | WireMock 3.13 | here |
+//! |---|---|---|
+//! | invalid percent-encoding (`%zz`), raw `\|` or `{` in a URL; a strange `Host`; a tab in a cookie | 400 or 500 of Jetty's | the stub |
+//! | no `Host` | `request.host` is the server's own address | it is empty |
+//! | a body in gzip, or in another charset than UTF-8 | is decoded before it is matched | is matched as it came |
+//! | `{"a":1} x` for `equalToJson` | the rest is ignored | is no JSON |
+//! | a template that fails on what the client sent | 500 with a Java exception | 500 with another text |
+//! | a `jsonBody` that is no JSON once it is filled in | 500 | as filled in |
+//! | numbers in `jsonBody` beyond 64 bits, `1.50`, `1e3` | with all their digits, `1000` | `1.5`, `1000.0`; beyond a float: refused |
+//! | `(?i)` beyond ASCII | only with `(?u)` | any letter |
+//! | DEL and NUL in a templated header | as they are | a blank |
+//! | a stub's name beyond ASCII in `Matched-Stub-Name` | `?` for each character | ISO 8859-1, a blank beyond it |
+//! | a request that no stub fits | a comparison with the nearest stub | one line |
+//! | two requests at once for one state of a scenario | both may get it | one gets it |
+//! | `"method": {"oneOf": ..}`, as in 4.x | refused | served |
+//!
+//! The admin routes show stubs as they were written (WireMock adds `"method": "ANY"` and `"status": 200`), answer 404 with a
+//! body, and `{}` where WireMock's answer has none; of several problems with a stub they name each. A change to the stubs
+//! is in force in all processes once it is acknowledged.
 
 mod asked;
 mod index;

@@ -275,3 +275,26 @@ enum Applied {
     Stubs(Stubs<Reply>),
     Settings(Delays),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_search_sees_one_state_of_a_scenario() {
+        let shared = Shared::new().unwrap();
+        let scenarios = &shared.region().scenarios;
+        let mut names = ScenarioNames::default();
+        let mut number = |name| {
+            let stub = json!({ "scenarioName": name });
+            names.read(&Node::root(&stub)).unwrap().unwrap().scenario
+        };
+        let (one, other) = (number("one"), number("other"));
+        let seen = Seen::default();
+        assert_eq!((seen.state(one, scenarios), seen.state(other, scenarios)), (0, 0));
+        scenarios.set(one.get(), 1);
+        assert_eq!((seen.state(one, scenarios), seen.state(other, scenarios)), (0, 0));
+        assert_eq!(Seen::default().state(one, scenarios), 1);
+    }
+}

@@ -1,6 +1,6 @@
 //! What stubs answer over the wire, and what the books say of it: holds, pieces, faults, and the target's own latency,
 //! limits and faults on top.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose client cannot go on is over")]
+#![expect(clippy::unwrap_used, reason = "a test whose client cannot go on is over")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::io::{Read, Write};
@@ -35,14 +35,14 @@ fn delays_of_stubs_are_held_and_in_the_books() {
     for processes in [1, 2, 4] {
         let target = Target::start(&flags(&root, &format!("--processes {processes}")));
         let mut client = Client::connect(&target);
-        let mut hold = |path: &str| {
+        let mut hold_of = |path: &str| {
             let answer = client.get(path, "");
             let hold = answer.number("x-mock-hold-us");
             assert!(answer.number("x-mock-held-us") >= hold);
             hold
         };
-        assert_eq!((hold("/fixed"), hold("/both")), (20_000, 11_000));
-        let spread: Vec<u64> = (0..40).map(|id| hold(&format!("/spread/{id}"))).collect();
+        assert_eq!((hold_of("/fixed"), hold_of("/both")), (20_000, 11_000));
+        let spread: Vec<u64> = (0..40).map(|id| hold_of(&format!("/spread/{id}"))).collect();
         assert!(
             spread.iter().all(|us| [1000, 2000, 3000, 4000].contains(us)) && spread.windows(2).any(|w| w[0] != w[1])
         );
