@@ -55,8 +55,9 @@ struct Serving {
 ///
 /// # Errors
 ///
-/// There is no memory for the books, no address of the listener, or no thread.
+/// The limits do not go together, or there is no memory for the books, no address of the listener, or no thread.
 pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError> {
+    config.check()?;
     let address = listener.local_addr().map_err(ServeError::Listener)?;
     let shared = Shared::new()?;
     let (stop, stopped) = oneshot::channel();

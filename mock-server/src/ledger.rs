@@ -325,9 +325,9 @@ impl Books {
         counters.hold_errors.record(actual_us.saturating_sub(intended_us));
     }
 
-    /// The number of the latest request in this process, different from that of any other in all processes.
-    pub(crate) fn ordinal(&self) -> u64 {
-        (self.counters as u64) << 48 | self.counters().requests.get()
+    /// Where the numbers of this process's requests begin: far from those of the others.
+    pub(crate) fn first_ordinal(&self) -> u64 {
+        (self.counters as u64) << 48
     }
 
     /// A stub was found for a request.

@@ -6,7 +6,7 @@
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::{Books, Pass};
-use crate::limit::{Algorithm, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step};
+use crate::limit::{Algorithm, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step, Whom};
 use crate::shared::{Asked, Decided, Keys, Place};
 use hyper::header::HeaderMap;
 use std::cell::Cell;
@@ -65,10 +65,18 @@ pub(crate) struct Asking<'a> {
     pub(crate) now_ns: u64,
     /// The keys of the request, one for each limit whose key is not the connection's, in order.
     pub(crate) keys: Vec<KeyHash>,
-    /// The limit of the stub that is to answer, if it has one: it is asked with those that concern every request.
-    pub(crate) of_stub: Option<usize>,
+    pub(crate) about: About,
     pub(crate) config: &'a Config,
     pub(crate) books: &'a Books,
+}
+
+/// Which limits a request concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// It is for the target itself: those for all requests, and that of the stub that is to answer, if it has one.
+    Own { of_stub: Option<usize> },
+    /// It is to be forwarded: those that count the sessions of a proxy.
+    Forwarded,
 }
 
 /// What became of a request.
@@ -210,7 +218,10 @@ impl Visitor {
                 Some(key) => key,
                 None => *keys.next()?,
             };
-            let concerns_it = index < asking.config.limits.common() || asking.of_stub == Some(index);
+            let concerns_it = match asking.about {
+                About::Own { of_stub } => index < asking.config.limits.common() || of_stub == Some(index),
+                About::Forwarded => limit.key().whom == Whom::Session,
+            };
             if !concerns_it || matches!(limit.algorithm(), Algorithm::Connections(_)) {
                 return None;
             }
@@ -278,9 +289,12 @@ impl Visitor {
         for (index, ..) in self.questions(asking) {
             books.admitted_by(index, passes[index]);
         }
-        books.admitted(now_ns.saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)));
+        if asking.about != About::Forwarded {
+            books.admitted(now_ns.saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)));
+        }
         Ok(admission)
     }
+
     /// Gives back what was taken from the limits before one that was against it, which left these states behind. What is
     /// in flight ends with the admission.
     fn give_back(&self, asking: &Asking<'_>, taken: &[u64]) {
@@ -349,7 +363,7 @@ mod tests {
     }
 
     fn asking<'a>(config: &'a Config, books: &'a Books, now_ns: u64) -> Asking<'a> {
-        Asking { now_ns, keys: Vec::new(), of_stub: None, config, books }
+        Asking { now_ns, keys: Vec::new(), about: About::Own { of_stub: None }, config, books }
     }
 
     /// How many more the limit would let through.

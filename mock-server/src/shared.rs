@@ -45,13 +45,13 @@ use window::Window;
 /// costs speed and no accuracy.
 const PROCESSES: usize = 128;
 
-/// Room for what is done to the stubs at run time, in words: 32 MiB.
-const STUB_LOG: usize = 4 << 20;
+/// Room for what is done to the stubs at run time, in words: 128 MiB over the life of a target.
+const STUB_LOG: usize = 16 << 20;
 
 /// Room for the journal of requests, in words: 256 MiB.
 const JOURNAL: usize = 32 << 20;
 
-/// The mapping. About 920 MiB of addresses, of which the kernel provides the pages that are touched, a few hundred
+/// The mapping. About 1 GiB of addresses, of which the kernel provides the pages that are touched, a few hundred
 /// kilobytes for a short run.
 ///
 /// Every field is made of atomic integers and arrays of them, for which all-zero memory is a valid value.

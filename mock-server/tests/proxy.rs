@@ -215,6 +215,26 @@ fn a_limit_by_address_is_not_shared_between_sessions() {
 }
 
 #[test]
+fn a_limit_by_session_counts_what_is_forwarded_and_others_do_not() {
+    let limits = ["2/h:burst=2:key=session:name=sessions", "1/h:name=own"].map(|limit| limit.parse().unwrap());
+    let config =
+        Config { proxy: Some(Proxy::default()), limits: Limits::new(limits.into()).unwrap(), ..Config::default() };
+    let (proxy, target) = (start(config), start(Config::default()));
+    for label in ["a", "b"] {
+        let mut client = Client::of(&proxy);
+        let statuses =
+            [0, 1, 2].map(|id| client.get(target.address(), id, &basic(&format!("user-session-{label}"))).status);
+        assert_eq!(statuses, [200, 200, 429], "{label}");
+    }
+    let proxied = proxy.stop().unwrap();
+    let of = |name: &str| (proxied.by_limit[name].admitted, proxied.by_limit[name].rejected);
+    assert_eq!((of("sessions"), of("own")), ((4, 2), (0, 0)));
+    // What is forwarded is in the proxy's books and in those of this limit, and in no others.
+    assert_eq!((proxied.requests, proxied.max_admitted_in_1s, proxied.proxy.requests), (0, 0, 4));
+    assert_eq!(target.stop().unwrap().requests, 4);
+}
+
+#[test]
 fn nobody_is_let_in_without_the_credentials() {
     let (proxy, target) = (proxy(), start(Config::default()));
     let address = target.address();

@@ -97,6 +97,58 @@ fn too_many_limits_are_an_error_before_anything_is_served() {
     let stubs = Some(Mappings::parse(mapping.as_bytes(), OnUnsupported::Refuse).unwrap());
     let config = Config { stubs, ..Config::default() };
     assert!(config.check().unwrap_err().to_string().contains("17 limits are too many"));
-    let target = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
-    assert!(target.stop().unwrap_err().to_string().contains("17 limits are too many"));
+    let refused = serve(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap_err();
+    assert!(refused.to_string().contains("17 limits are too many"), "{refused}");
+}
+
+#[test]
+fn what_a_template_draws_does_not_repeat_for_one_id_nor_after_a_reset() {
+    let mapping = r#"{"request": {"urlPathPattern": "/.*"}, "response":
+        {"transformers": ["response-template"], "body": "{{randomValue type='UUID'}}"}}"#;
+    let target = target(mapping, Config::default());
+    let mut drawn: Vec<String> = Vec::new();
+    for round in 0..2 {
+        drawn.extend((0..24).map(|_| ask(&target, "GET", "/users/7", "").split("\r\n\r\n").nth(1).unwrap().to_owned()));
+        if round == 0 {
+            target.reset_ledger();
+        }
+    }
+    assert!(drawn.iter().all(|uuid| uuid.len() == 36), "{drawn:?}");
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 48);
+}
+
+#[test]
+fn a_body_that_does_not_come_is_not_called_too_large() {
+    let target = target(r#"{"request": {"method": "POST"}}"#, Config::default());
+    let send = |request: &str| {
+        let mut stream = TcpStream::connect(target.address()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    let mut malformed = send("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nno chunk\r\n");
+    let mut answer = String::new();
+    malformed.read_to_string(&mut answer).unwrap();
+    assert_eq!(status(&answer), 400, "{answer}");
+    // Whoever leaves before the end gets no answer, and none is booked.
+    let left = send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc");
+    while target.ledger().requests < 2 {
+        std::thread::yield_now();
+    }
+    drop(left);
+    assert_eq!(status(&ask(&target, "POST", "/", "whole")), 200);
+    let books = target.stop().unwrap();
+    assert_eq!((books.requests, books.by_status.values().sum::<u64>()), (3, 2), "{:?}", books.by_status);
+}
+
+#[test]
+fn a_turn_that_a_limit_lets_a_request_wait_for_is_waited_for_whatever_the_answer() {
+    let mapping = r#"{"request": {"url": "/known"}}"#;
+    let limits = vec!["leaky:20/s:burst=5".parse().unwrap()].try_into().unwrap();
+    let target = target(mapping, Config { limits, ..Config::default() });
+    assert_eq!(statuses(&target, "/unknown", 3), [404; 3]);
+    let books = target.stop().unwrap();
+    assert_eq!(books.by_limit["leaky"].delayed, 2);
+    assert_eq!(books.held_us.count, 2);
 }

@@ -72,7 +72,7 @@ limit, and one that is turned away takes from none.
 
 // Not a comment of its argument: `[:STATUS]` would be a link there.
 const FAULTS: &str = "\
-What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
+What goes wrong with which share of the answers, as in error:0.01:503; may be repeated, or a list with commas
 
 One draw per item and attempt decides, from the seed: faults exclude
 each other, and their shares sum to 1 at most. A held answer is held
@@ -126,8 +126,8 @@ pub struct ServeArgs {
     pub profile: target::Profile,
     /// How long answers are held: none, 20ms, or one of the models listed with --help
     ///
-    /// Each is a pure function of the seed and the ID. A held answer carries
-    /// x-mock-hold-us (intended) and x-mock-held-us (actual).
+    /// Each is a pure function of seed, ID and attempt. A held answer
+    /// carries x-mock-hold-us (intended) and x-mock-held-us (actual).
     ///
     ///   none                       at once
     ///   20ms, fixed:20ms           every answer equally long

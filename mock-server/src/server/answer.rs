@@ -15,11 +15,11 @@ use crate::config::Config;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{Books, Peer};
-use crate::limit::Over;
-use crate::limiter::{Asking, Verdict, Visitor};
+use crate::limit::{Over, Whom};
+use crate::limiter::{About, Asking, Verdict, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -27,6 +27,7 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use play::Played;
 use std::cell::Cell;
+use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
 
 const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
+
+const BROKEN_BODY: &[u8] = br#"{"error":"the body is not what its headers announce"}"#;
 
 /// No stub, and no order to the admin routes, needs more of a body.
 const MAX_BODY_BYTES: usize = 16 << 20;
@@ -115,14 +118,41 @@ impl Answers {
             if let Some(gateway) = &self.gateway
                 && Gateway::concerns(&parts)
             {
-                let request = Request::from_parts(parts, incoming);
-                return Box::pin(gateway.answer(request, &self.tunnel)).await;
+                return Box::pin(self.forward(gateway, parts, incoming)).await;
             }
             if admin::is_admin(parts.uri.path()) {
                 return Ok(Box::pin(self.administer(&parts, incoming)).await);
             }
             self.serve(&mut parts, incoming).await
         }
+    }
+
+    /// Forwards a request that is meant for somebody else, if the limits on its session let it through. It is in none of
+    /// the target's own books but those of these limits, and in the proxy's.
+    async fn forward(
+        &self,
+        gateway: &Gateway,
+        parts: Parts,
+        incoming: Incoming,
+    ) -> Result<Response<AnswerBody>, Interrupted> {
+        if !self.config.limits.iter().any(|limit| limit.key().whom == Whom::Session) {
+            return gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await;
+        }
+        let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
+        let now_ns = self.books.shared().clock().now_ns();
+        let asking = Asking { now_ns, keys, about: About::Forwarded, config: &self.config, books: &self.books };
+        let verdict = self.visitor.ask(&asking);
+        if let Some((status, body)) = quota::refusal(&self.config.limits, &verdict) {
+            let mut headers = HeaderMap::new();
+            quota::say(&self.config.limits, &verdict, &mut headers);
+            return Ok(json(status, headers, body).map(AnswerBody::whole));
+        }
+        if let Verdict::Admitted(admission) = &verdict {
+            self.timer
+                .until(now_ns.saturating_add(u64::try_from(admission.delay.as_nanos()).unwrap_or(u64::MAX)))
+                .await;
+        }
+        gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await
     }
 
     /// The order: count, limit (a refusal waits for nothing but the end of a stall), stub, method, hold, fault, answer.
@@ -132,15 +162,23 @@ impl Answers {
         let under_way = if per_in_flight.is_none() { None } else { Some(self.books.enter()) };
         let growth = under_way.as_ref().map_or(Duration::ZERO, |under_way| per_in_flight.hold(under_way.others));
         let mut arrival = self.arrived(parts, growth);
-        let Ok(stage) = self.stage(incoming).await else {
-            return Ok(self.counted(too_large().map(AnswerBody::whole)));
+        let stage = match self.stage(incoming).await {
+            Ok(stage) => stage,
+            Err(Unread::Left) => return Err(self.fate.seal(Act::Close(Vec::new()))),
+            Err(unread) => return Ok(self.counted(unread.answer().map(AnswerBody::whole))),
         };
         if stage.is_some() {
             play::add_host(parts);
         }
         let of_stub = stage.as_ref().and_then(|stage| self.limit_of_stub(parts, stage));
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
-        let asking = Asking { now_ns: arrival.now_ns, keys, of_stub, config: &self.config, books: &self.books };
+        let asking = Asking {
+            now_ns: arrival.now_ns,
+            keys,
+            about: About::Own { of_stub },
+            config: &self.config,
+            books: &self.books,
+        };
         // Kept, too: whoever was let through is in flight, for the limits that count that.
         let verdict = self.visitor.ask(&asking);
         if let Verdict::Admitted(admission) = &verdict {
@@ -157,7 +195,9 @@ impl Answers {
         headers.clear();
         quota::say(&self.config.limits, &verdict, &mut headers);
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
-            self.hold(&arrival, Duration::ZERO, &mut headers).await;
+            // Nothing but the end of a stall and the turn that a limit let it wait for.
+            let turn = if let Verdict::Admitted(admission) = &verdict { admission.delay } else { Duration::ZERO };
+            self.hold(&arrival, turn, &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
         let own = self.config.latency.hold(self.config.seed, arrival.id, arrival.attempt);
@@ -177,7 +217,7 @@ impl Answers {
         let path = ItemPath::parse(target(parts));
         let now_ns = self.books.shared().clock().now_ns();
         let attempt = self.books.arrived(&self.peer, path.id());
-        Arrival { now_ns, path, id: path.id(), attempt, growth }
+        Arrival { now_ns, path, id: path.id(), attempt, growth, ordinal: self.stubs.ordinal() }
     }
 
     /// What goes wrong with the answer, if anything.
@@ -244,7 +284,10 @@ impl Answers {
 
     /// What an operator is told; it is in no books.
     async fn administer(&self, parts: &Parts, incoming: Incoming) -> Response<AnswerBody> {
-        let Some(body) = read_body(incoming).await else { return too_large().map(AnswerBody::whole) };
+        let body = match read_body(incoming).await {
+            Ok(body) => body,
+            Err(unread) => return unread.answer().map(AnswerBody::whole),
+        };
         let desk = Desk { shared: self.books.shared(), stubs: &self.stubs, journal: self.config.journal };
         let (status, body) = admin::answer(&Order { method: &parts.method, target: target(parts), body: &body }, &desk);
         json(status, HeaderMap::new(), body).map(AnswerBody::whole)
@@ -262,6 +305,8 @@ struct Arrival {
     attempt: u8,
     /// What other requests in flight, and limits that delay, add to its hold.
     growth: Duration,
+    /// Its number among all requests; no other has it.
+    ordinal: u64,
 }
 
 /// Path and query as they were sent.
@@ -269,17 +314,54 @@ fn target(parts: &Parts) -> &str {
     parts.uri.path_and_query().map_or("/", PathAndQuery::as_str)
 }
 
-/// The body of a request; none if it is too large, or does not come to its end.
-async fn read_body(incoming: Incoming) -> Option<Bytes> {
+/// The whole body of a request.
+async fn read_body(incoming: Incoming) -> Result<Bytes, Unread> {
     if incoming.is_end_stream() {
-        return Some(Bytes::new());
+        return Ok(Bytes::new());
     }
-    Some(Box::pin(Limited::new(incoming, MAX_BODY_BYTES).collect()).await.ok()?.to_bytes())
+    match Box::pin(Limited::new(incoming, MAX_BODY_BYTES).collect()).await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(Unread::of(&*error)),
+    }
 }
 
-/// What a request with such a body gets.
-fn too_large() -> Response<Bytes> {
-    json(StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), Bytes::from_static(TOO_LARGE))
+/// Why the body of a request could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// It is larger than is read.
+    TooLarge,
+    /// It is not what its headers announce.
+    Malformed,
+    /// The client left before its end.
+    Left,
+}
+
+impl Unread {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        if error.is::<LengthLimitError>() {
+            return Self::TooLarge;
+        }
+        let has_left = |error: &hyper::Error| error.is_incomplete_message() || error.is_closed() || error.is_canceled();
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+                Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => return Self::Malformed,
+                Some(_) => return Self::Left,
+                None if error.downcast_ref().is_some_and(has_left) => return Self::Left,
+                None => cause = error.source(),
+            }
+        }
+        Self::Malformed
+    }
+
+    /// What its client is told, if it is still there.
+    fn answer(self) -> Response<Bytes> {
+        let (status, body) = match self {
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE),
+            Self::Malformed | Self::Left => (StatusCode::BAD_REQUEST, BROKEN_BODY),
+        };
+        json(status, HeaderMap::new(), Bytes::from_static(body))
+    }
 }
 
 /// An answer in JSON. The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.

@@ -56,6 +56,13 @@ impl Logged {
         BASE64_STANDARD.decode(&self.body).unwrap_or_default()
     }
 
+    /// Roughly how many bytes it is shown with.
+    pub(super) fn weight(&self) -> usize {
+        self.target.len()
+            + 2 * self.body.len()
+            + self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+    }
+
     /// As WireMock shows a request.
     pub(super) fn to_json(&self) -> Value {
         let mut headers = Map::new();
@@ -84,6 +91,21 @@ pub(super) struct Missed;
 pub(super) fn keep(shared: &Shared, asked: &Asked<'_>) -> Result<(), Missed> {
     let record = serde_json::to_vec(&Logged::of(asked)).map_err(|_| Missed)?;
     shared.region().journal.append(&record).map(|_| ()).map_err(|_| Missed)
+}
+
+/// Where the requests are, in the order in which they arrived. Nothing of them is read for it.
+pub(super) fn places(shared: &Shared) -> Vec<Cursor> {
+    let mut cursor = Cursor::default();
+    let next = || {
+        let here = cursor;
+        shared.region().journal.skip(&mut cursor).then_some(here)
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// The request at a place.
+pub(super) fn at(shared: &Shared, mut place: Cursor) -> Option<Logged> {
+    serde_json::from_slice(&shared.region().journal.next(&mut place)?).ok()
 }
 
 /// The requests that `pattern` means, of all or, without one, all, in the order in which they arrived.
@@ -119,6 +141,9 @@ mod tests {
             find(&shared, Some(&pattern)).count()
         };
         assert_eq!(find(&shared, None).count(), 2);
+        let places = places(&shared);
+        let targets: Vec<String> = places.iter().map(|place| at(&shared, *place).unwrap().target).collect();
+        assert_eq!(targets, ["/a?x=1", "/b"]);
         assert_eq!(count(json!({"method": "GET"})), 1);
         assert_eq!(count(json!({"urlPath": "/a", "queryParameters": {"x": {"equalTo": "1"}}})), 1);
         assert_eq!(count(json!({"headers": {"X-One": {"equalTo": "grüße"}}})), 2);

@@ -12,6 +12,8 @@ use crate::stubs::{
     Asked, ChangeError, Delays, Files, Mappings, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex, Stub,
     Stubs,
 };
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
@@ -38,15 +40,17 @@ pub(super) struct LiveStubs {
     /// The delays that apply to stubs without their own.
     settings: Cell<Delays>,
     followed: Cell<Cursor>,
+    /// The number of the next request.
+    ordinals: Cell<u64>,
 }
 
 /// What an operator does to the stubs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Change {
     /// One more.
-    Add(Value),
+    Add(Posted),
     /// Another in the place of one.
-    Replace(Uuid, Value),
+    Replace(Uuid, Posted),
     /// One less.
     Remove(Uuid),
     /// None at all.
@@ -55,6 +59,25 @@ pub(super) enum Change {
     Reset,
     /// Other delays for all.
     Settings(Value),
+}
+
+/// A stub as an operator gives it, with the body that it names in a file as that was then: processes that read the file
+/// themselves, each in its own time, might come to different stubs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Posted {
+    stub: Value,
+    /// Name and content, in base64.
+    body_file: Option<(String, String)>,
+}
+
+impl Posted {
+    /// Where the stub's body is looked for: with it, or, if it has none, where there is none.
+    fn files(&self, files: &Files) -> Files {
+        let given = self.body_file.as_ref().and_then(|(name, content)| {
+            Some(Files::Given { name: name.clone(), content: BASE64_STANDARD.decode(content).ok()?.into() })
+        });
+        given.unwrap_or_else(|| files.clone())
+    }
 }
 
 /// Why a change was not made.
@@ -76,7 +99,7 @@ pub(super) enum Refusal {
     #[error("another process has not finished its change to the stubs: restart the target")]
     Stuck,
     /// There is no room for more changes.
-    #[error("there is no more room for changes to the stubs: restart the target")]
+    #[error("there is no more room for changes to the stubs (128 MiB of them since the target started): restart it")]
     Full,
 }
 
@@ -94,6 +117,7 @@ impl LiveStubs {
             current: RefCell::new(Rc::new(stubs)),
             settings: Cell::default(),
             followed: Cell::default(),
+            ordinals: Cell::new(books.first_ordinal()),
         }
     }
 
@@ -144,6 +168,21 @@ impl LiveStubs {
             }
         }
         found
+    }
+
+    /// A stub, ready to be part of a change.
+    pub(super) fn posted(&self, stub: Value) -> Posted {
+        let name = stub.pointer("/response/bodyFileName").and_then(Value::as_str);
+        let body_file =
+            name.and_then(|name| Some((name.to_owned(), BASE64_STANDARD.encode(self.files.read(name).ok()?))));
+        Posted { stub, body_file }
+    }
+
+    /// The number of a request, different from that of any other in all processes for as long as they run.
+    pub(super) fn ordinal(&self) -> u64 {
+        let ordinal = self.ordinals.get();
+        self.ordinals.set(ordinal.wrapping_add(1));
+        ordinal
     }
 
     /// Makes a change, here and, before they answer their next request, in all other processes. Returns the stubs as they
@@ -208,10 +247,16 @@ impl LiveStubs {
     }
 
     fn applied(&self, stubs: &Stubs<Reply>, change: &Change) -> Result<Applied, Refusal> {
-        let read = |response: Option<&Node<'_>>| Reply::read(response, &self.files);
         let stubs = match change {
-            Change::Add(stub) => self.with_known_limits(stubs.with_added(stub, read)?)?,
-            Change::Replace(id, stub) => self.with_known_limits(stubs.with_replaced(*id, stub, read)?)?,
+            Change::Add(posted) => {
+                let files = posted.files(&self.files);
+                self.with_known_limits(stubs.with_added(&posted.stub, |response| Reply::read(response, &files))?)?
+            }
+            Change::Replace(id, posted) => {
+                let files = posted.files(&self.files);
+                let read = |response: Option<&Node<'_>>| Reply::read(response, &files);
+                self.with_known_limits(stubs.with_replaced(*id, &posted.stub, read)?)?
+            }
             Change::Remove(id) => stubs.without(*id).ok_or(ChangeError::Missing(*id))?,
             Change::Clear => stubs.emptied(),
             Change::Reset => stubs.reset(),

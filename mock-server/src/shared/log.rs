@@ -70,6 +70,16 @@ impl<const WORDS: usize> Log<WORDS> {
         Some(record)
     }
 
+    /// Moves past the record behind `cursor` without reading it, if there is one.
+    pub(crate) fn skip(&self, cursor: &mut Cursor) -> bool {
+        let header = usize::try_from(cursor.0).ok().and_then(|start| self.words.get(start));
+        let Some(length) = header.and_then(|header| header.load(Ordering::Acquire).checked_sub(1)) else {
+            return false;
+        };
+        cursor.0 = cursor.0.saturating_add(1 + length.div_ceil(WORD as u64));
+        true
+    }
+
     /// Forgets every record, the slow way. Nobody may append meanwhile.
     pub(crate) fn clear(&self) {
         let used = usize::try_from(self.reserved.load(Ordering::Relaxed)).unwrap_or(WORDS).min(WORDS);

@@ -17,7 +17,7 @@ pub(crate) struct Asked<'r> {
     pub(crate) target: &'r str,
     /// All headers; names are case-insensitive.
     pub(crate) headers: &'r HeaderMap,
-    /// The body; empty when no stub looks at bodies.
+    /// The body.
     pub(crate) body: &'r [u8],
     /// Who asks.
     pub(crate) client: IpAddr,

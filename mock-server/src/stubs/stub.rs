@@ -145,7 +145,6 @@ fn id(node: &Node<'_>) -> Result<Option<Uuid>, Problem> {
     }
 }
 
-/// A number, or the text of one: a sample of WireMock's own has `"priority": "10"`.
 /// A limit as `--limit` takes it.
 fn limit(node: &Node<'_>) -> Result<Option<Limit>, Problem> {
     let Some(field) = node.get("metadata").and_then(|metadata| metadata.get("x-ratelimit")) else { return Ok(None) };
@@ -156,6 +155,7 @@ fn limit(node: &Node<'_>) -> Result<Option<Limit>, Problem> {
     Ok(Some(limit))
 }
 
+/// A number, or the text of one: a sample of WireMock's own has `"priority": "10"`.
 fn priority(node: &Node<'_>) -> Result<i32, Problem> {
     let Some(field) = node.get("priority") else { return Ok(DEFAULT_PRIORITY) };
     let number = field.value().as_str().and_then(|text| text.trim().parse().ok());

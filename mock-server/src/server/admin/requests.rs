@@ -2,12 +2,15 @@
 
 use super::{Desk, Order, Said, done, refused, unknown};
 use crate::config::Journal;
-use crate::server::journal;
+use crate::server::journal::{self, Logged};
 use crate::stubs::{Node, RequestPattern};
 use serde_json::{Value, json};
 
-/// How many requests are listed unless a limit is given: an answer should not be a journal of hundreds of megabytes.
+/// How many requests are listed unless a limit is given.
 const LISTED: usize = 1000;
+
+/// How many bytes of requests are listed, whatever the limit: the process answers nobody else while it writes them.
+const LARGE: usize = 16 << 20;
 
 pub(super) fn routed(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
     let is_off = desk.journal == Journal::Off;
@@ -24,7 +27,7 @@ pub(super) fn routed(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk
         ("POST", Some("find")) => {
             let pattern = pattern(order)?;
             let found = journal::find(desk.shared, Some(&pattern)).take(order.number("limit").unwrap_or(LISTED));
-            let found: Vec<Value> = found.map(|logged| logged.to_json()).collect();
+            let found: Vec<Value> = light(found).map(|logged| logged.to_json()).collect();
             Ok(done(json!({"requests": found, "requestJournalDisabled": is_off})))
         }
         _ => Err(unknown()),
@@ -38,16 +41,25 @@ pub(super) fn forget(desk: &Desk<'_>) {
 
 /// The newest come first, as WireMock lists them.
 fn list(order: &Order<'_>, desk: &Desk<'_>) -> Value {
-    let mut all: Vec<Value> =
-        journal::find(desk.shared, None).map(|logged| json!({"request": logged.to_json()})).collect();
-    let total = all.len();
-    all.reverse();
     let (limit, offset) = (order.number("limit").unwrap_or(LISTED), order.number("offset").unwrap_or(0));
-    let shown: Vec<Value> = all.into_iter().skip(offset).take(limit).collect();
+    let places = journal::places(desk.shared);
+    let newest = places.iter().rev().skip(offset).take(limit);
+    let shown = light(newest.filter_map(|place| journal::at(desk.shared, *place)));
+    let shown: Vec<Value> = shown.map(|logged| json!({"request": logged.to_json()})).collect();
     json!({
         "requests": shown,
-        "meta": {"total": total},
+        "meta": {"total": places.len()},
         "requestJournalDisabled": desk.journal == Journal::Off,
+    })
+}
+
+/// As many of `requests`, but at least one, as are not too large together.
+fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged> {
+    let mut weight = 0;
+    requests.take_while(move |request| {
+        let is_first = weight == 0;
+        weight += request.weight();
+        is_first || weight <= LARGE
     })
 }
 

@@ -43,7 +43,7 @@ fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<S
     match method {
         "GET" => shown().map(done),
         "PUT" => {
-            let after = change(stubs, &Change::Replace(id, order.json()?))?;
+            let after = change(stubs, &Change::Replace(id, stubs.posted(order.json()?)))?;
             let json = after.get(id).map(|stub| stub.json.clone());
             json.map(done).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
         }
@@ -54,7 +54,7 @@ fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<S
 
 /// A stub without an id gets it where it comes in the order of all changes, which only the log knows.
 fn add(stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
-    let after = change(stubs, &Change::Add(stub))?;
+    let after = change(stubs, &Change::Add(stubs.posted(stub)))?;
     let added = after.last_added().map(|stub| stub.json.clone());
     added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&Refusal::Stuck))
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::{Config, Journal};
 use crate::ledger::Books;
 use crate::server::journal;
-use crate::stubs::{Asked, Stub};
+use crate::stubs::{Asked, Mappings, OnUnsupported, Stub};
 use hyper::header::HeaderMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -126,6 +126,27 @@ fn what_is_wrong_changes_nothing_and_says_where() {
     assert_eq!(office.ask(0, "POST /__admin/mappings", &stub).0, 201);
     assert_eq!(office.ask(1, "POST /__admin/mappings", &stub).0, 422, "the id is taken");
     assert_eq!(office.ask(1, "GET /__admin/mappings", "").1["meta"]["total"], 1);
+}
+
+#[test]
+fn a_body_in_a_file_is_the_one_that_was_there_when_the_stub_came() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("mappings")).unwrap();
+    std::fs::create_dir_all(root.path().join("__files")).unwrap();
+    let file = root.path().join("__files/gone.txt");
+    std::fs::write(&file, "here").unwrap();
+    let stubs = Mappings::load(root.path(), OnUnsupported::Refuse).unwrap();
+    let config = Config { stubs: Some(stubs), ..Config::default() };
+    let shared = Shared::new().unwrap();
+    let processes = [(); 2].map(|()| LiveStubs::new(&config, &Books::open(&shared)));
+    let office = Office { shared, processes };
+    let stub = r#"{"name": "one", "request": {"url": "/a"}, "response": {"bodyFileName": "gone.txt"}}"#;
+    assert_eq!(office.ask(0, "POST /__admin/mappings", stub).0, 201);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(office.found(1, "/a").as_deref(), Some("one"), "the other process reads no file");
+    let (status, said) = office.ask(0, "POST /__admin/mappings", stub);
+    assert_eq!(status, 422, "{said}");
+    assert!(said.to_string().contains("gone.txt"), "{said}");
 }
 
 #[test]

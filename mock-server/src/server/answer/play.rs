@@ -6,7 +6,7 @@
 use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
 use super::super::{journal, quota};
-use super::{Answers, Arrival, read_body, target};
+use super::{Answers, Arrival, Unread, read_body, target};
 use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
@@ -21,7 +21,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response, StatusCode};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// The id of the stub that answered, as WireMock names it.
 const STUB_ID: HeaderName = HeaderName::from_static("matched-stub-id");
@@ -38,9 +38,6 @@ pub(super) struct Stage {
     body: Bytes,
 }
 
-/// A body is larger than is read.
-pub(super) struct TooLarge;
-
 /// What became of a request.
 pub(super) enum Played {
     /// It has its answer.
@@ -51,12 +48,12 @@ pub(super) enum Played {
 
 impl Answers {
     /// What a request is played on; nothing where no stub has a say.
-    pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<Stage>, TooLarge> {
+    pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<Stage>, Unread> {
         let stubs = self.stubs.current();
         if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
             return Ok(None);
         }
-        let body = read_body(incoming).await.ok_or(TooLarge)?;
+        let body = read_body(incoming).await?;
         Ok(Some(Stage { stubs, body }))
     }
 
@@ -72,7 +69,7 @@ impl Answers {
         Stage { stubs, body }: Stage,
         (arrival, verdict): (&Arrival, &Verdict<'_>),
     ) -> Result<Played, Interrupted> {
-        let arrival = &self.one_of_many(arrival);
+        let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
         if self.config.journal == Journal::On && journal::keep(self.books.shared(), &asked).is_err() {
             self.books.missed_in_journal();
@@ -94,7 +91,8 @@ impl Answers {
         headers.clear();
         quota::say(&self.config.limits, verdict, &mut headers);
         let Arrival { id, attempt, growth, .. } = *arrival;
-        let draws = || Draws::for_attempt(Stream::Stub, self.config.seed, id, attempt);
+        // A stub's own draws never repeat, not even for one id: there may be more requests for it than attempts are told.
+        let draws = || Draws::new(Stream::Stub, self.config.seed, arrival.ordinal);
         let delay = stub.reply.delays.hold(&self.stubs.settings(), draws);
         let own = self.config.latency.hold(self.config.seed, id, attempt);
         self.hold(arrival, delay + own + growth, &mut headers).await;
@@ -109,15 +107,14 @@ impl Answers {
         }
     }
 
-    /// A request among many for the same URL: what is drawn for a stub's answer must differ from one to the next, also
+    /// A request among many for the same URL: what latency and faults draw for it must differ from one to the next, also
     /// where the URL has no id by which attempts are told apart.
-    fn one_of_many(&self, arrival: &Arrival) -> Arrival {
-        let Arrival { now_ns, path, attempt, growth, .. } = *arrival;
-        let id = match path {
+    fn one_of_many(arrival: &Arrival) -> Arrival {
+        let id = match arrival.path {
             ItemPath::Numbered(id) => id,
-            ItemPath::Hashed(_) => self.books.ordinal(),
+            ItemPath::Hashed(_) => arrival.ordinal,
         };
-        Arrival { now_ns, path, id, attempt, growth }
+        Arrival { id, ..*arrival }
     }
 
     fn dribbled(&self, body: &Bytes, dribble: Dribble) -> AnswerBody {
@@ -132,7 +129,7 @@ impl Answers {
         if let Some(rendered) = stub.reply.ready() {
             return rendered;
         }
-        let mut draws = Draws::for_attempt(Stream::Template, self.config.seed, arrival.id, arrival.attempt);
+        let mut draws = Draws::new(Stream::Template, self.config.seed, arrival.ordinal);
         let scheme = if self.config.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let path_variables = stub.request.path_variables(asked.path());
         let occasion = Occasion { asked, path_variables: &path_variables, now: UNIX_EPOCH + clock::wall(), scheme };
@@ -142,7 +139,7 @@ impl Answers {
     /// What a request gets that no stub answers: not WireMock's comparison with all stubs, which costs more than any
     /// answer.
     async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
-        self.hold(arrival, Duration::ZERO, &mut headers).await;
+        self.hold(arrival, arrival.growth, &mut headers).await;
         self.books.unmatched();
         headers.insert(CONTENT_TYPE, TEXT);
         let mut answer = Response::new(AnswerBody::whole(Bytes::from_static(UNMATCHED)));

@@ -12,6 +12,13 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) enum Files {
     /// Nowhere, as for stubs that come without a folder.
     None,
+    /// Here: the one file that a stub names, as it was when the stub was added.
+    Given {
+        /// What the stub names.
+        name: String,
+        /// What was in it.
+        content: Bytes,
+    },
     /// In this folder, which need not exist until a stub names a file.
     Under(PathBuf),
 }
@@ -45,7 +52,11 @@ impl Files {
     /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in front means the folder
     /// itself, as it does for WireMock.
     pub(crate) fn read(&self, name: &str) -> Result<Bytes, FileError> {
-        let Self::Under(root) = self else { return Err(FileError::NoFolder { name: name.to_owned() }) };
+        let root = match self {
+            Self::Under(root) => root,
+            Self::Given { name: given, content } if given == name => return Ok(content.clone()),
+            Self::Given { .. } | Self::None => return Err(FileError::NoFolder { name: name.to_owned() }),
+        };
         let outside = || FileError::Outside { name: name.to_owned() };
         let relative = Path::new(name.trim_start_matches('/'));
         if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
