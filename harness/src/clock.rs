@@ -7,6 +7,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// A point in time: nanoseconds since the epoch of the run's [`Clock`]. Covers 584 years.
@@ -37,14 +39,34 @@ pub fn duration_ns(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     epoch: tokio::time::Instant,
+    /// What the kernel's clock read at the epoch, or a moment later: the other type does not tell.
+    kernel_epoch: Duration,
 }
+
+/// How often the two epochs are read; the closest pair is kept, so that one interruption between them does no harm.
+const EPOCH_READINGS: usize = 5;
 
 impl Clock {
     /// A clock whose epoch is now. Call once per run, before the first fork.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
     pub fn start() -> Self {
-        Self { epoch: tokio::time::Instant::now() }
+        let (mut closest, mut apart) = Self::read();
+        for _ in 1..EPOCH_READINGS {
+            let (clock, this_apart) = Self::read();
+            if this_apart < apart {
+                (closest, apart) = (clock, this_apart);
+            }
+        }
+        closest
+    }
+
+    /// A clock whose epoch is now, and how far apart its two epochs may be.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
+    fn read() -> (Self, Duration) {
+        let before = kernel_time();
+        let epoch = tokio::time::Instant::now();
+        let kernel_epoch = kernel_time();
+        (Self { epoch, kernel_epoch }, kernel_epoch.saturating_sub(before))
     }
 
     /// The time now.
@@ -58,6 +80,17 @@ impl Clock {
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
         self.epoch + Duration::from_nanos(at.0)
     }
+
+    /// What `CLOCK_MONOTONIC` reads when this clock reads `at`, or a moment later (the time of one reading); for the
+    /// kernel's timers, which know no other epoch. It means nothing in virtual time.
+    pub(crate) fn monotonic(&self, at: Nanos) -> TimeSpec {
+        TimeSpec::from_duration(self.kernel_epoch.saturating_add(Duration::from_nanos(at.0)))
+    }
+}
+
+/// The kernel's own reading. Every Linux has this clock, and reading it can fail for no other reason.
+fn kernel_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The calendar time now, for the stamps in a report. Never used to measure anything.
@@ -65,4 +98,20 @@ impl Clock {
 #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
 pub fn wall_time() -> SystemTime {
     SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_names_the_kernels_instants_never_early_and_hardly_late() {
+        let (clock, apart) = Clock::read();
+        for _ in 0..1_000 {
+            let before = Duration::from(clock.monotonic(clock.now()));
+            let kernel = kernel_time();
+            let after = Duration::from(clock.monotonic(clock.now()));
+            assert!(before <= kernel + apart && kernel <= after, "{before:?} {kernel:?} {after:?}, {apart:?} apart");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! that writes frames up, and a listener for control frames from above share its thread. A pipe that would block delays
 //! the reporter and never the lanes.
 
+mod alarm;
 mod engine;
 mod gate;
 mod intervals;
@@ -21,6 +22,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, LocalOptions};
 
+use self::alarm::Alarm;
 use self::engine::Engine;
 pub use self::intervals::INTERVAL;
 use self::intervals::Interval;
@@ -94,12 +96,13 @@ where
     let Some((start, commands)) = await_go(&mut control)? else { return Ok(()) };
     let engine = Engine::new(workload, plan, clock, start);
     runtime.block_on(async {
-        let mut outbox = Outbox::new(frames.into())?;
         let control = pipe::Receiver::from_owned_fd(control.into())?;
-        tokio::time::sleep_until(clock.instant(start)).await;
+        let mut link = Link { outbox: Outbox::new(frames.into())?, listener: Listener { control, commands } };
+        let mut alarm = Alarm::kernel(clock)?;
+        alarm.until(start).await;
         let ends = plan.duration.map(|duration| start.plus(duration));
-        crawl(&engine, ends, Listener { control, commands }, &mut outbox).await?;
-        report_end(&engine, &mut outbox).await
+        crawl(&engine, alarm, ends, &mut link).await?;
+        report_end(&engine, &mut link.outbox).await
     })
 }
 
@@ -135,12 +138,13 @@ fn await_go(control: &mut File) -> Result<Option<(Nanos, FrameDecoder)>, ShardEr
 /// Runs the engine until the range is done, or past `ends` until what was under way has ended, or to a stop's grace.
 async fn crawl<W: Workload>(
     engine: &Rc<Engine<W>>,
+    alarm: Alarm,
     ends: Option<Nanos>,
-    mut listener: Listener,
-    outbox: &mut Outbox,
+    link: &mut Link,
 ) -> Result<(), ShardError> {
     let clock = engine.clock();
-    let mut run = pin!(Some(Rc::clone(engine).run()));
+    let Link { outbox, listener } = link;
+    let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
     let mut reporter = pin!(report(engine, outbox));
     // At the end of its time a shard lets what is under way end: each attempt has its own timeout.
     let mut cut_off = ends;
@@ -171,6 +175,12 @@ async fn sleep_until(clock: Clock, at: Option<Nanos>) {
         Some(at) => tokio::time::sleep_until(clock.instant(at)).await,
         None => std::future::pending().await,
     }
+}
+
+/// The link once the shard runs.
+struct Link {
+    outbox: Outbox,
+    listener: Listener,
 }
 
 /// Control frames from the supervisor, after the start.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use tokio::task::JoinSet;
 
+use super::alarm::Alarm;
 use super::gate::Gate;
 use super::intervals::Intervals;
 use crate::clock::{Clock, Nanos};
@@ -56,15 +57,15 @@ impl<W: Workload> Engine<W> {
         })
     }
 
-    /// Performs items until there are no more or the engine is closed, and what was under way has ended. Dropping the
+    /// Paced by `alarm`, performs items until there are no more or the engine is closed, and what was under way has ended. Dropping the
     /// future drops what is under way; [`Engine::abort_rest`] then books it.
-    pub(super) async fn run(self: Rc<Self>) {
+    pub(super) async fn run(self: Rc<Self>, mut alarm: Alarm) {
         let mut lanes = JoinSet::new();
         for lane in 0..self.under_way.len() {
             lanes.spawn_local(Rc::clone(&self).lane(lane));
         }
         let keeper = async {
-            self.gate.keep().await;
+            self.gate.keep(&mut alarm).await;
             std::future::pending::<()>().await;
         };
         let all_done = async {
@@ -175,6 +176,8 @@ mod tests {
         stall: Option<(Nanos, Nanos)>,
         /// The sum of the IDs performed.
         performed: Rc<Cell<u64>>,
+        /// When requests were sent.
+        sent: Rc<RefCell<Vec<Nanos>>>,
     }
 
     const MS: Duration = Duration::from_millis(1);
@@ -182,6 +185,7 @@ mod tests {
     impl Workload for Target {
         async fn perform(&self, id: u64) -> Attempt {
             let sent = self.clock.now();
+            self.sent.borrow_mut().push(sent);
             let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
             tokio::time::sleep_until(self.clock.instant(until.plus(MS))).await;
             self.performed.set(self.performed.get() + id);
@@ -214,6 +218,7 @@ mod tests {
     /// An engine that has run, for inspection.
     struct Ran {
         engine: Rc<Engine<Target>>,
+        sent: Vec<Nanos>,
         ended: Nanos,
     }
 
@@ -236,9 +241,10 @@ mod tests {
         virtual_time().block_on(async {
             let clock = Clock::start();
             let performed = Rc::new(Cell::new(0));
-            let target = Target { clock, stall, performed: Rc::clone(&performed) };
+            let sent = Rc::default();
+            let target = Target { clock, stall, performed: Rc::clone(&performed), sent: Rc::clone(&sent) };
             let engine = Engine::new(target, plan, clock, clock.now());
-            let mut run = std::pin::pin!(Rc::clone(&engine).run());
+            let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
             tokio::select! {
                 () = &mut run => {}
                 () = tokio::time::sleep(ends) => {
@@ -246,7 +252,7 @@ mod tests {
                     run.await;
                 }
             }
-            (Ran { engine, ended: clock.now() }, performed.get())
+            (Ran { engine, sent: sent.take(), ended: clock.now() }, performed.get())
         })
     }
 
@@ -313,6 +319,45 @@ mod tests {
         assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
         // Virtual time would have jumped to the far-away moment if anybody had waited for it.
         assert!(engine.ran_for() < Duration::from_secs(2), "{:?}", engine.ran_for());
+    }
+
+    #[test]
+    fn closing_wakes_whoever_waits_for_the_kernel() {
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let clock = Clock::start();
+            let target = Target { clock, stall: None, performed: Rc::default(), sent: Rc::default() };
+            let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, phase_ns: 0 };
+            let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
+            let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock).unwrap()));
+            tokio::select! {
+                () = &mut run => panic!("the budget is an hour away"),
+                () = tokio::time::sleep(20 * MS) => engine.close(),
+            }
+            tokio::time::timeout(Duration::from_secs(30), run).await.expect("nobody was told");
+            let progress = engine.progress();
+            assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+        });
+    }
+
+    #[test]
+    fn shards_of_a_low_rate_take_turns() {
+        for (permits, per_s) in [(3, 1), (500, 60), (10, 3_600)] {
+            let period_ns = per_s * 1_000_000_000;
+            let mut whole = plan();
+            (whole.shards, whole.connections, whole.ids.end) = (8, 8, 1 << 40);
+            (whole.rate, whole.burst) = (Some(Rate { permits, period_ns }), 8);
+            let rounds = Duration::from_nanos(period_ns / permits * 40);
+            let mut sent: Vec<Nanos> =
+                whole.split(&[]).iter().flat_map(|shard| run(shard, None, rounds).0.sent).collect();
+            sent.sort_unstable();
+            assert!((40..=41).contains(&sent.len()), "{permits} in {per_s} s: {}", sent.len());
+            for pair in sent.windows(2) {
+                // The timer of virtual time has whole milliseconds, and a shard that has one burst forgets that it was late.
+                let off = pair[1].since(pair[0]).abs_diff(period_ns / permits);
+                assert!(off <= 6_000_000, "{permits} in {per_s} s: {off} ns off");
+            }
+        }
     }
 
     #[test]

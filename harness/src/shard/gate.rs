@@ -1,13 +1,15 @@
 //! The gate that every item of a shard passes: it deals out IDs, asks the pacer, and does the waiting for it.
 //!
-//! Lanes call [`Gate::admit`]; one task runs [`Gate::keep`], which sleeps until the pacer's next moment and lets the
-//! waiting lanes through first come, first served. Nothing is allocated per request.
+//! Lanes call [`Gate::admit`]; one task runs [`Gate::keep`], which waits for the pacer's next moment with the shard's alarm
+//! and lets the waiting lanes through first come, first served. While nobody waits, the alarm is not set. Nothing is
+//! allocated per request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
+use super::alarm::Alarm;
 use crate::clock::{Clock, Nanos};
 use crate::pacer::{Pace, Pacer};
 use crate::sample::Permit;
@@ -93,10 +95,10 @@ impl Gate {
     }
 
     /// Lets waiting lanes through when the pacer says so. Returns once the gate is closed or has no more IDs.
-    pub(super) async fn keep(&self) {
+    pub(super) async fn keep(&self, alarm: &mut Alarm) {
         loop {
             match self.grant_due() {
-                Due::At(next) => tokio::time::sleep_until(self.clock.instant(next)).await,
+                Due::At(next) => alarm.until(next).await,
                 Due::WhenAsked => self.asked().await,
                 Due::Never => return,
             }

@@ -1,0 +1,214 @@
+//! Waiting until an instant of the run's clock, to within microseconds and never too early, for the one task of a shard
+//! that lets requests go.
+//!
+//! The runtime's own timer has a resolution of a millisecond, which a budget would book as lateness. In a real shard the
+//! wait is a `timerfd`, set once per wait; nothing polls or spins in between. In virtual time there is only the runtime's
+//! timer. It must not decide how long anything waits.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::clock::{Clock, Nanos};
+
+/// Waits for one instant at a time.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    clock: Clock,
+    bell: Bell,
+}
+
+/// What rings.
+#[derive(Debug)]
+enum Bell {
+    /// The kernel, to within microseconds.
+    Kernel(AsyncFd<Timer>),
+    /// The runtime, to within a millisecond; exactly, in virtual time.
+    #[cfg(test)]
+    Runtime,
+}
+
+/// The descriptor, in a form that the runtime can watch: its own, one and the same, open until it is dropped.
+#[derive(Debug)]
+struct Timer(TimerFd);
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+impl Alarm {
+    /// An alarm of the kernel's, for `clock`. Make it within the runtime that is to drive it, after the fork.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub(super) fn kernel(clock: Clock) -> io::Result<Self> {
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `Timer` ensures"
+        )]
+        let timer = AsyncFd::with_interest(Timer(timer), Interest::READABLE)?;
+        Ok(Self { clock, bell: Bell::Kernel(timer) })
+    }
+
+    /// An alarm that keeps the runtime's time, which tests may let stand still.
+    #[cfg(test)]
+    pub(super) const fn runtime(clock: Clock) -> Self {
+        Self { clock, bell: Bell::Runtime }
+    }
+
+    /// Waits until the clock reads `due` or more. May be dropped at any moment and asked for any other instant.
+    pub(super) async fn until(&mut self, due: Nanos) {
+        // A bell may ring for a wait that was dropped: what counts is the clock.
+        while self.clock.now() < due {
+            match &mut self.bell {
+                Bell::Kernel(timer) => {
+                    if ring(timer, self.clock.monotonic(due)).await.is_err() {
+                        // Only a kernel without this timer comes here. A late request is better than none.
+                        tokio::time::sleep_until(self.clock.instant(due)).await;
+                    }
+                }
+                #[cfg(test)]
+                Bell::Runtime => tokio::time::sleep_until(self.clock.instant(due)).await,
+            }
+        }
+    }
+}
+
+/// Sets the timer to an instant, not to a span: whatever delays this call does not delay the alarm. The timer is never
+/// read: setting it again takes back what it had to say.
+async fn ring(timer: &mut AsyncFd<Timer>, at: TimeSpec) -> io::Result<()> {
+    timer.get_ref().0.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+    timer.readable().await?.clear_ready();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::pacer::{Pace, Pacer};
+    use crate::plan::Budget;
+
+    const US: Duration = Duration::from_micros(1);
+    const HOUR: Duration = Duration::from_hours(1);
+
+    /// Far beyond what any test waits for: it ends a test that would otherwise hang.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn with_alarm(test: impl AsyncFnOnce(Clock, Alarm)) {
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let clock = Clock::start();
+            let alarm = Alarm::kernel(clock).unwrap();
+            timeout(PATIENCE, test(clock, alarm)).await.expect("nobody was woken");
+        });
+    }
+
+    /// Begins a wait, which must not be over, and drops it.
+    async fn begin_and_drop(alarm: &mut Alarm, due: Nanos) {
+        let mut wait = pin!(alarm.until(due));
+        poll_fn(|cx| Poll::Ready(assert!(wait.as_mut().poll(cx).is_pending()))).await;
+    }
+
+    #[test]
+    fn no_budget_is_let_go_early() {
+        let budgets = (1_000..3_000_000_u64, 1..4_u64, 0..2_000_000_u64);
+        let cases = ProptestConfig { cases: 20, failure_persistence: None, ..ProptestConfig::default() };
+        let outcome = TestRunner::new(cases).run(&budgets, |(interval_ns, burst, phase_ns)| {
+            with_alarm(async |clock, mut alarm| {
+                let start = clock.now();
+                let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, phase_ns }), start);
+                let mut went = 0;
+                while went < 10 {
+                    match pacer.poll(clock.now()) {
+                        Pace::Go(_) => went += 1,
+                        Pace::Wait(due) => {
+                            alarm.until(due).await;
+                            assert!(clock.now() >= due);
+                            // Not a nanosecond too soon by the pacer's own judgement, and so never a second wait.
+                            assert!(matches!(pacer.poll(clock.now()), Pace::Go(_)));
+                            went += 1;
+                        }
+                    }
+                }
+                assert!(clock.now().since(start) >= phase_ns + interval_ns * 10_u64.saturating_sub(burst));
+                assert!(pacer.audit().unwrap().kept());
+            });
+            Ok(())
+        });
+        outcome.unwrap();
+    }
+
+    #[test]
+    fn a_wait_may_be_dropped_for_an_earlier_or_a_later_one() {
+        with_alarm(async |clock, mut alarm| {
+            begin_and_drop(&mut alarm, clock.now().plus(HOUR)).await;
+            let earlier = clock.now().plus(5_000 * US);
+            alarm.until(earlier).await;
+            assert!(clock.now() >= earlier);
+            // One that rings while nobody waits does not end the next one early.
+            let dropped = clock.now().plus(5_000 * US);
+            begin_and_drop(&mut alarm, dropped).await;
+            tokio::time::sleep_until(clock.instant(dropped.plus(1_000 * US))).await;
+            let later = clock.now().plus(5_000 * US);
+            alarm.until(later).await;
+            assert!(clock.now() >= later);
+        });
+    }
+
+    #[test]
+    fn what_is_due_already_does_not_wait() {
+        with_alarm(async |clock, mut alarm| {
+            let now = clock.now();
+            for due in [Nanos(0), now] {
+                let mut wait = pin!(alarm.until(due));
+                poll_fn(|cx| Poll::Ready(assert!(wait.as_mut().poll(cx).is_ready()))).await;
+            }
+        });
+    }
+
+    #[test]
+    fn a_wait_is_polled_as_often_as_needed_and_no_more() {
+        with_alarm(async |clock, mut alarm| {
+            let mut wait = pin!(alarm.until(clock.now().plus(50_000 * US)));
+            let mut polls = 0;
+            poll_fn(|cx| {
+                polls += 1;
+                wait.as_mut().poll(cx)
+            })
+            .await;
+            // Once to begin, once when due; the guard against a hanging test may poll, too.
+            assert!(polls <= 4, "{polls} polls");
+        });
+    }
+
+    #[test]
+    fn the_end_of_time_can_be_waited_for() {
+        with_alarm(async |clock, mut alarm| {
+            begin_and_drop(&mut alarm, Nanos(u64::MAX)).await;
+            assert!(clock.now() < Nanos(u64::MAX));
+        });
+    }
+}
