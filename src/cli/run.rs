@@ -60,7 +60,7 @@ pub struct RunArgs {
     /// Requests in all, at most: N, N/s, N/min or N/h, over all shards
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<Rate>,
-    /// How many requests the budget may let through at once; 5 ms of the rate, and 1 per shard, unless given
+    /// How many requests the budget may let through at once; 10 ms of the rate, and 1 per shard, unless given
     #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
     pub burst: Option<u64>,
     /// Let the kernel place the shards instead of keeping each on its core

@@ -129,7 +129,7 @@ mod tests {
     /// Begins a wait, which must not be over, and drops it.
     async fn begin_and_drop(alarm: &mut Alarm, due: Nanos) {
         let mut wait = pin!(alarm.until(due));
-        poll_fn(|cx| Poll::Ready(assert!(wait.as_mut().poll(cx).is_pending()))).await;
+        assert!(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await.is_pending());
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
             let now = clock.now();
             for due in [Nanos(0), now] {
                 let mut wait = pin!(alarm.until(due));
-                poll_fn(|cx| Poll::Ready(assert!(wait.as_mut().poll(cx).is_ready()))).await;
+                assert!(poll_fn(|cx| Poll::Ready(wait.as_mut().poll(cx))).await.is_ready());
             }
         });
     }
