@@ -26,12 +26,11 @@ pub const MAX_SHARDS: u32 = 1024;
 
 /// How much lateness of a shard the default burst makes up for. A limiter forgets what its client was too late to use.
 ///
-/// A shard's alarm rings tens of microseconds late at the median, but on two virtual cores shared with the target and
-/// other work one in a thousand rings a millisecond late or more, and some by several. At 5,000/s over two shards there,
-/// 2 ms kept 98.9 % of the budget at the median, 5 ms and 10 ms 99.9 %; of sixteen interleaved runs beside other work
-/// four fell below 99.5 % with 5 ms, and one with 10 ms. A stall of a tenth of a second costs budget with any of them. A
-/// larger burst makes arrivals no less even while all goes well: a shard uses it at the start, and after it was late or
-/// had no connection free.
+/// A shard's alarm rings tens of microseconds late at the median, but beside other work some rings come milliseconds late.
+/// In interleaved runs at 5,000/s over two shards on two virtual cores, a burst of 2 ms lost more than a hundredth of the
+/// budget, one of about 5 ms more often more than a two-hundredth than one of about 10 ms. A stall of a tenth of a second
+/// costs budget with any of them. A larger burst makes arrivals no less even while all goes well: a shard uses it at the
+/// start, and after it was late or had no connection free.
 const CATCH_UP: Duration = Duration::from_millis(10);
 
 /// A shard whose requests are this far apart, or further, has nothing to catch up: what it forgets by being a fraction of
