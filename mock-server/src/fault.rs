@@ -195,6 +195,12 @@ impl Faults {
         Self::default()
     }
 
+    /// Whether nothing ever goes wrong.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.shares.is_empty()
+    }
+
     /// The same with `fault` for `rate` of the items.
     ///
     /// # Errors
@@ -228,7 +234,7 @@ impl Faults {
     /// What goes wrong with item `id`, if anything, after `attempt` requests for it, `0..=15`, 15 for more.
     #[must_use]
     pub fn pick(&self, seed: u64, id: u64, attempt: u8) -> Option<Fault> {
-        if self.shares.is_empty() {
+        if self.is_none() {
             return None;
         }
         // One draw decides for all faults: they exclude each other, and each is exactly as frequent as asked.

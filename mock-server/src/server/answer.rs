@@ -24,7 +24,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use play::Played;
 use std::cell::Cell;
 use std::io;
@@ -201,6 +201,7 @@ impl Answers {
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
         }
         let own = self.config.latency.hold(self.config.seed, arrival.id, arrival.attempt);
+        self.let_go(parts);
         self.hold(&arrival, own + arrival.growth, &mut headers).await;
         // With the exact capacity, making `Bytes` of it allocates nothing more.
         let mut body = Vec::with_capacity(body_len(arrival.id));
@@ -209,6 +210,14 @@ impl Answers {
         match self.fault(&arrival, parts) {
             None => Ok(self.counted(item.map(AnswerBody::whole))),
             Some(fault) => Box::pin(self.fail(fault, item, &arrival, parts)).await,
+        }
+    }
+
+    /// Lets go of the bytes that the request came in, unless a fault may want to know its target: the HTTP library then
+    /// reads on in the same memory, and does not take more for the time of a hold.
+    fn let_go(&self, parts: &mut Parts) {
+        if self.config.faults.is_none() {
+            parts.uri = Uri::default();
         }
     }
 

@@ -95,6 +95,7 @@ impl Answers {
         let draws = || Draws::new(Stream::Stub, self.config.seed, arrival.ordinal);
         let delay = stub.reply.delays.hold(&self.stubs.settings(), draws);
         let own = self.config.latency.hold(self.config.seed, id, attempt);
+        self.let_go(parts);
         self.hold(arrival, delay + own + growth, &mut headers).await;
         let answer = written(stub, rendered, headers);
         let fault = stub.reply.breakage.map(Fault::from).or_else(|| self.fault(arrival, parts));
