@@ -7,6 +7,7 @@
 mod answer;
 mod connection;
 mod expect;
+pub mod manners;
 mod request;
 mod template;
 

@@ -93,7 +93,8 @@ fn kernel_time() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The calendar time now, for the stamps in a report. Never used to measure anything.
+/// The calendar time now, for the stamps in a report and for dates that a target writes. Never used to
+/// measure anything.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock that everyone else is sent to")]
 pub fn wall_time() -> SystemTime {

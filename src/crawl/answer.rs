@@ -1,11 +1,14 @@
 //! What an answer comes to: the one place where a status becomes an outcome.
 
-use crawlmark_harness::clock::Nanos;
+use std::time::{Duration, UNIX_EPOCH};
+
+use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
-use hyper::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderName};
 use hyper::http::response::Parts;
 
 use super::expect::Body;
+use super::manners::{self, Signals};
 
 /// Cloudflare's, with `challenge` as its only value, on every challenge page and nowhere else.
 const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
@@ -24,14 +27,13 @@ impl Answer {
     /// An answer by its head, the length of its body, and whether that was the body expected.
     pub(super) fn new(head: &Parts, first_byte: Nanos, bytes_received: u64, body: Body) -> Self {
         let status = head.status.as_u16();
+        let signals = signals(head);
         let outcome = match (status, body) {
-            _ if is_challenge(head, body) => Outcome::SoftBlocked,
+            _ if is_challenge(head, signals, body) => Outcome::SoftBlocked,
+            _ if signals.is_some_and(|signals| signals.throttle.is_some()) => Outcome::Throttled,
             (200..=299, Body::AsExpected) => Outcome::Ok,
             (200..=299, Body::Wrong) => Outcome::Error(ErrorKind::WrongBody),
             (404 | 410, _) => Outcome::NotFound,
-            (429, _) => Outcome::Throttled,
-            // RFC 9110, 15.6.4: a 503 that says when to come back is about load, not about a fault.
-            (503, _) if head.headers.contains_key(RETRY_AFTER) => Outcome::Throttled,
             _ => Outcome::Rejected,
         };
         Self { status, first_byte, done: first_byte, bytes_received, outcome }
@@ -58,22 +60,25 @@ impl Answer {
     }
 }
 
+/// What the answer asks for; none for a success, which never asks for patience and is not to cost the reading.
+fn signals(head: &Parts) -> Option<Signals> {
+    let received = || wall_time().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    (!head.status.is_success()).then(|| manners::read(head.status.as_u16(), &head.headers, received()))
+}
+
 /// Whether the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is
 /// no good answer, and waiting for as long as a limit would ask does not help.
 ///
 /// Content networks say so in a header of their own, and in nothing else. Without it, markup is taken for a challenge
 /// where an item is expected and markup came in its place, as a good answer, a refusal or a limit without a time to come
 /// back.
-fn is_challenge(head: &Parts, body: Body) -> bool {
+fn is_challenge(head: &Parts, signals: Option<Signals>, body: Body) -> bool {
     if head.headers.get(MITIGATED).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"challenge")) {
         return true;
     }
-    let may_hide_one = match head.status.as_u16() {
-        200..=299 | 403 => true,
-        429 => !head.headers.contains_key(RETRY_AFTER),
-        _ => false,
-    };
-    body == Body::Wrong && may_hide_one && is_markup(head)
+    let may_hide_one = matches!(head.status.as_u16(), 200..=299 | 403 | 429);
+    let is_limit = signals.is_some_and(|signals| signals.throttle.is_some() && signals.wait.is_some());
+    body == Body::Wrong && may_hide_one && !is_limit && is_markup(head)
 }
 
 fn is_markup(head: &Parts) -> bool {
@@ -85,6 +90,7 @@ fn is_markup(head: &Parts) -> bool {
 #[cfg(test)]
 mod tests {
     use hyper::Response;
+    use hyper::header::RETRY_AFTER;
 
     use super::*;
 
@@ -107,6 +113,9 @@ mod tests {
         for status in [301, 400, 403, 500, 503] {
             assert_eq!(outcome(status, None, Body::AsExpected), Outcome::Rejected, "{status}");
         }
+        // A limit that says 403, and a time to come back that cannot be read.
+        assert_eq!(outcome(403, Some("60"), Body::Wrong), Outcome::Throttled);
+        assert_eq!(outcome(503, Some("soon"), Body::Wrong), Outcome::Rejected);
     }
     #[test]
     fn a_challenge_page_is_one_by_its_header_or_as_markup_in_the_place_of_an_item() {
@@ -133,6 +142,12 @@ mod tests {
         assert_eq!(outcome(429, &[markup], Body::AsExpected), Outcome::Throttled);
         // A time to come back is a limit's, and these statuses speak for themselves.
         assert_eq!(outcome(429, &[markup, patience], Body::Wrong), Outcome::Throttled);
+        let used_up = ("ratelimit", "\"a\";r=0;t=5");
+        assert_eq!(outcome(403, &[markup, used_up], Body::Wrong), Outcome::Throttled);
+        assert_eq!(outcome(403, &[markup, ("retry-after", "soon")], Body::Wrong), Outcome::SoftBlocked);
+        // What is left is about the next request: an item that is there, or is not, was answered.
+        assert_eq!(outcome(200, &[used_up], Body::AsExpected), Outcome::Ok);
+        assert_eq!(outcome(404, &[used_up], Body::AsExpected), Outcome::NotFound);
         assert_eq!(outcome(404, &[markup], Body::Wrong), Outcome::NotFound);
         assert_eq!(outcome(502, &[markup], Body::Wrong), Outcome::Rejected);
         assert_eq!(outcome(200, &[("cf-mitigated", "other")], Body::AsExpected), Outcome::Ok);

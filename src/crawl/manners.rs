@@ -1,0 +1,156 @@
+//! Manners: what an answer asks of its client, in every dialect that targets speak. Pure functions of an answer's status
+//! and header fields; the crawl calls them, and they are public so that fuzzers can.
+//!
+//! It must not read a clock, draw a number or wait: instants and draws are given, waiting is the caller's.
+//!
+//! Nothing that a target writes stops a crawl for longer than the caller allows, and nothing that cannot be read counts:
+//! a field that is malformed, negative or absurd is as good as absent. Where readable fields of one rank contradict each
+//! other, the longest wait holds.
+
+mod fields;
+mod quota;
+mod retry;
+mod structured;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+
+use self::fields::Fields;
+pub use self::quota::Quota;
+pub use self::retry::{backoff, may_retry};
+
+/// What GitHub asks for after a refusal without any time in it ("wait for at least one minute").
+const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
+
+/// How much longer than promised a pause may become, as a share of the promise: enough to spread those who were told
+/// the same, too little to be felt.
+const JITTER: f64 = 0.1;
+
+/// What an answer asks of its client.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Signals {
+    /// Why the answer counts as throttling; none: it does not.
+    pub throttle: Option<Throttle>,
+    /// For how long it asks to wait; none: it says nothing that could be read, and a back-off is the caller's.
+    ///
+    /// On throttling it is meant for every request under the same quota, on another failure (a 500 with `Retry-After`)
+    /// for this item alone.
+    pub wait: Option<Wait>,
+    /// What is left, as told on good answers too.
+    pub quota: Option<Quota>,
+}
+
+/// Why an answer counts as throttling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Throttle {
+    /// A refusal that says that nothing is left: GitHub's 403 or 429 with `x-ratelimit-remaining: 0`, and the same in
+    /// any other dialect.
+    QuotaUsedUp,
+    /// 429, without more.
+    TooManyRequests,
+    /// 503 with a time to come back (RFC 9110, 15.6.4): it is about load, not about a fault.
+    Unavailable,
+    /// A limit that the quota fields do not describe, as GitHub's secondary ones: 403 with `Retry-After`, or GitHub's
+    /// 429 with something left.
+    Secondary,
+}
+
+/// For how long a target asks to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// Counted from when the answer came; never zero.
+    pub promised: Duration,
+    /// Who says so.
+    pub source: Source,
+}
+
+/// Where a wait was read, the most trusted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `Retry-After`, in seconds or as a date.
+    RetryAfter,
+    /// `t` of `RateLimit`, or `reset` and `RateLimit-Reset` of its older drafts.
+    RateLimit,
+    /// `X-RateLimit-Reset`, `X-RateLimit-Reset-After`, or the same with `X-Rate-Limit-`.
+    XRateLimit,
+    /// GitHub's rule for refusals that say nothing.
+    GitHubMinimum,
+}
+
+/// A wait as it is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// What the target asked for.
+    pub promised: Duration,
+    /// What is taken: no less than that, unless it [is cut](Self::is_cut).
+    pub taken: Duration,
+}
+
+impl Pause {
+    /// Whether less is taken than was asked for: the target is right to refuse again, and a report has to say so.
+    #[must_use]
+    pub fn is_cut(self) -> bool {
+        self.taken < self.promised
+    }
+}
+
+/// Reads the signals of an answer that came at `received`, the time since 1970 by this side's calendar. That is used
+/// only for dates and instants in an answer without a `Date` of its own.
+///
+/// It does not know challenge pages, which may look like limits and which no waiting helps: ask about those first.
+#[must_use]
+pub fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
+    let fields = Fields::collect(headers, received);
+    let throttle = throttle(status, &fields);
+    Signals { throttle, wait: wait(status, throttle, &fields), quota: fields.quota() }
+}
+
+impl Signals {
+    /// The wait as it is to be taken: up to 10 % longer than promised, by `jitter_unit` from 0 to 1, and never longer
+    /// than `max_pause`. A unit that is no number counts as 0. None without a wait.
+    #[must_use]
+    pub fn pause(&self, max_pause: Duration, jitter_unit: f64) -> Option<Pause> {
+        let promised = self.wait?.promised;
+        let jitter = promised.mul_f64(JITTER * retry::unit(jitter_unit));
+        Some(Pause { promised, taken: promised.saturating_add(jitter).min(max_pause) })
+    }
+}
+
+fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {
+    let dated = fields.retry_after.is_some();
+    match status {
+        _ if may_refuse(status) && fields.is_used_up() => Some(Throttle::QuotaUsedUp),
+        429 if fields.is_github() && !dated => Some(Throttle::Secondary),
+        429 => Some(Throttle::TooManyRequests),
+        503 if dated => Some(Throttle::Unavailable),
+        403 if dated => Some(Throttle::Secondary),
+        _ => None,
+    }
+}
+
+/// Whether an answer with this status may be about a quota.
+///
+/// On a success, a redirect and these four, "nothing is left" is about the next request: this one was answered. Of the
+/// others some are an item's last word, too; taking one for throttling costs a request, the opposite costs the item.
+const fn may_refuse(status: u16) -> bool {
+    status >= 400 && !retry::is_final(status)
+}
+
+fn wait(status: u16, throttle: Option<Throttle>, fields: &Fields) -> Option<Wait> {
+    // Zero, or a date that has passed, promises nothing: it must not outrank a field that does, nor a back-off.
+    let wait = |source, promised: Option<Duration>| {
+        promised.filter(|promised| !promised.is_zero()).map(|promised| Wait { promised, source })
+    };
+    // Elsewhere it is about a redirect, or about polling for a result.
+    let retry_after = wait(Source::RetryAfter, fields.retry_after.filter(|_| status >= 400));
+    retry_after.or_else(|| {
+        throttle?;
+        wait(Source::RateLimit, fields.rate_limit_wait())
+            .or_else(|| wait(Source::XRateLimit, fields.x_rate_limit_wait()))
+            .or_else(|| wait(Source::GitHubMinimum, fields.is_github().then_some(GITHUB_MINIMUM)))
+    })
+}

@@ -1,0 +1,153 @@
+//! Whether to try again, and after how long when the target does not say.
+//!
+//! It must not count: how many attempts and how many retries in all is the caller's budget.
+
+use std::time::Duration;
+
+use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use hyper::Method;
+
+/// The back-off before retry number `attempt`, counted from 0: `unit * min(cap, base * 2^attempt)`, with `unit` drawn
+/// evenly from 0 to 1 ("full jitter" of Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
+///
+/// Never longer than `cap`. A unit that is no number counts as 0.
+#[must_use]
+pub fn backoff(attempt: u32, unit: f64, base: Duration, cap: Duration) -> Duration {
+    let factor = 2_u32.checked_pow(attempt).unwrap_or(u32::MAX);
+    let ceiling = base.saturating_mul(factor).min(cap);
+    // The product of the longest durations may round up beyond what can be held.
+    let drawn = Duration::try_from_secs_f64(ceiling.as_secs_f64() * self::unit(unit));
+    drawn.unwrap_or(ceiling).min(ceiling)
+}
+
+/// A draw, brought into 0 to 1.
+pub(super) fn unit(given: f64) -> f64 {
+    if given.is_nan() { 0.0 } else { given.clamp(0.0, 1.0) }
+}
+
+/// Whether the target has given its last word on an item: asking again changes nothing.
+pub(super) const fn is_final(status: u16) -> bool {
+    matches!(status, 400 | 401 | 404 | 410)
+}
+
+/// Whether the same request may be sent again after this attempt.
+///
+/// Never after a good answer, a missing item, a challenge or a wrong body, nor after a status that will not change. A
+/// request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it cannot have been performed.
+#[must_use]
+pub fn may_retry(method: &Method, attempt: &Attempt) -> bool {
+    let may_differ = match (attempt.outcome, attempt.status) {
+        (_, Some(status)) if is_final(status) => false,
+        (Outcome::Ok | Outcome::NotFound | Outcome::SoftBlocked | Outcome::Error(ErrorKind::WrongBody), _) => false,
+        (Outcome::Throttled, _) => true,
+        (Outcome::Rejected, status) => status.is_some_and(is_passing),
+        // An answer that broke off: its status tells what would have come.
+        (Outcome::Error(_), status) => status.is_none_or(|status| status < 300 || is_passing(status)),
+    };
+    may_differ && (method.is_idempotent() || was_not_performed(attempt))
+}
+
+/// Whether a status is about the moment rather than about the item.
+const fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
+}
+
+/// Whether the target certainly did nothing: it was never asked, or it says so.
+fn was_not_performed(attempt: &Attempt) -> bool {
+    match attempt.status {
+        None => attempt.sent.is_none(),
+        Some(408 | 425 | 429) => true,
+        Some(403 | 503) => attempt.outcome == Outcome::Throttled,
+        Some(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::clock::Nanos;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attempt(outcome: Outcome, status: Option<u16>) -> Attempt {
+        Attempt {
+            sent: Some(Nanos(1)),
+            first_byte: None,
+            done: Nanos(2),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again() {
+        use Outcome::{Error, NotFound, Ok, Rejected, SoftBlocked, Throttled};
+        let incomplete = Error(ErrorKind::Incomplete);
+        for (outcome, status, get, post) in [
+            (Ok, Some(200), false, false),
+            (NotFound, Some(404), false, false),
+            (NotFound, Some(410), false, false),
+            (SoftBlocked, Some(429), false, false),
+            (SoftBlocked, Some(503), false, false),
+            (Throttled, Some(429), true, true),
+            (Throttled, Some(403), true, true),
+            (Throttled, Some(503), true, true),
+            (Throttled, Some(500), true, false),
+            (Rejected, Some(400), false, false),
+            (Rejected, Some(401), false, false),
+            (Rejected, Some(403), false, false),
+            (Rejected, Some(301), false, false),
+            (Rejected, Some(408), true, true),
+            (Rejected, Some(425), true, true),
+            (Rejected, Some(500), true, false),
+            (Rejected, Some(501), false, false),
+            (Rejected, Some(502), true, false),
+            (Rejected, Some(503), true, false),
+            (Rejected, Some(504), true, false),
+            (Error(ErrorKind::WrongBody), Some(200), false, false),
+            (Error(ErrorKind::Timeout), None, true, false),
+            (Error(ErrorKind::Reset), None, true, false),
+            (Error(ErrorKind::Malformed), None, true, false),
+            (incomplete, Some(200), true, false),
+            (incomplete, Some(500), true, false),
+            (incomplete, Some(404), false, false),
+            (incomplete, Some(403), false, false),
+        ] {
+            let attempt = attempt(outcome, status);
+            let may = (may_retry(&Method::GET, &attempt), may_retry(&Method::POST, &attempt));
+            assert_eq!(may, (get, post), "{outcome:?} {status:?}");
+        }
+        // What never went out may go out, whatever it is.
+        let unsent = Attempt { sent: None, ..attempt(Error(ErrorKind::ConnectRefused), None) };
+        assert!(may_retry(&Method::POST, &unsent));
+    }
+
+    #[test]
+    fn a_back_off_doubles_up_to_its_cap() {
+        let whole = |attempt| backoff(attempt, 1.0, Duration::from_millis(100), Duration::from_secs(20));
+        let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 20_000].map(Duration::from_millis);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, u32::MAX].map(whole), expected);
+        assert_eq!(backoff(3, f64::NAN, Duration::from_secs(1), Duration::MAX), Duration::ZERO);
+        assert_eq!(backoff(u32::MAX, 1.0, Duration::MAX, Duration::MAX), Duration::MAX);
+        assert_eq!(backoff(u32::MAX, 0.5, Duration::ZERO, Duration::MAX), Duration::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn a_back_off_stays_within_its_cap(attempt: u32, unit: f64, base: Duration, cap: Duration) {
+            prop_assert!(backoff(attempt, unit, base, cap) <= cap);
+        }
+
+        #[test]
+        fn a_last_word_is_never_questioned(kind in 0..4_usize, last in 0..4_usize, sent: bool) {
+            let outcome = [Outcome::Throttled, Outcome::Rejected, Outcome::Error(ErrorKind::Reset), Outcome::NotFound];
+            let status = [400, 401, 404, 410][last];
+            let mut attempt = attempt(outcome[kind], Some(status));
+            attempt.sent = attempt.sent.filter(|_| sent);
+            prop_assert!(!may_retry(&Method::GET, &attempt));
+        }
+    }
+}

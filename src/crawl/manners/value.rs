@@ -1,0 +1,208 @@
+//! Numbers, spans and instants as header fields write them. `fields` calls it.
+//!
+//! It must not guess what a field means beyond the size of its number: what is not written by the book is not read.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use hyper::HeaderMap;
+use hyper::header::DATE;
+
+/// The longest span that is believed. No quota is counted over more than a year; what says so is in the wrong unit, or
+/// overflowed.
+const LONGEST: Duration = Duration::from_hours(24 * 366);
+
+/// A number from here on is no span of seconds (of 31 years) but seconds since 1970, as of GitHub.
+const EPOCH_S_FROM: u64 = 1_000_000_000;
+/// From here on it is milliseconds since 1970.
+const EPOCH_MS_FROM: u64 = 1_000_000_000_000;
+
+/// The answer's time since 1970, worked out only when it is needed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now<'a> {
+    headers: &'a HeaderMap,
+    received: Duration,
+}
+
+impl<'a> Now<'a> {
+    pub(super) const fn new(headers: &'a HeaderMap, received: Duration) -> Self {
+        Self { headers, received }
+    }
+
+    /// How far off an instant is; zero once it has passed.
+    ///
+    /// It is held against the answer's own date, and so by one clock. That date is rounded down, so the span is never
+    /// too short; of several dates the earliest counts, for the same reason.
+    fn until(self, instant: Duration) -> Duration {
+        let own = self.headers.get_all(DATE).iter().filter_map(|value| date(value.as_bytes())).min();
+        instant.saturating_sub(own.unwrap_or(self.received))
+    }
+}
+
+/// `Retry-After`: seconds, or a date.
+pub(super) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
+    longest(value, seconds).or_else(|| date(value).map(|instant| now.until(instant))).filter(is_plausible)
+}
+
+/// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), or a date.
+///
+/// Milliseconds from now cannot be told from seconds. They are read as seconds, which is the patient mistake.
+pub(super) fn reset(value: &[u8], now: Now<'_>) -> Option<Duration> {
+    let numeric = longest(value, |piece| {
+        let number = seconds(piece)?;
+        Some(match number.as_secs() {
+            EPOCH_MS_FROM.. => now.until(Duration::from_millis(number.as_secs())),
+            EPOCH_S_FROM.. => now.until(number),
+            _ => number,
+        })
+    });
+    numeric.or_else(|| date(value).map(|instant| now.until(instant))).filter(is_plausible)
+}
+
+/// A span of whole or decimal seconds.
+pub(super) fn span(value: &[u8]) -> Option<Duration> {
+    longest(value, seconds).filter(is_plausible)
+}
+
+/// Whether a span is one that somebody may have meant.
+pub(super) fn is_plausible(span: &Duration) -> bool {
+    *span <= LONGEST
+}
+
+/// A count; of a list of counts, as several policies in one line, the lowest. What follows a semicolon describes it.
+pub(super) fn count(value: &[u8]) -> Option<u64> {
+    let mut lowest = None;
+    for piece in value.split(|&byte| byte == b',') {
+        let (number, description) = match piece.iter().position(|&byte| byte == b';') {
+            Some(at) => (&piece[..at], &piece[at + 1..]),
+            None => (piece, [].as_slice()),
+        };
+        let number = whole(number.trim_ascii()).filter(|_| description.is_ascii())?;
+        lowest = Some(lowest.map_or(number, |lowest: u64| lowest.min(number)));
+    }
+    lowest
+}
+
+/// The longest of the spans in a list, as a proxy joins lines; none if any is not one.
+fn longest(value: &[u8], read: impl Fn(&[u8]) -> Option<Duration>) -> Option<Duration> {
+    let mut longest = None;
+    for piece in value.split(|&byte| byte == b',') {
+        longest = longest.max(Some(read(piece.trim_ascii())?));
+    }
+    longest
+}
+
+/// Digits, and perhaps a decimal fraction, rounded up to the nanosecond.
+fn seconds(value: &[u8]) -> Option<Duration> {
+    const PLACES: usize = 9;
+    let Some(point) = value.iter().position(|&byte| byte == b'.') else {
+        return whole(value).map(Duration::from_secs);
+    };
+    let (integer, fraction) = (whole(&value[..point])?, &value[point + 1..]);
+    if fraction.is_empty() || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digits = fraction.iter().chain(std::iter::repeat(&b'0')).take(PLACES);
+    let nanos = digits.fold(0, |nanos, digit| nanos * 10 + u64::from(digit - b'0'));
+    let beyond = fraction.iter().skip(PLACES).any(|&digit| digit != b'0');
+    Duration::from_secs(integer).checked_add(Duration::from_nanos(nanos + u64::from(beyond)))
+}
+
+/// Digits and nothing else: no sign, no exponent.
+fn whole(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// A date in one of HTTP's three formats, as time since 1970.
+fn date(value: &[u8]) -> Option<Duration> {
+    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
+    date.duration_since(UNIX_EPOCH).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn seconds_are_digits_with_at_most_a_fraction() {
+        for (text, expected) in [
+            ("0", Some(Duration::ZERO)),
+            ("007", Some(Duration::from_secs(7))),
+            ("1.000", Some(Duration::from_secs(1))),
+            ("0.5", Some(Duration::from_millis(500))),
+            ("0.0000000001", Some(Duration::from_nanos(1))),
+            ("1.9999999999", Some(Duration::from_secs(2))),
+            ("18446744073709551615.9999999999", None),
+            ("18446744073709551616", None),
+            ("", None),
+            (".5", None),
+            ("5.", None),
+            ("-1", None),
+            ("+1", None),
+            ("1e3", None),
+            ("NaN", None),
+            ("0x10", None),
+            ("1.2.3", None),
+            ("٣", None),
+        ] {
+            assert_eq!(seconds(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lists_come_to_the_patient_reading() {
+        let headers = HeaderMap::new();
+        let now = Now::new(&headers, Duration::ZERO);
+        assert_eq!(delay(b"5, 120", now), Some(Duration::from_mins(2)));
+        assert_eq!(delay(b"5, soon", now), None);
+        assert_eq!(count(b"100, 100;window=60, 10000;window=86400"), Some(100));
+        for garbage in [b"3,".as_slice(), b"3;\xe9", b"3 4", b"", b";w=1"] {
+            assert_eq!(count(garbage), None, "{garbage:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_a_span_or_an_instant_by_its_size() {
+        let mut headers = HeaderMap::new();
+        let received = Duration::from_secs(1_700_000_000);
+        let at = |value: &str, headers: &HeaderMap| reset(value.as_bytes(), Now::new(headers, received));
+        let minute = Some(Duration::from_mins(1));
+        for text in ["60", "60.0", "1700000060", "1700000060.0", "1700000060000", "Tue, 14 Nov 2023 22:14:20 GMT"] {
+            assert_eq!(at(text, &headers), minute, "{text}");
+        }
+        assert_eq!(at("1699999999", &headers), Some(Duration::ZERO));
+        assert_eq!(at("999999999", &headers), None);
+        assert_eq!(at("99999999999", &headers), None);
+        // The answer's own date counts, and of two the earlier one.
+        headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:10 GMT"));
+        assert_eq!(at("1700000060", &headers), Some(Duration::from_secs(10)));
+        headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:00 GMT"));
+        headers.append(DATE, HeaderValue::from_static("yesterday"));
+        assert_eq!(at("1700000060", &headers), Some(Duration::from_secs(20)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_strange(value: Vec<u8>, received: u64) {
+            let headers = HeaderMap::new();
+            let now = Now::new(&headers, Duration::from_secs(received));
+            for span in [delay(&value, now), reset(&value, now), span(&value)].into_iter().flatten() {
+                prop_assert!(span <= LONGEST);
+            }
+            count(&value);
+        }
+
+        #[test]
+        fn a_decimal_is_never_read_too_short(whole in 0..1_000_000_u64, fraction in "[0-9]{1,20}") {
+            let text = format!("{whole}.{fraction}");
+            let read = seconds(text.as_bytes()).unwrap();
+            prop_assert!(read >= Duration::from_secs(whole) && read <= Duration::from_secs(whole + 1));
+            prop_assert!((read.as_secs_f64() - text.parse::<f64>().unwrap()).abs() < 1e-6);
+        }
+    }
+}
