@@ -124,7 +124,7 @@ fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {
     let dated = fields.retry_after.is_some();
     match status {
         _ if may_refuse(status) && fields.is_used_up() => Some(Throttle::QuotaUsedUp),
-        429 if fields.is_github() && !dated => Some(Throttle::Secondary),
+        429 if fields.is_github() => Some(Throttle::Secondary),
         429 => Some(Throttle::TooManyRequests),
         503 if dated => Some(Throttle::Unavailable),
         403 if dated => Some(Throttle::Secondary),

@@ -182,6 +182,7 @@ mod tests {
         headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:10 GMT"));
         assert_eq!(at("1700000060", &headers), Some(Duration::from_secs(10)));
         headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:00 GMT"));
+        headers.append(DATE, HeaderValue::from_static("Tue, 14 Nov 2023 22:14:19 GMT"));
         headers.append(DATE, HeaderValue::from_static("yesterday"));
         assert_eq!(at("1700000060", &headers), Some(Duration::from_secs(20)));
     }
