@@ -1,8 +1,12 @@
 //! Many requests held back at once: what that takes of one CPU, and of memory.
 
 use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 
+use crawlmark_harness::clock::Clock;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
@@ -26,8 +30,14 @@ pub(super) const HOLD_MS: u32 = 200;
 /// Descriptors for everything that is no such connection.
 const SPARE: u64 = 200;
 
-/// How long wrk runs, s. It opens its connections within that time, which costs it some of the answers.
-const SECONDS: u32 = 10;
+/// How long wrk runs, s. It opens its connections within that time, and counts it all.
+const SECONDS: u32 = 12;
+
+/// From when on answers are counted, ms after wrk was started: all connections are open by then, and at work.
+const COUNT_FROM_MS: u64 = 4_000;
+
+/// For how long they are, ms; it ends well before wrk does.
+const COUNT_FOR_MS: u64 = 7_000;
 
 const RUNS: u32 = 3;
 
@@ -44,7 +54,7 @@ pub(super) struct Holds<'a> {
 pub(super) struct Held {
     connections: u32,
     hold_ms: u32,
-    /// Median over the runs.
+    /// Median over the runs, by the target's books, while all connections are open.
     pub(super) requests_per_s: f64,
     /// Of each run.
     pub(super) runs_requests_per_s: Vec<f64>,
@@ -73,10 +83,15 @@ impl Holds<'_> {
         for run in 1..=RUNS {
             say(&format!("{CONNECTIONS} requests held for {HOLD_MS} ms, {run} of {RUNS}"));
             let before = Usage::of(pid)?;
-            let counted = drive(self.wrk, (self.places, self.signals), &load)?;
+            let (counted, speed) = std::thread::scope(|scope| {
+                let speed = scope.spawn(|| speed_of(&target.url));
+                (drive(self.wrk, (self.places, self.signals), &load), speed.join())
+            });
+            let counted = counted?;
             let after = Usage::of(pid)?;
             let used_us = after.user_us + after.system_us - before.user_us - before.system_us;
-            speeds.push(counted.per_s);
+            // Without the books' word it is wrk's, which counts the time that its connections take to open.
+            speeds.push(speed.ok().flatten().unwrap_or(counted.per_s));
             costs.push(used_us / counted.requests as f64);
             failed += counted.failed;
         }
@@ -91,6 +106,28 @@ impl Holds<'_> {
             failed,
         }))
     }
+}
+
+/// Answers per second, by the target's own books, in the midst of a run that begins now.
+fn speed_of(url: &str) -> Option<f64> {
+    std::thread::sleep(Duration::from_millis(COUNT_FROM_MS));
+    let clock = Clock::start();
+    let first = answers(url)?;
+    std::thread::sleep(Duration::from_millis(COUNT_FOR_MS));
+    let (last, elapsed_ns) = (answers(url)?, clock.now().0);
+    Some((last - first) as f64 / (elapsed_ns as f64 / 1e9))
+}
+
+/// How many answers the target's books have.
+fn answers(url: &str) -> Option<u64> {
+    let address = url.strip_prefix("http://")?;
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET /__admin/ledger HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let ledger: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
+    ledger["held_us"]["count"].as_u64()
 }
 
 /// Lets the children of this process have `needed` descriptors each, or says why not.
