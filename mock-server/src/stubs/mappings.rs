@@ -85,7 +85,7 @@ impl Mappings {
 
     /// Asks all stubs for one thing and another, and has each of them answer. There is nothing to see: whoever fuzzes
     /// mapping files wants to know that it comes to an end.
-    #[cfg(fuzzing)]
+    #[cfg(any(test, fuzzing))]
     pub fn rehearse(&self) {
         rehearsal::rehearse(self.stubs());
     }
@@ -100,7 +100,7 @@ impl Mappings {
 }
 
 /// Requests for stubs that nobody wrote.
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 mod rehearsal {
     use crate::draw::{Draws, Stream};
     use crate::stubs::{Asked, Delays, Occasion, Reply, Scheme, StateIndex, Stubs};
@@ -137,16 +137,34 @@ mod rehearsal {
             for stub in stubs.iter() {
                 let _ = stub.request.matches(&asked);
                 let path_variables = stub.request.path_variables(asked.path());
-                let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+                let now = UNIX_EPOCH + Duration::from_hours(500_000);
                 let mut draws = Draws::new(Stream::Template, 1, 2);
                 let occasion = Occasion { asked: &asked, path_variables: &path_variables, now, scheme: Scheme::Http };
                 let body = stub.reply.render(&occasion, &mut draws).body;
-                let _ = stub.reply.delays.hold(&Delays::default(), &mut draws);
+                let _ = stub.reply.delays.hold(&Delays::default(), || Draws::new(Stream::Stub, 1, 2));
                 if let Some(dribble) = stub.reply.dribble {
                     let pieces = dribble.pieces(body.len());
                     assert_eq!(pieces.ranges().map(|range| range.len()).sum::<usize>(), body.len());
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What fuzzing asks of any stubs, asked of some that have much in them.
+    #[test]
+    fn the_rehearsal_that_fuzzing_relies_on_runs() {
+        let mapping = br#"{"mappings": [
+            {"request": {"urlPathTemplate": "/things/{a}/parts/{b}", "queryParameters": {"q": {"includes": [{"equalTo": "1"}]}}},
+             "response": {"transformers": ["response-template"], "body": "{{request.path.a}} {{now}} {{randomInt}}",
+                          "chunkedDribbleDelay": {"numberOfChunks": 3, "totalDuration": 3}}},
+            {"request": {"bodyPatterns": [{"equalToJson": {"n": 1500}, "ignoreExtraElements": true}]},
+             "response": {"delayDistribution": {"type": "lognormal", "median": 5, "sigma": 0.5}, "jsonBody": {"a": []}}}
+        ]}"#;
+        Mappings::parse(mapping, OnUnsupported::Refuse).unwrap().rehearse();
     }
 }
