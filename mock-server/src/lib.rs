@@ -46,11 +46,11 @@
 //! | [`items`] | paths to ids, ids to bodies |
 //! | [`latency`] | how long an answer is held back |
 //! | [`stall`] | when nothing is answered |
+//! | [`proxy`] | for whom to forward, from where and how far |
 //! | [`limit`] | how many requests are let through, of whom, and what the others are told |
 //! | [`fault`] | which answers go wrong |
 //! | [`stubs`] | which request gets which answer, from WireMock's files |
 //! | [`http`], [`tls`] | which versions connections speak; the certificate they show |
-//! | [`proxy`] | for whom to forward, from where and how far |
 //! | [`config`] | all of the above in one description |
 //! | [`profile`] | such descriptions by name |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |

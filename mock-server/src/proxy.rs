@@ -11,7 +11,7 @@ pub use credentials::{Credentials, CredentialsError};
 pub use destination::Reach;
 pub use exits::{Exits, ExitsError};
 
-pub(crate) use credentials::{Denied, admit};
+pub(crate) use credentials::{Denied, admit, session_label};
 pub(crate) use destination::{Refusal, candidates};
 pub(crate) use exits::Whom;
 

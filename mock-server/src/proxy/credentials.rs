@@ -86,6 +86,11 @@ pub(crate) fn admit(expected: Option<&Credentials>, header: Option<&[u8]>) -> Re
     }
 }
 
+/// The label of a session in the `Proxy-Authorization` that is `header`, whoever's it is.
+pub(crate) fn session_label(header: &[u8]) -> Option<String> {
+    admit(None, Some(header)).ok().flatten()
+}
+
 fn read(header: &[u8]) -> Option<Credentials> {
     let (scheme, encoded) = std::str::from_utf8(header).ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
