@@ -1,6 +1,7 @@
 //! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
 //! Touches nothing: no file, no name, no clock.
 
+mod manners;
 mod run;
 mod serve;
 
@@ -10,6 +11,7 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 use crawlmark_harness::units::{UnitError, parse_count};
 
+pub use manners::MannersArgs;
 pub use run::RunArgs;
 pub use serve::ServeArgs;
 

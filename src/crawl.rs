@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::workload::Workload;
 
 use self::connection::{Connection, Failure};
@@ -88,12 +88,27 @@ impl Crawl {
             bytes_received: 0,
             status: None,
             outcome: Outcome::Error(kind),
+            advice: Advice::default(),
         }
+    }
+
+    /// The attempt with whether another one may help.
+    fn judged(&self, mut attempt: Attempt) -> Attempt {
+        if manners::may_retry(self.spec.request.method(), &attempt) {
+            attempt.advice.repeat = Repeat::MayHelp;
+        }
+        attempt
     }
 }
 
 impl Workload for Crawl {
     async fn perform(&self, id: u64) -> Attempt {
+        self.judged(self.attempt_at(id).await)
+    }
+}
+
+impl Crawl {
+    async fn attempt_at(&self, id: u64) -> Attempt {
         let mut connect_ns = None;
         loop {
             let kept = self.idle.borrow_mut().pop();

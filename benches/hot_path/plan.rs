@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, Pinning, RunPlan};
 use crawlmark_harness::units::{IdRange, Rate};
 use criterion::Criterion;
 
@@ -18,6 +18,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         rate: Some(Rate { permits: 100_003, period_ns: 1_000_000_000 }),
         burst: 1000,
         arrivals: Arrivals::Asap,
+        manners: Manners::default(),
         duration: None,
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(10),

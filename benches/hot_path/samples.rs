@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::sample::{Attempt, Outcome, Permit, Sample};
+use crawlmark_harness::sample::{Advice, Attempt, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
 
 /// How many different attempts there are; a power of two, so that walking them in a circle is one mask.
@@ -33,7 +33,14 @@ fn sample(id: u64, service_ns: u64) -> Sample {
     let intended = Nanos(id * 10_000);
     let sent = Nanos(intended.0 + 1_500);
     Sample {
-        permit: Permit { id, intended, ready: Nanos(intended.0 + 500), admitted: Nanos(intended.0 + 700) },
+        permit: Permit {
+            id,
+            attempt: 0,
+            first_intended: intended,
+            intended,
+            ready: Nanos(intended.0 + 500),
+            admitted: Nanos(intended.0 + 700),
+        },
         attempt: Attempt {
             sent: Some(sent),
             first_byte: Some(Nanos(sent.0 + service_ns / 2)),
@@ -43,7 +50,9 @@ fn sample(id: u64, service_ns: u64) -> Sample {
             bytes_received: 119,
             status: Some(200),
             outcome: Outcome::Ok,
+            advice: Advice::default(),
         },
+        fate: Fate::Ended,
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::stats::{Series, ShardStats};
 use crawlmark_harness::wire::{
-    Frame, FrameDecoder, IntervalFrame, Progress, WireError, decode_stats, encode, encode_timings,
+    BindingTimes, Frame, FrameDecoder, IntervalFrame, Progress, WireError, decode_stats, encode, encode_timings,
 };
 use criterion::Criterion;
 
@@ -13,8 +13,13 @@ use crate::samples::{bounds, filled};
 
 pub(crate) fn benches(criterion: &mut Criterion) {
     let stats = filled(&Series::PER_INTERVAL);
-    let progress =
-        Frame::Progress(Progress { at: Nanos(1), counters: stats.counters.clone(), in_flight: 64, remaining: 1 << 40 });
+    let progress = Frame::Progress(Progress {
+        at: Nanos(1),
+        counters: stats.counters.clone(),
+        in_flight: 64,
+        remaining: 1 << 40,
+        ..Progress::default()
+    });
     criterion.bench_function("wire/encode an interval", |bencher| {
         bencher.iter(|| interval(black_box(&stats)).and_then(|frame| encode(&frame)));
     });
@@ -37,6 +42,8 @@ fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
         index: 7,
         in_flight: 64,
         cpu_us: 900_000,
+        binding: BindingTimes::NONE,
+        standing: None,
         max_sched_lag_ns: 80_000,
         counters: stats.counters.clone(),
         timings: encode_timings(stats)?,

@@ -28,6 +28,14 @@ pub enum Pace {
     Wait(Nanos),
 }
 
+/// TODO
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share(pub u32);
+impl Share {
+    /// TODO
+    pub const WHOLE: Self = Self(1 << 30);
+}
+
 /// When requests may go.
 #[derive(Debug)]
 pub enum Pacer {
@@ -50,6 +58,15 @@ impl Pacer {
             Self::Unlimited => Pace::Go(now),
             Self::Budgeted(pacer) => pacer.poll(now),
         }
+    }
+
+    /// TODO shapes helper
+    pub fn set_share(&mut self, _share: Share, _now: Nanos) {}
+
+    /// Whether there is no budget.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        matches!(self, Self::Unlimited)
     }
 
     /// The audit so far; none when there is no budget.

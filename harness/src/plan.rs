@@ -13,11 +13,14 @@
 //! not), and a rate below one per shard needs no special case. Rounding the interval up keeps the total at or under
 //! the asked rate, by less than `N / P` nanoseconds per second.
 
+mod manners;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::manners::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName};
 use crate::clock::duration_ns;
 use crate::units::{IdRange, Rate};
 
@@ -89,6 +92,8 @@ pub struct RunPlan {
     pub burst: u64,
     /// How requests arrive.
     pub arrivals: Arrivals,
+    /// What happens when the target asks for patience.
+    pub manners: Manners,
     /// When to stop starting items; none is when the range is done.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
@@ -135,6 +140,15 @@ pub enum PlanError {
     /// Zero.
     #[error("--duration must be at least 1ms")]
     Duration,
+    /// More than [`MAX_RETRIES`].
+    #[error("--retries {0} is out of range: 0 to {MAX_RETRIES}, for five attempts in all")]
+    Retries(u32),
+    /// More retries than first attempts.
+    #[error("--retry-budget {0}% is out of range: 0% to 100% of the first attempts")]
+    RetryBudget(u32),
+    /// Zero or beyond a year.
+    #[error("--max-pause must be longer than nothing and at most a year")]
+    MaxPause,
     /// Too short to tell silence from a busy machine.
     #[error("--shard-deadline must be at least 1s")]
     ShardDeadline,
@@ -170,6 +184,7 @@ impl RunPlan {
         if self.rate.is_some() && self.burst < u64::from(self.shards) {
             return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
         }
+        self.manners.validate()?;
         if self.timeout < Duration::from_millis(1) || self.timeout > Duration::from_hours(1) {
             return Err(PlanError::Timeout);
         }
@@ -204,6 +219,8 @@ impl RunPlan {
             ids,
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             budget: self.rate.map(|rate| Budget::of(&rate, self.burst, parts, i)),
+            manners: self.manners,
+            siblings: self.shards,
             duration: self.duration,
             timeout: self.timeout,
             seed: self.seed,
@@ -223,6 +240,10 @@ pub struct ShardPlan {
     pub connections: u32,
     /// Its share of the budget.
     pub budget: Option<Budget>,
+    /// What happens when the target asks for patience.
+    pub manners: Manners,
+    /// How many shards there are, this one among them.
+    pub siblings: u32,
     /// When to stop starting items, after the common start.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
@@ -312,6 +333,7 @@ pub(crate) mod tests {
             rate: None,
             burst: 0,
             arrivals: Arrivals::Asap,
+            manners: Manners::default(),
             duration: None,
             timeout: Duration::from_secs(10),
             shard_deadline: Duration::from_secs(10),

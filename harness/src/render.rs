@@ -3,11 +3,17 @@
 use std::fmt::{Display, Write};
 
 use crate::plan::{RunPlan, ShardPlan};
-use crate::report::{BudgetReport, Latency, Ledger, Report, ShardReport, Witness};
+use crate::report::{
+    BindingReport, BudgetReport, BusiestReport, Latency, Ledger, MannersReport, MovedReport, Report, ShardReport,
+    Witness,
+};
 use crate::stats::Series;
 
 /// What a closed loop's times are worth, in one sentence.
 const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
+
+/// A limit that was binding for less than this part of the time is not worth a word.
+const SHOWN: f64 = 0.0005;
 
 /// The summary for a terminal of so many columns.
 #[must_use]
@@ -138,8 +144,18 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if totals.soft_blocked > 0 {
         rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
     }
+    if totals.retries > 0 || report.manners.retries_denied > 0 {
+        rows.push(("retries", retries(report)));
+    }
+    if totals.throttled > 0 || report.manners.pauses > 0 {
+        rows.push(("patience", patience(report)));
+    }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(budget)));
+    }
+    rows.push(("held back", held_back(&report.binding)));
+    if report.moved != MovedReport::default() {
+        rows.push(("moved", moved(&report.moved)));
     }
     rows.push((
         "traffic",
@@ -159,6 +175,78 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     }
     rows.push(("validity", validity(report)));
     rows
+}
+
+fn retries(report: &Report) -> String {
+    let mut row = format!(
+        "{}; items took {}",
+        grouped(report.totals.retries),
+        report.latency(Series::Item).map_or_else(String::new, spectrum)
+    );
+    if report.manners.retries_denied > 0 {
+        let _ = write!(
+            row,
+            "\n{} items not tried again: the retry budget was empty",
+            grouped(report.manners.retries_denied)
+        );
+    }
+    row
+}
+
+fn patience(report: &Report) -> String {
+    let MannersReport { pauses, paused_s, honoured, violated, early_attempts, cut_pauses, .. } = report.manners;
+    let mut row = format!(
+        "{} of the attempts throttled, {} brought no item",
+        percent(report.manners.throttled_share),
+        percent(report.manners.wasted_share)
+    );
+    if pauses > 0 {
+        let _ = write!(row, "\n{} pauses, {} in all", grouped(pauses), seconds(paused_s));
+    }
+    if let (Some(mean), Some(max)) = (report.manners.recovery_mean_s, report.manners.recovery_max_s) {
+        let _ = write!(row, "; good answers again after {} in the mean, {} at most", seconds(mean), seconds(max));
+    }
+    if honoured + violated > 0 {
+        let _ = write!(row, "\nwaits asked for: {} kept, {} broken", grouped(honoured), grouped(violated));
+    }
+    if early_attempts > 0 {
+        let _ = write!(row, ", {} attempts came early", grouped(early_attempts));
+    }
+    if cut_pauses > 0 {
+        let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
+    }
+    row
+}
+
+/// The limits that were binding, the longest first.
+fn held_back(binding: &BindingReport) -> String {
+    let BindingReport { rate, concurrency, pause, target, idle } = *binding;
+    let mut parts = [
+        (rate, "by the rate"),
+        (concurrency, "by the connections"),
+        (pause, "by pauses"),
+        (target, "by what the target bears"),
+        (idle, "by nothing to do"),
+    ];
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let shown = parts.iter().filter(|(part, _)| *part >= SHOWN);
+    let shown: Vec<String> = shown.map(|(part, by)| format!("{by} {}", percent(*part))).collect();
+    shown.join(", ")
+}
+
+fn moved(moved: &MovedReport) -> String {
+    let mut parts = Vec::new();
+    if moved.ranges > 0 {
+        parts.push(format!("{} items to shards that were done, {} times", grouped(moved.ids), grouped(moved.ranges)));
+    }
+    if moved.shares > 0 {
+        parts.push(format!("budget to shards that could use it, {} times", grouped(moved.shares)));
+    }
+    parts.join("; ")
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
 }
 
 fn ledger(ledger: &Ledger) -> String {
@@ -208,6 +296,14 @@ fn budget_row(budget: &BudgetReport) -> String {
             micros(worst.width_ms * 1e3),
             worst.shard
         );
+    }
+    if !budget.busiest.is_empty() {
+        let window = |window: &BusiestReport| {
+            let width = micros(window.width_ms as f64 * 1e3);
+            format!("{} of {} in {width}", grouped(window.admitted), grouped(window.allowed))
+        };
+        let windows: Vec<String> = budget.busiest.iter().map(window).collect();
+        let _ = write!(row, "\nbusiest, all shards: {}", windows.join(", "));
     }
     row
 }

@@ -7,6 +7,7 @@ mod budget;
 mod environment;
 mod interval;
 mod latency;
+mod manners;
 mod shard;
 mod totals;
 mod validity;
@@ -16,17 +17,18 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::budget::{BudgetReport, WindowReport};
+pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
 pub use self::environment::{Environment, Placement};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
+pub use self::manners::{BindingReport, MannersReport, MovedReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::totals::{Ledger, Totals};
 pub use self::validity::{Validity, Verdict};
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};
 use crate::supervisor::RunRecord;
-use crate::wire::Usage;
+use crate::wire::{BindingTimes, Usage};
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.result/1";
@@ -71,6 +73,12 @@ pub struct Report {
     pub totals: Totals,
     /// How the budget was used; null without one.
     pub budget: Option<BudgetReport>,
+    /// How the run behaved when its target asked for patience.
+    pub manners: MannersReport,
+    /// Which limit held the shards back.
+    pub binding: BindingReport,
+    /// What moved between the shards.
+    pub moved: MovedReport,
     /// Times over all shards, by series.
     pub latency: BTreeMap<String, Latency>,
     /// Each shard.
@@ -152,6 +160,7 @@ impl Report {
             intervals = intervals.into_iter().map(offer).collect();
         }
         let supervisor_cpu_s = cpu_s(&record.supervisor);
+        let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
         Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -163,7 +172,12 @@ impl Report {
             interrupted: record.interrupted.is_some(),
             interrupted_by: record.interrupted,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
-            ledger: shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus),
+            manners: MannersReport::new(record, &totals, ledger.ok + ledger.not_found),
+            binding: BindingReport::new(
+                record.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding)),
+            ),
+            moved: record.moved.into(),
+            ledger,
             budget: BudgetReport::new(plan, record, &totals),
             latency: Latency::all(&merged, Detail::Histogram),
             supervisor: SupervisorReport {

@@ -9,15 +9,21 @@
 //!
 //! holds exactly, in integer nanoseconds, for every sample.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
 
-/// Leave to perform one ID.
+/// Leave to perform one ID, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit {
     /// The ID.
     pub id: u64,
+    /// How often the item was attempted before: 0 for the first attempt.
+    pub attempt: u32,
+    /// When the item's first attempt should have gone.
+    pub first_intended: Nanos,
     /// When it should have gone: closed loop, when the item was ready and the budget allowed it.
     pub intended: Nanos,
     /// When the pacer released it.
@@ -45,6 +51,56 @@ pub struct Attempt {
     pub status: Option<u16>,
     /// What it came to.
     pub outcome: Outcome,
+    /// What the answer asks for.
+    pub advice: Advice,
+}
+
+/// What an answer asks of its client, beside what it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Whether the same request may be sent again.
+    pub repeat: Repeat,
+    /// For how long to wait, counted from when the answer came; never zero. Of a throttled attempt it is meant for every
+    /// request under the same quota, of another failure for this item alone.
+    pub wait: Option<Duration>,
+    /// What is left, as told on good answers too.
+    pub quota: Option<Quota>,
+}
+
+/// Whether the same request may be sent again after an attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Repeat {
+    /// It would change nothing, or do something twice.
+    #[default]
+    Never,
+    /// The next answer may be another.
+    MayHelp,
+}
+
+/// What is left of a quota of requests, as a target says.
+///
+/// It promises nothing: other clients may use it too, and a target may refuse for other reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Requests that are left.
+    pub remaining: u64,
+    /// How many there are in all, if told.
+    pub limit: Option<u64>,
+    /// After how long there will be more, counted from when the answer came, if told.
+    pub resets_in: Option<Duration>,
+}
+
+impl Quota {
+    /// The requests per second at which what is left lasts until there is more: 0 when nothing is left, none when
+    /// nothing bounds it.
+    #[must_use]
+    pub fn pace_per_s(&self) -> Option<f64> {
+        match (self.remaining, self.resets_in) {
+            (0, _) => Some(0.0),
+            (remaining, Some(within)) if !within.is_zero() => Some(remaining as f64 / within.as_secs_f64()),
+            _ => None,
+        }
+    }
 }
 
 /// What an attempt came to. A failure is data, never an `Err`.
@@ -121,6 +177,15 @@ impl ErrorKind {
     }
 }
 
+/// What becomes of an item after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// This was its last attempt, and its state is what the attempt [came to](Outcome).
+    Ended,
+    /// There will be another.
+    Again,
+}
+
 /// One attempt, whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -128,6 +193,8 @@ pub struct Sample {
     pub permit: Permit,
     /// The workload's half.
     pub attempt: Attempt,
+    /// What becomes of the item.
+    pub fate: Fate,
 }
 
 impl Sample {
@@ -168,6 +235,16 @@ impl Sample {
         self.attempt.done.since(self.permit.intended)
     }
 
+    /// From the intention of the item's first attempt to the end of its last one, ns: what the item took, waits between
+    /// its attempts included. None while there will be another.
+    #[must_use]
+    pub fn item_ns(&self) -> Option<u64> {
+        match self.fate {
+            Fate::Ended => Some(self.attempt.done.since(self.permit.first_intended)),
+            Fate::Again => None,
+        }
+    }
+
     /// Time to the first byte of the answer, ns.
     #[must_use]
     pub fn ttfb_ns(&self) -> Option<u64> {
@@ -191,11 +268,14 @@ mod tests {
             let admitted = Nanos(ready.0 + budget);
             let sent = Nanos(admitted.0 + pool);
             let sample = Sample {
-                permit: Permit { id: 0, intended: Nanos(intended), ready, admitted },
+                permit: Permit {
+                    id: 0, attempt: 0, first_intended: Nanos(intended), intended: Nanos(intended), ready, admitted,
+                },
                 attempt: Attempt {
                     sent: connected.then_some(sent), first_byte: None, done: Nanos(sent.0 + service), connect_ns: None,
-                    bytes_sent: 0, bytes_received: 0, status: None, outcome: Outcome::Ok,
+                    bytes_sent: 0, bytes_received: 0, status: None, outcome: Outcome::Ok, advice: Advice::default(),
                 },
+                fate: Fate::Ended,
             };
             let parts = sample.sched_lag_ns() + sample.budget_wait_ns() + sample.pool_wait_ns() + sample.service_ns();
             prop_assert_eq!(parts, sample.response_ns());

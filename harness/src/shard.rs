@@ -5,10 +5,16 @@
 //! the reporter and never the lanes.
 
 mod alarm;
+mod binding;
+mod brake;
 mod engine;
 mod gate;
 mod intervals;
+mod messages;
 mod outbox;
+mod retry;
+mod slots;
+mod supply;
 
 use std::fmt::Display;
 use std::fs::File;
@@ -25,12 +31,12 @@ use tokio::runtime::{Builder, LocalOptions};
 use self::alarm::Alarm;
 use self::engine::Engine;
 pub use self::intervals::INTERVAL;
-use self::intervals::Interval;
+use self::intervals::{Interval, Meters};
 use self::outbox::Outbox;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::process::{own_usage, pin_to};
-use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, WireError, encode, encode_timings};
+use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, SLOT, WireError, encode, encode_timings};
 use crate::workload::Workload;
 
 /// How often a shard says how far it is: four times a second looks alive and costs nothing.
@@ -124,8 +130,9 @@ fn await_go(control: &mut File) -> Result<Option<(Nanos, FrameDecoder)>, ShardEr
     loop {
         match decoder.next_frame()? {
             Some(Control::Go(start)) => return Ok(Some((start, decoder))),
-            Some(Control::Stop(_)) => return Ok(None),
-            None => {}
+            Some(Control::Stop(_) | Control::Finish) => return Ok(None),
+            // Nothing else comes before the start.
+            Some(_) | None => {}
         }
         let read = control.read(&mut buffer)?;
         if read == 0 {
@@ -135,7 +142,8 @@ fn await_go(control: &mut File) -> Result<Option<(Nanos, FrameDecoder)>, ShardEr
     }
 }
 
-/// Runs the engine until the range is done, or past `ends` until what was under way has ended, or to a stop's grace.
+/// Runs the engine until the supervisor has nothing more for it, or past `ends` until what was under way has ended, or to
+/// a stop's grace.
 async fn crawl<W: Workload>(
     engine: &Rc<Engine<W>>,
     alarm: Alarm,
@@ -162,12 +170,31 @@ async fn crawl<W: Workload>(
                 run.set(None);
                 engine.abort_rest();
             }
-            grace = listener.next_stop() => {
-                engine.close();
-                (cut_off, deadline) = (None, Some(grace?));
+            control = listener.next() => {
+                if let Some(grace) = obey(engine, control?) {
+                    (cut_off, deadline) = (None, Some(grace));
+                }
             }
         }
     }
+}
+
+/// Does what the supervisor says. Some when what is under way has until that moment.
+fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
+    let gate = engine.gate();
+    match control {
+        Control::Stop(until) => {
+            engine.close();
+            return Some(until);
+        }
+        Control::Finish => engine.close(),
+        Control::Pause(order) => gate.pause(order),
+        Control::Shed => gate.shed(),
+        Control::Take(range) => gate.receive(range),
+        Control::Share(share) => gate.set_share(share),
+        Control::Go(_) => {}
+    }
+    None
 }
 
 async fn sleep_until(clock: Clock, at: Option<Nanos>) {
@@ -190,54 +217,73 @@ struct Listener {
 }
 
 impl Listener {
-    /// Until when what is under way may go on. A supervisor that is gone gives no time: nobody would read the result.
-    async fn next_stop(&mut self) -> Result<Nanos, ShardError> {
+    /// The next command. A supervisor that is gone stops the shard at once: nobody would read the result. Dropping the
+    /// future loses nothing.
+    async fn next(&mut self) -> Result<Control, ShardError> {
         let mut buffer = [0; 256];
         loop {
-            while let Some(command) = self.commands.next_frame()? {
-                match command {
-                    Control::Stop(until) => return Ok(until),
-                    Control::Go(_) => {}
-                }
+            if let Some(command) = self.commands.next_frame()? {
+                return Ok(command);
             }
             let read = self.control.read(&mut buffer).await?;
             if read == 0 {
-                return Ok(Nanos::default());
+                return Ok(Control::Stop(Nanos::default()));
             }
             self.commands.push(&buffer[..read]);
         }
     }
 }
 
-/// Tells the supervisor how far the shard is, and hands over each interval once it is complete. Ends only by failing.
+/// Tells the supervisor how far the shard is, what it has to know at once, and hands over each interval once it is
+/// complete. Ends only by failing.
 async fn report<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
     let clock = engine.clock();
     let mut cut = engine.intervals(|intervals| intervals.next_cut(clock.now()));
+    let mut next_look = clock.now().plus(PROGRESS_EVERY);
     loop {
-        let tick = clock.now().plus(PROGRESS_EVERY).min(cut);
-        tokio::time::sleep_until(clock.instant(tick)).await;
-        let now = clock.now();
-        let complete = engine.intervals(|intervals| {
-            if now >= cut {
-                let usage = own_usage();
-                intervals.cut(now, usage.cpu_user_us + usage.cpu_system_us);
-                cut = intervals.next_cut(now);
+        tokio::select! {
+            messages = engine.gate().messages() => {
+                messages.iter().try_for_each(|message| outbox.queue(message))?;
             }
-            intervals.take_complete()
-        });
-        for interval in complete {
-            outbox.queue(&interval_frame(interval)?)?;
+            () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
+                let now = clock.now();
+                let complete = engine.intervals(|intervals| {
+                    if now >= cut {
+                        intervals.cut(now, meters(engine, now));
+                        cut = intervals.next_cut(now);
+                    }
+                    intervals.take_complete()
+                });
+                for interval in complete {
+                    outbox.queue(&interval_frame(interval)?)?;
+                }
+                queue_admissions(engine, outbox, now)?;
+                outbox.queue(&Frame::Progress(engine.progress()))?;
+                next_look = now.plus(PROGRESS_EVERY);
+            }
         }
-        outbox.queue(&Frame::Progress(engine.progress()))?;
         outbox.flush().await?;
     }
 }
 
-async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
+fn meters<W: Workload>(engine: &Engine<W>, now: Nanos) -> Meters {
     let usage = own_usage();
-    for interval in engine.intervals(|intervals| intervals.take_all(usage.cpu_user_us + usage.cpu_system_us)) {
+    let gate = engine.gate();
+    Meters { cpu_us: usage.cpu_user_us + usage.cpu_system_us, binding: gate.binding(now), standing: gate.standing() }
+}
+
+fn queue_admissions<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, now: Nanos) -> Result<(), WireError> {
+    let admissions = engine.gate().take_admissions(now);
+    if admissions.complete > admissions.first { outbox.queue(&Frame::Admissions(admissions)) } else { Ok(()) }
+}
+
+async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
+    let now = engine.clock().now();
+    let meters = meters(engine, now);
+    for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
         outbox.queue(&interval_frame(interval)?)?;
     }
+    queue_admissions(engine, outbox, now.plus(SLOT))?;
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
@@ -245,7 +291,9 @@ async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Res
             remaining: engine.progress().remaining,
             peak_in_flight,
             last_done,
-            budget: engine.budget_use(),
+            budget: engine.gate().budget_use(),
+            binding: meters.binding,
+            courtesy: engine.gate().courtesy(now),
             usage: own_usage(),
         })
     })?;
@@ -259,6 +307,8 @@ fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
         in_flight: interval.in_flight,
         cpu_us: interval.cpu_us,
         max_sched_lag_ns: interval.max_sched_lag_ns,
+        binding: interval.binding,
+        standing: interval.standing,
         timings: encode_timings(&interval.stats)?,
         counters: interval.stats.counters,
     })))

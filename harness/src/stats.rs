@@ -33,11 +33,13 @@ pub enum Series {
     PoolWait,
     /// Opening a connection.
     Connect,
+    /// Of an item: from the intention of its first attempt to the end of its last.
+    Item,
 }
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -46,6 +48,7 @@ impl Series {
         Self::BudgetWait,
         Self::PoolWait,
         Self::Connect,
+        Self::Item,
     ];
 
     /// Those that are kept per interval as well.
@@ -63,6 +66,7 @@ impl Series {
             Self::BudgetWait => "budget_wait",
             Self::PoolWait => "pool_wait",
             Self::Connect => "connect",
+            Self::Item => "item",
         }
     }
 }
@@ -140,6 +144,7 @@ impl ShardStats {
                 Series::BudgetWait => Some(sample.budget_wait_ns()),
                 Series::PoolWait => Some(sample.pool_wait_ns()),
                 Series::Connect => sample.attempt.connect_ns,
+                Series::Item => sample.item_ns(),
             };
             if let Some(ns) = value {
                 self.timing_mut(*series).record(ns);
@@ -150,9 +155,15 @@ impl ShardStats {
         }
     }
 
-    /// Books an item that was under way when the run was stopped.
-    pub fn abort(&mut self) {
+    /// Books an item that gets no other attempt after all; the last one came to `outcome`.
+    pub fn end_item(&mut self, outcome: Outcome) {
+        self.counters.end_item(outcome);
+    }
+
+    /// Books an item that was under way when the run was stopped, and had been attempted `attempt` times before.
+    pub fn abort(&mut self, attempt: u32) {
         self.counters.attempts += 1;
+        self.counters.retries += u64::from(attempt > 0);
         self.counters.aborted += 1;
         self.timing_mut(Series::ServiceOk).cut_short();
     }
@@ -189,7 +200,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::clock::Nanos;
-    use crate::sample::{Attempt, ErrorKind, Permit};
+    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Permit};
 
     pub(crate) fn bounds() -> Bounds {
         Bounds::for_timeout(Duration::from_secs(1))
@@ -207,13 +218,20 @@ pub(crate) mod tests {
             Just((Outcome::Error(ErrorKind::ConnectRefused), None)),
         ];
         let times = (0..1_u64 << 40, 0..1_u64 << 24, 0..1_u64 << 24, 0..1_u64 << 24, 0..3_000_000_000_u64);
-        (times, outcome, any::<bool>(), prop::option::of(0..1_u64 << 24)).prop_map(
-            |((at, lag, budget, pool, service), (outcome, status), answered, connect_ns)| {
+        (times, outcome, any::<bool>(), prop::option::of(0..1_u64 << 24), (0..3_u32, any::<bool>())).prop_map(
+            |((at, lag, budget, pool, service), (outcome, status), answered, connect_ns, (attempt, again))| {
                 let (ready, admitted) = (Nanos(at + lag), Nanos(at + lag + budget));
                 let sent = Nanos(admitted.0 + pool);
                 let refused = outcome == Outcome::Error(ErrorKind::ConnectRefused);
                 Sample {
-                    permit: Permit { id: at, intended: Nanos(at), ready, admitted },
+                    permit: Permit {
+                        id: at,
+                        attempt,
+                        first_intended: Nanos(at / 2),
+                        intended: Nanos(at),
+                        ready,
+                        admitted,
+                    },
                     attempt: Attempt {
                         sent: (!refused).then_some(sent),
                         first_byte: (answered && !refused).then_some(Nanos(sent.0 + service / 2)),
@@ -223,7 +241,9 @@ pub(crate) mod tests {
                         bytes_received: 119,
                         status,
                         outcome,
+                        advice: Advice::default(),
                     },
+                    fate: if again { Fate::Again } else { Fate::Ended },
                 }
             },
         )
@@ -264,10 +284,13 @@ pub(crate) mod tests {
         #[test]
         fn every_attempt_ends_in_one_state(samples in prop::collection::vec(any_sample(), 0..200), aborts in 0..5_u64) {
             let mut stats = stats_of(&samples);
-            (0..aborts).for_each(|_| stats.abort());
+            (0..aborts).for_each(|_| stats.abort(0));
+            let again = samples.iter().filter(|sample| sample.fate == Fate::Again).count() as u64;
             let counters = &stats.counters;
-            prop_assert_eq!(counters.items(), samples.len() as u64 + aborts);
-            prop_assert_eq!(counters.attempts, counters.items());
+            prop_assert_eq!(counters.attempts, samples.len() as u64 + aborts);
+            prop_assert_eq!(counters.items() + again, counters.attempts);
+            let items = stats.timing(Series::Item).map_or(0, |timing| timing.exact().count);
+            prop_assert_eq!(items + aborts, counters.items());
             let answered: u64 = counters.by_status.values().sum();
             prop_assert_eq!(answered + counters.errors() + aborts, counters.attempts);
             let timed: u64 = stats.timings().filter(|(s, _)| Series::PER_INTERVAL.contains(s)).map(|(_, t)| t.exact().count).sum();

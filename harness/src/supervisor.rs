@@ -5,9 +5,12 @@
 //! changes the state of a run.
 
 mod member;
+mod ranges;
+mod shares;
 mod signals;
 mod timeline;
 mod view;
+mod windows;
 
 use std::fmt::Display;
 use std::os::fd::AsFd;
@@ -23,16 +26,21 @@ use nix::unistd::pipe2;
 
 pub use self::member::ShardFault;
 use self::member::{Heard, Member, MemberLink};
+use self::ranges::{Ranges, Rest, Say, give_away};
+use self::shares::{Shares, Tell, User};
 pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
-pub use self::view::{Interval, Live, LiveShard, LiveState, Observer, Recent, RunRecord, ShardRecord};
+pub use self::view::{Interval, Live, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord};
+pub use self::windows::BusiestWindow;
+use self::windows::Windows;
 use crate::clock::{Clock, Nanos, wall_time};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, ShardLink};
 use crate::stats::{Bounds, Series, ShardStats};
-use crate::wire::{Control, Usage};
+use crate::units::IdRange;
+use crate::wire::{Control, Courtesy, PauseOrder, Usage};
 use crate::workload::Workload;
 
 /// How often the loop looks at the time and the observer at the run.
@@ -107,6 +115,14 @@ where
         start: None,
         stop: None,
         timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
+        ranges: Ranges::default(),
+        budget: plan.rate.map(|rate| Budgeting {
+            per_s: rate.per_second(),
+            shares: Shares::new(plan.shards as usize),
+            windows: Windows::new(plan.shards as usize),
+        }),
+        paused_until: Nanos::default(),
+        moved: Moved::default(),
         live: Live::default(),
     };
     for shard in plan.split(&usable_cpus()) {
@@ -130,6 +146,8 @@ where
         finished_at: wall_time(),
         start: supervisor.start.unwrap_or_default(),
         interrupted: supervisor.stop.as_ref().map(|stop| stop.signal),
+        moved: Moved { shares: supervisor.budget.as_ref().map_or(0, |b| b.shares.moves()), ..supervisor.moved },
+        busiest: supervisor.budget.as_ref().map(|budget| budget.windows.busiest()).unwrap_or_default(),
         shards: supervisor.members.drain(..).map(record).collect(),
         supervisor: usage,
     })
@@ -159,7 +177,22 @@ struct Supervisor {
     start: Option<Nanos>,
     stop: Option<Stop>,
     timeline: Timeline,
+    ranges: Ranges,
+    /// None without a rate.
+    budget: Option<Budgeting>,
+    /// The end of the last pause that the target asked for.
+    paused_until: Nanos,
+    moved: Moved,
     live: Live,
+}
+
+/// The budget as it is shared and audited.
+#[derive(Debug)]
+struct Budgeting {
+    /// All of it, in requests per second.
+    per_s: f64,
+    shares: Shares,
+    windows: Windows,
 }
 
 impl Supervisor {
@@ -230,10 +263,15 @@ impl Supervisor {
         self.members.iter_mut().for_each(Member::reap);
         if self.start.is_none() {
             self.start_when_ready()?;
+        } else {
+            self.note_silence();
+            self.feed();
         }
         self.report_intervals(observer);
         if event.tick {
             self.check_deadlines(now);
+            self.members.iter_mut().for_each(Member::flush);
+            self.look_at_shares();
             self.refresh(now);
             observer.progress(&self.live);
         }
@@ -247,9 +285,94 @@ impl Supervisor {
                 Heard::Ready => self.ready += 1,
                 Heard::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
                 Heard::Interval(frame) => self.timeline.add(shard, *frame),
+                Heard::Admissions(admissions) => {
+                    if let Some(budget) = &mut self.budget {
+                        budget.windows.add(i, &admissions);
+                    }
+                }
+                Heard::Pause(order) => self.pause_others(i, order),
+                Heard::Idle => {
+                    self.members[i].progress.remaining = 0;
+                    self.ranges.idle(i);
+                }
+                Heard::Shed(range) => self.hand_over(i, range),
+                Heard::Share(kept) => {
+                    let tell = self.budget.as_mut().map(|budget| budget.shares.kept(i, kept));
+                    self.tell_shares(tell.unwrap_or_default());
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whoever says nothing any more needs nothing, gives nothing, and admits nothing.
+    fn note_silence(&mut self) {
+        for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
+            self.ranges.gone(i);
+            if let Some(budget) = &mut self.budget {
+                budget.windows.over(i);
+            }
+        }
+    }
+
+    /// A quota that one shard met is shared by all: the target takes them for one client.
+    fn pause_others(&mut self, i: usize, order: PauseOrder) {
+        if order.at >= self.paused_until {
+            self.moved.pauses += 1;
+        }
+        if order.until <= self.paused_until {
+            return;
+        }
+        self.paused_until = order.until;
+        let others = self.members.iter_mut().enumerate().filter(|(k, member)| *k != i && member.is_speaking());
+        others.for_each(|(_, member)| member.tell(Control::Pause(order)));
+    }
+
+    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for.
+    fn hand_over(&mut self, i: usize, range: IdRange) {
+        give_away(&mut self.members[i].ids, range);
+        let donor = &mut self.members[i].progress;
+        // An estimate until the donor says more: what it can have left at most.
+        donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
+        let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
+        let thief = &mut self.members[thief];
+        thief.ids.push(range);
+        thief.progress.remaining += range.len();
+        thief.tell(Control::Take(range));
+        self.moved.ranges += 1;
+        self.moved.ids += range.len();
+    }
+
+    /// Gives shards that are done something to do, or sends them home.
+    fn feed(&mut self) {
+        if self.stop.is_some() {
+            return;
+        }
+        let rest = |member: &Member| Rest {
+            ids: member.progress.remaining,
+            works: member.is_speaking() && member.last.is_none(),
+        };
+        let rests: Vec<Rest> = self.members.iter().map(rest).collect();
+        for say in self.ranges.feed(&rests) {
+            match say {
+                Say::Shed(i) => self.members[i].tell(Control::Shed),
+                Say::Take(i, range) => self.members[i].tell(Control::Take(range)),
+                Say::Finish(i) => self.members[i].tell(Control::Finish),
+            }
+        }
+    }
+
+    fn look_at_shares(&mut self) {
+        let Some(budget) = &mut self.budget else { return };
+        let users: Vec<User<'_>> = self.members.iter().map(Member::as_user).collect();
+        let tell = budget.shares.look(&users, budget.per_s);
+        self.tell_shares(tell);
+    }
+
+    fn tell_shares(&mut self, tell: Vec<Tell>) {
+        for Tell { shard, share } in tell {
+            self.members[shard].tell(Control::Share(share));
+        }
     }
 
     fn signalled(&mut self, signal: i32, now: Nanos) -> Result<(), SuperviseError> {
@@ -321,6 +444,7 @@ impl Supervisor {
         self.live.stopping = self.stop.as_ref().map(|stop| stop.signal);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
             live.at = member.progress.at;
+            live.planned = member.ids.iter().map(IdRange::len).sum();
             live.counters.clone_from(&member.progress.counters);
             live.in_flight = member.progress.in_flight;
             live.state = match (&member.last, &member.fault) {
@@ -362,9 +486,11 @@ fn record(mut member: Member) -> ShardRecord {
     let bounds = Bounds::for_timeout(member.plan.timeout);
     let exit = member.exit.unwrap_or(ShardExit::Unknown);
     let (pid, plan) = (member.child.pid(), member.plan.clone());
+    let ids = std::mem::take(&mut member.ids);
     match member.last.take() {
         Some(last) if member.fault.is_none() => ShardRecord {
             plan,
+            ids,
             pid,
             exit,
             fault: None,
@@ -373,6 +499,8 @@ fn record(mut member: Member) -> ShardRecord {
             peak_in_flight: last.frame.peak_in_flight,
             last_done: last.frame.last_done,
             budget: last.frame.budget,
+            binding: last.frame.binding,
+            courtesy: last.frame.courtesy,
             usage: Some(last.frame.usage),
         },
         _ => {
@@ -381,6 +509,7 @@ fn record(mut member: Member) -> ShardRecord {
             let fault = member.fault.take().unwrap_or(ShardFault::Died);
             ShardRecord {
                 plan,
+                ids,
                 pid,
                 exit,
                 fault: Some(fault),
@@ -389,6 +518,8 @@ fn record(mut member: Member) -> ShardRecord {
                 peak_in_flight: 0,
                 last_done: member.heard_at(),
                 budget: None,
+                binding: member.progress.binding,
+                courtesy: Courtesy::default(),
                 usage: None,
             }
         }

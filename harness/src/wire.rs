@@ -9,6 +9,8 @@
 //! of microseconds. A decoder that is fed junk returns a [`WireError`]: it never panics, and never allocates what a
 //! length field claims before the bytes are there.
 
+mod message;
+
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -17,8 +19,10 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Nanos;
-use crate::pacer::WorstWindow;
+pub use self::message::{
+    Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, FinalFrame, Frame, IntervalFrame, PauseOrder,
+    Progress, SLOT, Standing, Usage,
+};
 use crate::stats::{Bounds, Counters, Exact, SIGNIFICANT_DIGITS, Series, ShardStats, Timing};
 
 /// The version of the layout; both ends are one binary, so it only guards against mistakes.
@@ -27,105 +31,8 @@ const VERSION: u8 = 1;
 /// Length and checksum.
 const HEADER: usize = 8;
 
-/// More than a final frame with every histogram full needs (8 series of 27,000 cells of at most 9 bytes).
+/// More than a final frame with every histogram full needs (9 series of 27,000 cells of at most 9 bytes).
 const MAX_BODY: usize = 4 << 20;
-
-/// What a shard tells its supervisor.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Frame {
-    /// The workload stands; the shard waits for [`Control::Go`].
-    Ready,
-    /// The workload could not be built.
-    Refused(String),
-    /// How far it is. Cumulative.
-    Progress(Progress),
-    /// One interval, complete. Sent once.
-    Interval(Box<IntervalFrame>),
-    /// Everything. The last frame.
-    Final(Box<FinalFrame>),
-}
-
-/// What a supervisor tells its shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Control {
-    /// Start at this moment.
-    Go(Nanos),
-    /// Start no more items; what is under way has until this moment.
-    Stop(Nanos),
-}
-
-/// How far a shard is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// When this was so.
-    pub at: Nanos,
-    /// Everything counted so far.
-    pub counters: Counters,
-    /// Requests under way.
-    pub in_flight: u32,
-    /// IDs not yet started.
-    pub remaining: u64,
-}
-
-/// One second of a shard, cut by intended time on the common clock.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct IntervalFrame {
-    /// Its index: 0 is the second after the common start.
-    pub index: u64,
-    /// Requests under way at its end.
-    pub in_flight: u32,
-    /// CPU used by the shard during it, user and system, us.
-    pub cpu_us: u64,
-    /// The client's greatest lateness in it, ns.
-    pub max_sched_lag_ns: u64,
-    /// What was counted in it.
-    pub counters: Counters,
-    /// Its distributions.
-    pub timings: Vec<EncodedTiming>,
-}
-
-/// Everything a shard knows at its end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FinalFrame {
-    /// What was counted.
-    pub counters: Counters,
-    /// Its distributions.
-    pub timings: Vec<EncodedTiming>,
-    /// IDs that it never started, by its own count of what it dealt out.
-    pub remaining: u64,
-    /// The most requests under way at once.
-    pub peak_in_flight: u32,
-    /// When its last attempt ended; the start when there was none.
-    pub last_done: Nanos,
-    /// The budget's hardest-used window and whether every window kept the promise; none without a budget.
-    pub budget: Option<BudgetUse>,
-    /// What it used of the machine.
-    pub usage: Usage,
-}
-
-/// How a shard used its budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BudgetUse {
-    /// The window with the greatest excess.
-    pub worst: WorstWindow,
-    /// Whether no window of any width exceeded its allowance.
-    pub kept: bool,
-}
-
-/// What a process used of the machine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// User CPU, us.
-    pub cpu_user_us: u64,
-    /// System CPU, us.
-    pub cpu_system_us: u64,
-    /// Largest resident set, bytes.
-    pub max_rss_bytes: u64,
-    /// Time spent runnable without a CPU, ns; none when the kernel does not say.
-    pub run_delay_ns: Option<u64>,
-    /// Times that the kernel took the CPU away.
-    pub involuntary_switches: u64,
-}
 
 /// A [`Timing`] in transit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -285,6 +192,8 @@ mod tests {
             in_flight: 7,
             cpu_us: 11,
             max_sched_lag_ns: 13,
+            binding: BindingTimes { rate_ns: 17, ..BindingTimes::NONE },
+            standing: Some(Standing { limit: 19, pace_per_s: Some(23.5) }),
             counters: stats.counters.clone(),
             timings: encode_timings(&stats).unwrap(),
         };

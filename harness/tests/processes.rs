@@ -13,11 +13,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
-use crawlmark_harness::sample::{Attempt, Outcome};
+use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::supervisor::{Interval, Live, Observer, RunRecord, ShardFault, SuperviseError, supervise};
+use crawlmark_harness::supervisor::{
+    Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError, supervise,
+};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::Workload;
 use nix::sys::signal::{Signal, kill, raise};
@@ -61,6 +63,7 @@ impl Workload for Scripted {
             bytes_received: id,
             status: Some(200),
             outcome: Outcome::Ok,
+            advice: Advice::default(),
         }
     }
 }
@@ -75,6 +78,7 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         rate: None,
         burst: 0,
         arrivals: Arrivals::Asap,
+        manners: Manners::default(),
         duration: None,
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(20),
@@ -118,9 +122,13 @@ fn items(record: &RunRecord, shard: usize) -> u64 {
     record.shards[shard].stats.counters.items()
 }
 
+fn held(shard: &ShardRecord) -> u64 {
+    shard.ids.iter().map(IdRange::len).sum()
+}
+
 fn whole(record: &RunRecord, shard: usize) -> bool {
     let shard = &record.shards[shard];
-    shard.fault.is_none() && shard.exit == ShardExit::Clean && shard.stats.counters.ok == shard.plan.ids.len()
+    shard.fault.is_none() && shard.exit == ShardExit::Clean && shard.stats.counters.ok == held(shard)
 }
 
 fn clean_shards_perform_every_id_once() {

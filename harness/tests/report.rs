@@ -8,16 +8,16 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::pacer::WorstWindow;
-use crawlmark_harness::plan::{Arrivals, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
 use crawlmark_harness::results::{ResultDir, ResultError, default_path};
-use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome, Permit, Sample};
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
-use crawlmark_harness::supervisor::{Interval, RunRecord, ShardFault, ShardRecord};
+use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::wire::{BudgetUse, Usage};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Standing, Usage};
 
 const MS: u64 = 1_000_000;
 
@@ -31,6 +31,7 @@ fn plan() -> RunPlan {
         rate: Some(Rate { permits: 2_000, period_ns: 1_000_000_000 }),
         burst: 10,
         arrivals: Arrivals::Asap,
+        manners: Manners::default(),
         duration: None,
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(10),
@@ -51,7 +52,7 @@ fn sample(id: u64) -> Sample {
     };
     let sent = Nanos(id * MS);
     Sample {
-        permit: Permit { id, intended: sent, ready: sent, admitted: sent },
+        permit: Permit { id, attempt: 0, first_intended: sent, intended: sent, ready: sent, admitted: sent },
         attempt: Attempt {
             sent: Some(sent),
             first_byte: Some(Nanos(sent.0 + MS / 2)),
@@ -61,7 +62,21 @@ fn sample(id: u64) -> Sample {
             bytes_received: 119,
             status,
             outcome,
+            advice: Advice::default(),
         },
+        fate: Fate::Ended,
+    }
+}
+
+fn courtesy() -> Courtesy {
+    Courtesy {
+        promises: 9,
+        honoured: 3,
+        paused_ns: 1_050 * MS,
+        recoveries: 3,
+        recovery_sum_ns: 1_200 * MS,
+        recovery_max_ns: 450 * MS,
+        ..Courtesy::default()
     }
 }
 
@@ -93,6 +108,14 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             run_delay_ns: None,
             involuntary_switches: 3,
         }),
+        ids: vec![plan.ids],
+        binding: BindingTimes {
+            rate_ns: 1_800 * MS,
+            concurrency_ns: 150 * MS,
+            pause_ns: 50 * MS,
+            ..BindingTimes::NONE
+        },
+        courtesy: if whole { courtesy() } else { Courtesy::default() },
         plan,
     }
 }
@@ -106,13 +129,27 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         finished_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_002),
         start: Nanos(0),
         interrupted,
+        moved: Moved { ranges: 1, ids: 20, shares: 2, pauses: 3 },
+        busiest: vec![
+            BusiestWindow { slots: 1, admitted: 28, last_slot: 7 },
+            BusiestWindow { slots: 10, admitted: 209, last_slot: 12 },
+            BusiestWindow { slots: 100, admitted: 2_001, last_slot: 150 },
+        ],
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
         supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
     };
     let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
     (0..1_000).for_each(|id| merged.record(&sample(id)));
-    let second =
-        Interval { index: 0, merged, shards: Vec::new(), in_flight: 7, cpu_us: 9_000, max_sched_lag_ns: 1_500 };
+    let second = Interval {
+        index: 0,
+        merged,
+        shards: Vec::new(),
+        in_flight: 7,
+        cpu_us: 9_000,
+        max_sched_lag_ns: 1_500,
+        binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::NONE },
+        standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
+    };
     let environment = Environment {
         cpu_model: Some("Example 9000".to_owned()),
         cores: 2,
@@ -170,6 +207,8 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         finished_at: SystemTime::UNIX_EPOCH,
         start: Nanos(0),
         interrupted: None,
+        moved: Moved::default(),
+        busiest: Vec::new(),
         shards: vec![shard],
         supervisor: Usage::default(),
     };

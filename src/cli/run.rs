@@ -8,7 +8,7 @@ use clap::Args;
 use crawlmark_harness::units::{IdRange, Rate, parse_duration};
 use crawlmark_mock_server as target;
 
-use super::{Auto, parse_method, parse_name, parse_positive, parse_tag};
+use super::{Auto, MannersArgs, parse_method, parse_name, parse_positive, parse_tag};
 use crate::crawl::Expect;
 
 pub(super) const EXAMPLES: &str = "\
@@ -66,6 +66,10 @@ pub struct RunArgs {
     /// Let the kernel place the shards instead of keeping each on its core
     #[arg(long, help_heading = "Load")]
     pub no_pin: bool,
+
+    /// What happens when the target asks for patience
+    #[command(flatten)]
+    pub manners: MannersArgs,
 
     /// The longest an attempt may take once a connection is in hand
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]

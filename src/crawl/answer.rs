@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crawlmark_harness::clock::{Nanos, wall_time};
-use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use hyper::header::{CONTENT_TYPE, HeaderName};
 use hyper::http::response::Parts;
 
@@ -21,6 +21,7 @@ pub(super) struct Answer {
     done: Nanos,
     bytes_received: u64,
     outcome: Outcome,
+    advice: Advice,
 }
 
 impl Answer {
@@ -36,7 +37,12 @@ impl Answer {
             (404 | 410, _) => Outcome::NotFound,
             _ => Outcome::Rejected,
         };
-        Self { status, first_byte, done: first_byte, bytes_received, outcome }
+        let advice = signals.map_or_else(Advice::default, |Signals { wait, quota, .. }| Advice {
+            repeat: Repeat::Never,
+            wait: wait.map(|wait| wait.promised),
+            quota,
+        });
+        Self { status, first_byte, done: first_byte, bytes_received, outcome, advice }
     }
 
     /// The answer with the moment at which it had been read and checked.
@@ -56,14 +62,16 @@ impl Answer {
             bytes_received: self.bytes_received,
             status: Some(self.status),
             outcome: self.outcome,
+            advice: self.advice,
         }
     }
 }
 
-/// What the answer asks for; none for a success, which never asks for patience and is not to cost the reading.
+/// What the answer asks for; none for a success that does not tell of a quota: it is not to cost the reading.
 fn signals(head: &Parts) -> Option<Signals> {
     let received = || wall_time().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    (!head.status.is_success()).then(|| manners::read(head.status.as_u16(), &head.headers, received()))
+    let may_ask = !head.status.is_success() || manners::tells_of_quota(&head.headers);
+    may_ask.then(|| manners::read(head.status.as_u16(), &head.headers, received()))
 }
 
 /// Whether the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is

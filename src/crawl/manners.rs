@@ -1,10 +1,9 @@
 //! Manners: what an answer asks of its client, in every dialect that targets speak. Pure functions of an answer's status
 //! and header fields; the crawl calls them, and they are public so that fuzzers can.
 //!
-//! It must not read a clock, draw a number or wait: instants and draws are given, waiting is the caller's.
+//! It must not read a clock, draw a number or wait: instants are given, waiting, jitter and caps are the harness's.
 //!
-//! Nothing that a target writes stops a crawl for longer than the caller allows, and nothing that cannot be read counts:
-//! a field that is malformed, negative or absurd is as good as absent. Where readable fields of one rank contradict each
+//! Nothing that cannot be read counts: a field that is malformed, negative or absurd is as good as absent. Where readable fields of one rank contradict each
 //! other, the longest wait holds.
 
 mod fields;
@@ -17,18 +16,14 @@ mod value;
 
 use std::time::Duration;
 
+use crawlmark_harness::sample::Quota;
 use hyper::HeaderMap;
 
 use self::fields::Fields;
-pub use self::quota::Quota;
-pub use self::retry::{backoff, may_retry};
+pub use self::retry::may_retry;
 
 /// What GitHub asks for after a refusal without any time in it ("wait for at least one minute").
 const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
-
-/// How much longer than promised a pause may become, as a share of the promise: enough to spread those who were told
-/// the same, too little to be felt.
-const JITTER: f64 = 0.1;
 
 /// What an answer asks of its client.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,23 +76,6 @@ pub enum Source {
     GitHubMinimum,
 }
 
-/// A wait as it is to be taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pause {
-    /// What the target asked for.
-    pub promised: Duration,
-    /// What is taken: no less than that, unless it [is cut](Self::is_cut).
-    pub taken: Duration,
-}
-
-impl Pause {
-    /// Whether less is taken than was asked for: the target is right to refuse again, and a report has to say so.
-    #[must_use]
-    pub fn is_cut(self) -> bool {
-        self.taken < self.promised
-    }
-}
-
 /// Reads the signals of an answer that came at `received`, the time since 1970 by this side's calendar. That is used
 /// only for dates and instants in an answer without a `Date` of its own.
 ///
@@ -109,15 +87,10 @@ pub fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
     Signals { throttle, wait: wait(status, throttle, &fields), quota: fields.quota() }
 }
 
-impl Signals {
-    /// The wait as it is to be taken: up to 10 % longer than promised, by `jitter_unit` from 0 to 1, and never longer
-    /// than `max_pause`. A unit that is no number counts as 0. None without a wait.
-    #[must_use]
-    pub fn pause(&self, max_pause: Duration, jitter_unit: f64) -> Option<Pause> {
-        let promised = self.wait?.promised;
-        let jitter = promised.mul_f64(JITTER * retry::unit(jitter_unit));
-        Some(Pause { promised, taken: promised.saturating_add(jitter).min(max_pause) })
-    }
+/// Whether there are fields that may tell of a quota. Good answers need not be [read](read) otherwise.
+#[must_use]
+pub fn tells_of_quota(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| ["ratelimit", "x-rate"].iter().any(|start| name.as_str().starts_with(start)))
 }
 
 fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {

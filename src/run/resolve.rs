@@ -188,6 +188,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         rate: args.rate,
         burst,
         arrivals: Arrivals::Asap,
+        manners: args.manners.resolve(),
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
         timeout: args.timeout,
         shard_deadline: args.shard_deadline,

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Totals, share};
 use crate::plan::RunPlan;
-use crate::supervisor::RunRecord;
+use crate::supervisor::{BusiestWindow, RunRecord};
+use crate::wire::SLOT;
 
 /// How a budget was used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,19 @@ pub struct BudgetReport {
     pub unaudited_shards: usize,
     /// The window of a shard that came closest.
     pub worst_window: Option<WindowReport>,
+    /// The busiest windows of 10 ms, 100 ms and 1 s over all shards together, in steps of 10 ms.
+    pub busiest: Vec<BusiestReport>,
+}
+
+/// The busiest window of a width over all shards together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BusiestReport {
+    /// Its width.
+    pub width_ms: u64,
+    /// Requests admitted in it.
+    pub admitted: u64,
+    /// Requests allowed in it: the burst and the rate times the width.
+    pub allowed: u64,
 }
 
 /// A window in which a budget was used hard.
@@ -48,6 +62,16 @@ impl BudgetReport {
         let worst = uses().max_by(|(_, a), (_, b)| {
             closeness(a.worst.admitted, a.worst.allowed).total_cmp(&closeness(b.worst.admitted, b.worst.allowed))
         });
+        let width_ms = |window: &BusiestWindow| window.slots as u64 * u64::try_from(SLOT.as_millis()).unwrap_or(0);
+        let busiest: Vec<BusiestReport> = record
+            .busiest
+            .iter()
+            .map(|window| BusiestReport {
+                width_ms: width_ms(window),
+                admitted: window.admitted,
+                allowed: plan.burst + rate.permits_in(width_ms(window) * 1_000_000),
+            })
+            .collect();
         let allowed = plan.burst as f64 + rate.per_second() * totals.duration_s;
         Some(Self {
             rate: rate.to_string(),
@@ -55,7 +79,8 @@ impl BudgetReport {
             burst: plan.burst,
             achieved_per_s: totals.attempts_per_s,
             utilisation: share(totals.attempts as f64, allowed),
-            kept: uses().all(|(_, budget)| budget.kept),
+            kept: uses().all(|(_, budget)| budget.kept)
+                && busiest.iter().all(|window| window.admitted <= window.allowed),
             unaudited_shards: record.shards.len() - uses().count(),
             worst_window: worst.map(|(shard, budget)| WindowReport {
                 shard: shard.plan.shard,
@@ -63,6 +88,7 @@ impl BudgetReport {
                 admitted: budget.worst.admitted,
                 allowed: budget.worst.allowed,
             }),
+            busiest,
         })
     }
 }

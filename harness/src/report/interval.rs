@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::BindingReport;
 use crate::shard::INTERVAL;
 use crate::stats::{Percentile, Series};
 use crate::supervisor::Interval;
@@ -23,6 +24,8 @@ pub struct IntervalRow {
     pub not_found: u64,
     /// Rejected, challenged, or without a valid answer.
     pub failed: u64,
+    /// Attempts beyond the first of their item.
+    pub retries: u64,
     /// Throttled.
     pub throttled: u64,
     /// Answered with a challenge page.
@@ -41,6 +44,12 @@ pub struct IntervalRow {
     pub max_sched_lag_us: f64,
     /// CPU used by the shards.
     pub cpu_us: u64,
+    /// Which limit held the shards back in it.
+    pub binding: BindingReport,
+    /// Requests in flight that adaptive shards allowed themselves at its end; null unless they are adaptive.
+    pub limit: Option<u32>,
+    /// Requests per second that they allowed themselves then; null unless they have learnt of a pace.
+    pub pace_per_s: Option<f64>,
 }
 
 impl IntervalRow {
@@ -67,6 +76,7 @@ impl IntervalRow {
             ok: counters.ok,
             not_found: counters.not_found,
             failed: counters.failed,
+            retries: counters.retries,
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
             aborted: counters.aborted,
@@ -76,6 +86,9 @@ impl IntervalRow {
             p99_us: percentile(0.99),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
+            binding: BindingReport::new(interval.binding),
+            limit: interval.standing.map(|standing| standing.limit),
+            pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
         }
     }
 }

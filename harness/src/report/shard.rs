@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Detail, Latency, Ledger, Totals, cpu_s, share};
+use super::{BindingReport, Detail, Latency, Ledger, Totals, cpu_s, share};
 use crate::plan::ShardPlan;
 use crate::supervisor::{RunRecord, ShardRecord};
 use crate::units::IdRange;
@@ -19,14 +19,18 @@ pub struct ShardReport {
     pub pid: i32,
     /// The CPU it was pinned to.
     pub cpu: Option<usize>,
-    /// Its IDs, end excluded.
+    /// The IDs that it was planned to crawl, end excluded.
     pub id_range: IdRange,
+    /// The IDs that it held at the end: without what it gave to shards that were done, with what it was given.
+    pub held: Vec<IdRange>,
     /// Its requests in flight at most.
     pub connections: u32,
     /// How its processes ended: one, as long as none is replaced.
     pub exits: Vec<String>,
     /// Why its result is not whole.
     pub fault: Option<String>,
+    /// What held it back.
+    pub binding: BindingReport,
     /// Its items by state.
     pub ledger: Ledger,
     /// What it counted.
@@ -67,6 +71,8 @@ impl ShardReport {
             pid: record.pid,
             cpu,
             id_range: ids,
+            held: record.ids.clone(),
+            binding: BindingReport::new(record.binding),
             connections,
             exits: vec![record.exit.to_string()],
             fault: record.fault.as_ref().map(ToString::to_string),

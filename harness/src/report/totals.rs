@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::share;
 use crate::stats::Counters;
 use crate::supervisor::ShardRecord;
+use crate::units::IdRange;
 
 /// Items by state. The states sum to `planned`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,13 +65,13 @@ pub struct Totals {
 
 impl Ledger {
     pub(super) fn of(record: &ShardRecord) -> Self {
-        let planned = record.plan.ids.len();
+        let planned = record.ids.iter().map(IdRange::len).sum();
         let Counters { ok, not_found, failed, gave_up, aborted, .. } = record.stats.counters;
         let (not_attempted, lost) = match record.fault {
             // Its own count of what it never dealt out, not the rest of a subtraction: whether it all adds up is checked.
             None => (record.remaining, 0),
             // What a shard did between its last word and its death is unknown.
-            Some(_) => (0, planned.saturating_sub(record.stats.counters.items())),
+            Some(_) => (0, u64::saturating_sub(planned, record.stats.counters.items())),
         };
         Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost }
     }
@@ -106,7 +107,7 @@ impl Totals {
     pub(super) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
         Self {
             attempts: counters.attempts,
-            retries: counters.attempts.saturating_sub(counters.items()),
+            retries: counters.retries,
             attempts_sent: counters.attempts_sent,
             attempts_by_status: counters.by_status.iter().map(|(status, n)| (status.to_string(), *n)).collect(),
             errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),

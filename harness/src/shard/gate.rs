@@ -1,35 +1,66 @@
-//! The gate that every item of a shard passes: it deals out IDs, asks the pacer, and does the waiting for it.
+//! The gate that every attempt of a shard passes: it deals out what there is to do, asks every limit, and does the
+//! waiting for them.
 //!
-//! Lanes call [`Gate::admit`]; one task runs [`Gate::keep`], which waits for the pacer's next moment with the shard's alarm
-//! and lets the waiting lanes through first come, first served. While nobody waits, the alarm is not set. Nothing is
-//! allocated per request.
+//! Lanes call [`Gate::admit`] before an attempt and [`Gate::settle`] after it; one task runs [`Gate::keep`], which waits
+//! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While nobody
+//! waits, the alarm is not set. Nothing is allocated per request.
+//!
+//! Four limits are asked in this order: is there something to do, does the target ask for patience, does what was learnt
+//! about the target allow it, does the budget? The first that says no is the one that is binding.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use super::alarm::Alarm;
+use super::binding::Ribbon;
+use super::brake::Brake;
+use super::messages::Messages;
+use super::retry::{RetryBudget, Spent, backoff};
+use super::slots::Slots;
+use super::supply::{Again, Next, Supply, Task};
 use crate::clock::{Clock, Nanos};
-use crate::pacer::{Pace, Pacer};
-use crate::sample::Permit;
+use crate::pacer::{Pace, Pacer, Share};
+use crate::plan::{OnThrottle, ShardPlan};
+use crate::sample::{Attempt, Fate, Outcome, Permit, Repeat};
 use crate::units::IdRange;
-use crate::wire::BudgetUse;
+use crate::wire::{Admissions, Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, Standing};
 
 /// The gate of one shard.
 pub(super) struct Gate {
     clock: Clock,
     inner: RefCell<Inner>,
     lanes: Vec<LaneSlot>,
-    keeper: Cell<Option<Waker>>,
+    keeper: Keeper,
+    /// What the supervisor has to know at once.
+    messages: Messages,
 }
 
 #[derive(Debug)]
 struct Inner {
+    supply: Supply,
+    brake: Brake,
     pacer: Pacer,
-    ids: IdRange,
+    retries: RetryBudget,
+    ribbon: Ribbon,
+    slots: Slots,
+    plan: ShardPlan,
+    /// Attempts that were let through and have not ended.
+    under_way: u32,
     waiting: VecDeque<(usize, Nanos)>,
-    closed: bool,
+    state: State,
+}
+
+/// Whether the gate lets anybody through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// It has said that it has nothing to do.
+    Idle,
+    Closed,
 }
 
 /// Where a waiting lane finds its answer.
@@ -45,18 +76,54 @@ enum Answer {
     NoMore,
 }
 
+/// The task that lets waiting lanes through, as seen by those who may have to wake it.
+#[derive(Default)]
+struct Keeper {
+    waker: Cell<Option<Waker>>,
+    /// Until when it sleeps unless it is called; the end of time when it waits to be called.
+    asleep_until: Cell<Option<Nanos>>,
+    called: Cell<bool>,
+}
+
+/// Whether an attempt may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// It may, since this moment.
+    Go(Nanos),
+    /// Not before this moment.
+    At(Nanos, Binding),
+    /// Not before something happens.
+    Blocked(Binding),
+}
+
 impl Gate {
-    /// A gate to `ids` for `lanes` lanes.
-    pub(super) fn new(clock: Clock, ids: IdRange, pacer: Pacer, lanes: usize) -> Self {
-        Self {
+    /// The gate of a shard that starts at `start`.
+    pub(super) fn new(clock: Clock, plan: &ShardPlan, start: Nanos) -> Self {
+        let lanes = plan.connections as usize;
+        let inner = Inner {
+            supply: Supply::new(plan.ids),
+            brake: Brake::new(plan),
+            pacer: Pacer::new(plan.budget, start),
+            retries: RetryBudget::new(plan),
+            ribbon: Ribbon::new(start),
+            slots: Slots::new(start),
+            plan: plan.clone(),
+            under_way: 0,
+            waiting: VecDeque::with_capacity(lanes),
+            state: State::Open,
+        };
+        let gate = Self {
             clock,
-            inner: RefCell::new(Inner { pacer, ids, waiting: VecDeque::with_capacity(lanes), closed: false }),
+            inner: RefCell::new(inner),
             lanes: (0..lanes).map(|_| LaneSlot::default()).collect(),
-            keeper: Cell::new(None),
-        }
+            keeper: Keeper::default(),
+            messages: Messages::default(),
+        };
+        gate.note_idleness(&mut gate.inner.borrow_mut());
+        gate
     }
 
-    /// Leave to perform the next ID, for a lane that has been free since `free`. None when there is no more to do.
+    /// Leave for the next attempt, for a lane that has been free since `free`. None once the gate is closed.
     pub(super) async fn admit(&self, lane: usize, free: Nanos) -> Option<Permit> {
         if let Some(answer) = self.try_admit(lane, free) {
             return answer.permit();
@@ -74,54 +141,75 @@ impl Gate {
 
     fn try_admit(&self, lane: usize, free: Nanos) -> Option<Answer> {
         let mut inner = self.inner.borrow_mut();
-        if inner.closed || inner.ids.is_empty() {
+        if inner.state == State::Closed {
             return Some(Answer::NoMore);
         }
-        if matches!(inner.pacer, Pacer::Unlimited) {
-            return Some(Answer::Go(inner.take(free, free, free)));
-        }
         if inner.waiting.is_empty() {
-            let now = self.clock.now();
-            if let Pace::Go(allowed) = inner.pacer.poll(now) {
-                return Some(Answer::Go(inner.take(allowed.max(free), now, now)));
+            // Without a budget nothing has to be timed: the lane goes on where it was.
+            let now = if inner.pacer.is_unlimited() { free } else { self.clock.now() };
+            match inner.leave(now) {
+                Leave::Go(allowed) => return inner.take(free, allowed, now).map(Answer::Go),
+                Leave::At(_, binding) | Leave::Blocked(binding) => inner.ribbon.set(binding, now),
             }
         }
         inner.waiting.push_back((lane, free));
         drop(inner);
-        if let Some(keeper) = self.keeper.take() {
-            keeper.wake();
-        }
+        self.keeper.call_before(Nanos(u64::MAX));
         None
     }
 
-    /// Lets waiting lanes through when the pacer says so. Returns once the gate is closed or has no more IDs.
+    /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed.
     pub(super) async fn keep(&self, alarm: &mut Alarm) {
         loop {
-            match self.grant_due() {
-                Due::At(next) => alarm.until(next).await,
-                Due::WhenAsked => self.asked().await,
+            let until = match self.grant_due() {
+                Due::At(next) => next,
+                Due::WhenCalled => Nanos(u64::MAX),
                 Due::Never => return,
+            };
+            self.keeper.asleep_until.set(Some(until));
+            if until == Nanos(u64::MAX) {
+                self.keeper.called().await;
+            } else {
+                let mut ring = pin!(alarm.until(until));
+                let mut called = pin!(self.keeper.called());
+                tokio::select! {
+                    biased;
+                    () = &mut ring => {}
+                    () = &mut called => {}
+                }
             }
+            self.keeper.asleep_until.set(None);
         }
     }
 
     fn grant_due(&self) -> Due {
         let mut inner = self.inner.borrow_mut();
         loop {
-            if inner.closed || inner.ids.is_empty() {
+            if inner.state == State::Closed {
                 while let Some((lane, _)) = inner.waiting.pop_front() {
                     self.answer(lane, Answer::NoMore);
                 }
                 return Due::Never;
             }
-            let Some(&(lane, free)) = inner.waiting.front() else { return Due::WhenAsked };
+            let Some(&(lane, free)) = inner.waiting.front() else { return Due::WhenCalled };
             let now = self.clock.now();
-            match inner.pacer.poll(now) {
-                Pace::Wait(next) => return Due::At(next),
-                Pace::Go(allowed) => {
+            match inner.leave(now) {
+                Leave::Go(allowed) => {
                     inner.waiting.pop_front();
-                    let permit = inner.take(allowed.max(free), now, now);
-                    self.answer(lane, Answer::Go(permit));
+                    if let Some(permit) = inner.take(free, allowed, now) {
+                        self.answer(lane, Answer::Go(permit));
+                    }
+                    if inner.waiting.is_empty() {
+                        inner.ribbon.set(Binding::Concurrency, now);
+                    }
+                }
+                Leave::At(next, binding) => {
+                    inner.ribbon.set(binding, now);
+                    return Due::At(next);
+                }
+                Leave::Blocked(binding) => {
+                    inner.ribbon.set(binding, now);
+                    return Due::WhenCalled;
                 }
             }
         }
@@ -135,52 +223,228 @@ impl Gate {
         }
     }
 
-    async fn asked(&self) {
-        poll_fn(|cx| {
-            let inner = self.inner.borrow();
-            if inner.waiting.is_empty() && !inner.closed && !inner.ids.is_empty() {
-                self.keeper.set(Some(cx.waker().clone()));
-                return Poll::Pending;
-            }
-            Poll::Ready(())
-        })
-        .await;
+    /// Takes in how an attempt ended, and says what becomes of its item.
+    pub(super) fn settle(&self, permit: &Permit, attempt: &Attempt) -> Fate {
+        let mut inner = self.inner.borrow_mut();
+        inner.under_way -= 1;
+        if let Some(order) = inner.brake.ended(permit, attempt) {
+            self.messages.send(Frame::Pause(order));
+        }
+        let again = inner.try_again(permit, attempt);
+        // Lanes may have waited for this attempt to end, or may take up its item sooner than what they wait for.
+        if !inner.waiting.is_empty() {
+            self.keeper.call_before(again.unwrap_or(Nanos(u64::MAX)));
+        }
+        self.note_idleness(&mut inner);
+        if again.is_some() { Fate::Again } else { Fate::Ended }
     }
 
-    /// Lets nobody through any more; the waiting lanes are told so.
-    pub(super) fn close(&self) {
-        self.inner.borrow_mut().closed = true;
+    /// Says so when there is nothing to do, and nothing under way that may have to be done again.
+    fn note_idleness(&self, inner: &mut Inner) {
+        if inner.state == State::Open && inner.under_way == 0 && inner.supply.next(Nanos::default()) == Next::Nothing {
+            inner.state = State::Idle;
+            self.messages.send(Frame::Idle);
+        }
+    }
+
+    /// What the supervisor has to know at once, as soon as there is something. Dropping the future loses nothing.
+    pub(super) async fn messages(&self) -> Vec<Frame> {
+        self.messages.next().await
+    }
+
+    /// Waits as the target told another shard.
+    pub(super) fn pause(&self, order: PauseOrder) {
+        self.inner.borrow_mut().brake.ordered(order);
+    }
+
+    /// Crawls these IDs, too.
+    pub(super) fn receive(&self, range: IdRange) {
+        let mut inner = self.inner.borrow_mut();
+        inner.supply.receive(range);
+        if inner.state == State::Idle && !range.is_empty() {
+            inner.state = State::Open;
+        }
+        drop(inner);
+        self.keeper.call();
+    }
+
+    /// Keeps within another share of the budget from now on, and says so.
+    pub(super) fn set_share(&self, share: u32) {
+        self.inner.borrow_mut().pacer.set_share(Share(share), self.clock.now());
+        self.messages.send(Frame::Share(share));
+        self.keeper.call();
+    }
+
+    /// What an adaptive shard allows itself now; none for others.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// Gives away the upper half of the IDs that were not started, and says which.
+    pub(super) fn shed(&self) {
+        let range = self.inner.borrow_mut().supply.shed();
+        self.messages.send(Frame::Shed(range));
+        self.note_idleness(&mut self.inner.borrow_mut());
+    }
+
+    /// Lets nobody through any more; the waiting lanes are told so. Returns what the last attempts of the items came to
+    /// that would have been tried again.
+    pub(super) fn close(&self) -> Vec<Outcome> {
+        let mut inner = self.inner.borrow_mut();
+        inner.state = State::Closed;
+        let given_up = inner.supply.give_up().map(|again| again.outcome).collect();
+        drop(inner);
         // The keeper may sleep until a moment far away, so the lanes are told from here.
         self.grant_due();
-        if let Some(keeper) = self.keeper.take() {
-            keeper.wake();
-        }
+        self.keeper.call();
+        given_up
     }
 
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
     pub(super) fn remaining(&self) -> u64 {
-        let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(_)));
-        self.inner.borrow().ids.len() + self.lanes.iter().filter(untaken).count() as u64
+        let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
+        self.inner.borrow().supply.not_started() + self.lanes.iter().filter(untaken).count() as u64
+    }
+
+    /// Items that wait for another attempt.
+    pub(super) fn waiting_again(&self) -> u64 {
+        self.inner.borrow().supply.waiting_again()
     }
 
     /// How the budget was used; none without one.
     pub(super) fn budget_use(&self) -> Option<BudgetUse> {
         self.inner.borrow().pacer.audit().map(|audit| BudgetUse { worst: audit.worst(), kept: audit.kept() })
     }
+
+    /// What has held the shard back until `now`.
+    pub(super) fn binding(&self, now: Nanos) -> BindingTimes {
+        self.inner.borrow().ribbon.times(now)
+    }
+
+    /// How the shard behaved until `now` when the target asked for patience.
+    pub(super) fn courtesy(&self, now: Nanos) -> Courtesy {
+        self.inner.borrow().brake.books(now)
+    }
+
+    /// The admissions of the slots that are over at `now`, and were not handed out before.
+    pub(super) fn take_admissions(&self, now: Nanos) -> Admissions {
+        self.inner.borrow_mut().slots.take(now)
+    }
+}
+
+impl Keeper {
+    /// Wakes the keeper if it would sleep beyond `due`.
+    fn call_before(&self, due: Nanos) {
+        if self.asleep_until.get().is_some_and(|until| until >= due) {
+            self.call();
+        }
+    }
+
+    /// Has the keeper look again.
+    fn call(&self) {
+        self.called.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    async fn called(&self) {
+        poll_fn(|cx| {
+            if self.called.replace(false) {
+                return Poll::Ready(());
+            }
+            self.waker.set(Some(cx.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
 }
 
 #[derive(Debug)]
 enum Due {
     At(Nanos),
-    WhenAsked,
+    WhenCalled,
     Never,
 }
 
 impl Inner {
-    fn take(&mut self, intended: Nanos, ready: Nanos, admitted: Nanos) -> Permit {
-        let id = self.ids.start;
-        self.ids.start += 1;
-        Permit { id, intended, ready, admitted }
+    /// Whether an attempt may go at `now`. If so it is charged to the budget, and has to be [taken](Self::take).
+    fn leave(&mut self, now: Nanos) -> Leave {
+        match self.supply.next(now) {
+            Next::Now => {}
+            Next::At(due) => return Leave::At(due, Binding::Idle),
+            Next::Nothing => return Leave::Blocked(Binding::Idle),
+        }
+        if self.brake.resume() > now {
+            return Leave::At(self.brake.resume(), Binding::Pause);
+        }
+        if let Pace::Wait(next) = self.brake.poll_quota(now) {
+            return Leave::At(next, Binding::Target);
+        }
+        match self.pacer.poll(now) {
+            Pace::Go(allowed) => Leave::Go(allowed),
+            Pace::Wait(next) => Leave::At(next, Binding::Rate),
+        }
+    }
+
+    /// Lets an attempt go at `now` that a lane free since `free` and a budget since `allowed` were ready for.
+    fn take(&mut self, free: Nanos, allowed: Nanos, now: Nanos) -> Option<Permit> {
+        let task = self.supply.take(now)?;
+        self.under_way += 1;
+        self.brake.admitted(now);
+        if !self.pacer.is_unlimited() {
+            self.slots.admitted(now);
+        }
+        let since = allowed.max(free).max(self.brake.resume());
+        Some(match task {
+            Task::First(id) => {
+                self.retries.earn();
+                let intended = since.min(now);
+                Permit { id, attempt: 0, first_intended: intended, intended, ready: now, admitted: now }
+            }
+            Task::Again(Again { due, id, attempt, first_intended, .. }) => {
+                let intended = since.max(due).min(now);
+                Permit { id, attempt, first_intended, intended, ready: now, admitted: now }
+            }
+        })
+    }
+
+    /// Has the item of an attempt that ended tried again, if it may be. Returns when at the earliest.
+    fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
+        let is_throttled = attempt.outcome == Outcome::Throttled;
+        let on_throttle = self.plan.manners.on_throttle;
+        if attempt.advice.repeat == Repeat::Never
+            || self.state == State::Closed
+            || (is_throttled && on_throttle == OnThrottle::Count)
+        {
+            return None;
+        }
+        let attempts = permit.attempt + 1;
+        match self.retries.spend(attempts) {
+            Spent::Granted => {}
+            Spent::ItemHadItsShare => return None,
+            Spent::BudgetIsEmpty => {
+                self.brake.denied();
+                return None;
+            }
+        }
+        let wait = if is_throttled && on_throttle == OnThrottle::Honor {
+            // Everybody waits; whoever was refused goes first afterwards.
+            Duration::ZERO
+        } else {
+            let told = attempt.advice.wait.filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
+            let drawn = backoff(permit.attempt, self.brake.draw(), self.plan.manners.backoff);
+            told.map_or(drawn, |told| told.max(drawn).min(self.plan.manners.max_pause))
+        };
+        let due = attempt.done.plus(wait);
+        self.supply.again(Again {
+            due,
+            id: permit.id,
+            attempt: attempts,
+            first_intended: permit.first_intended,
+            outcome: attempt.outcome,
+        });
+        Some(due)
     }
 }
 

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::{Nanos, duration_ns};
-use crate::sample::Sample;
+use crate::sample::{Outcome, Sample};
 use crate::stats::{Bounds, Series, ShardStats};
+use crate::wire::{BindingTimes, Standing};
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +26,19 @@ pub(super) struct Intervals {
     first: u64,
     open: VecDeque<Option<Interval>>,
     in_flight: u32,
-    cpu_us: u64,
+    /// What had been used and what had held the shard back at the last cut.
+    at_cut: Meters,
+}
+
+/// What only ever grows, read at a cut; and what the shard allows itself then.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Meters {
+    /// CPU used by the process, us.
+    pub(super) cpu_us: u64,
+    /// What has held the shard back.
+    pub(super) binding: BindingTimes,
+    /// What it allows itself; none unless it is adaptive.
+    pub(super) standing: Option<Standing>,
 }
 
 /// One interval.
@@ -41,13 +54,17 @@ pub(super) struct Interval {
     pub(super) cpu_us: u64,
     /// The client's greatest lateness in it, ns.
     pub(super) max_sched_lag_ns: u64,
+    /// What held the shard back during it.
+    pub(super) binding: BindingTimes,
+    /// What the shard allowed itself at its end; none unless it is adaptive.
+    pub(super) standing: Option<Standing>,
     pending: u32,
     over: bool,
 }
 
 impl Intervals {
     pub(super) fn new(start: Nanos, bounds: Bounds) -> Self {
-        Self { start, bounds, first: 0, open: VecDeque::new(), in_flight: 0, cpu_us: 0 }
+        Self { start, bounds, first: 0, open: VecDeque::new(), in_flight: 0, at_cut: Meters::default() }
     }
 
     /// Books the start of an attempt and says in which interval it counts.
@@ -68,13 +85,18 @@ impl Intervals {
         }
     }
 
-    /// Books an attempt that was cut off.
-    pub(super) fn abort(&mut self, index: u64) {
+    /// Books an attempt that was cut off; its item had been attempted `attempt` times before.
+    pub(super) fn abort(&mut self, index: u64, attempt: u32) {
         self.in_flight -= 1;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.abort();
+            interval.stats.abort(attempt);
         }
+    }
+
+    /// Books an item that gets no other attempt after all, at `now`; the last one came to `outcome`.
+    pub(super) fn end_item(&mut self, now: Nanos, outcome: Outcome) {
+        self.at(now).stats.end_item(outcome);
     }
 
     /// Attempts under way.
@@ -88,22 +110,22 @@ impl Intervals {
         Nanos(self.start.0 + (now.since(self.start) / length + 1) * length)
     }
 
-    /// Notes that the intervals before `now` are over; the process has used `cpu_us` so far. Every second gets its
-    /// interval, also one in which nothing was intended.
-    pub(super) fn cut(&mut self, now: Nanos, cpu_us: u64) {
+    /// Notes that the intervals before `now` are over, with what the meters show. Every second gets its interval, also one
+    /// in which nothing was intended.
+    pub(super) fn cut(&mut self, now: Nanos, meters: Meters) {
         let index = now.since(self.start) / duration_ns(INTERVAL);
         while self.first + (self.open.len() as u64) < index && self.has_room() {
             self.push();
         }
-        let (in_flight, used) = (self.in_flight, cpu_us.saturating_sub(self.cpu_us));
+        let (in_flight, before) = (self.in_flight, self.at_cut);
         let mut newest = None;
         for interval in self.open.iter_mut().flatten().filter(|interval| !interval.over && interval.index < index) {
             (interval.over, interval.in_flight) = (true, in_flight);
             newest = Some(interval);
         }
         if let Some(interval) = newest {
-            interval.cpu_us = used;
-            self.cpu_us = cpu_us;
+            interval.meter(before, meters);
+            self.at_cut = meters;
         }
     }
 
@@ -120,12 +142,12 @@ impl Intervals {
     }
 
     /// All that is left, complete or not. For the end of a run.
-    pub(super) fn take_all(&mut self, cpu_us: u64) -> Vec<Interval> {
-        let used = cpu_us.saturating_sub(self.cpu_us);
+    pub(super) fn take_all(&mut self, meters: Meters) -> Vec<Interval> {
+        let before = self.at_cut;
         self.first += self.open.len() as u64;
         let mut rest: Vec<Interval> = self.open.drain(..).flatten().collect();
         if let Some(last) = rest.last_mut().filter(|interval| !interval.over) {
-            last.cpu_us = used;
+            last.meter(before, meters);
         }
         rest
     }
@@ -179,9 +201,17 @@ impl Interval {
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
+            binding: BindingTimes::NONE,
+            standing: None,
             pending: 0,
             over: false,
         }
+    }
+
+    fn meter(&mut self, before: Meters, after: Meters) {
+        self.cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
+        self.binding = after.binding.since(before.binding);
+        self.standing = after.standing;
     }
 }
 
@@ -190,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{Attempt, Outcome, Permit};
+    use crate::sample::{Advice, Attempt, Fate, Permit};
     use crate::stats::tests::bounds;
 
     fn sample(intended: Nanos, done: Nanos) -> Sample {
@@ -203,8 +233,11 @@ mod tests {
             bytes_received: 0,
             status: Some(200),
             outcome: Outcome::Ok,
+            advice: Advice::default(),
         };
-        Sample { permit: Permit { id: 0, intended, ready: intended, admitted: intended }, attempt }
+        let permit =
+            Permit { id: 0, attempt: 0, first_intended: intended, intended, ready: intended, admitted: intended };
+        Sample { permit, attempt, fate: Fate::Ended }
     }
 
     const S: u64 = 1_000_000_000;
@@ -215,7 +248,7 @@ mod tests {
         let slow = intervals.begin(Nanos(5 + S / 2));
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
-        intervals.cut(Nanos(5 + 4 * S), 70);
+        intervals.cut(Nanos(5 + 4 * S), Meters { cpu_us: 70, ..Meters::default() });
         let complete: Vec<u64> = intervals.take_complete().iter().map(|interval| interval.index).collect();
         assert_eq!(complete, [1, 2, 3]);
         intervals.finish(slow, &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)));
@@ -238,7 +271,7 @@ mod tests {
             let mut intervals = Intervals::new(Nanos(0), bounds());
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
-                intervals.cut(Nanos(at), at);
+                intervals.cut(Nanos(at), Meters::default());
                 out.extend(intervals.take_complete());
                 if ends {
                     intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
@@ -246,7 +279,7 @@ mod tests {
                     began[i] = intervals.begin(Nanos(at));
                 }
             }
-            out.extend(intervals.take_all(0));
+            out.extend(intervals.take_all(Meters::default()));
             let mut indices: Vec<u64> = out.iter().map(|interval| interval.index).collect();
             indices.sort_unstable();
             indices.dedup();

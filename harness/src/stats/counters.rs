@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::{ErrorKind, Outcome, Sample};
+use crate::sample::{ErrorKind, Fate, Outcome, Sample};
 
 /// What is counted. Constant in size: statuses and kinds of error are few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub struct Counters {
     pub aborted: u64,
     /// Requests tried, the failed ones included.
     pub attempts: u64,
+    /// Of these, beyond the first of their item.
+    pub retries: u64,
     /// Requests that had a connection in hand and ended by themselves.
     pub attempts_sent: u64,
     /// Attempts that the target throttled.
@@ -61,6 +63,7 @@ impl Counters {
             gave_up,
             aborted,
             attempts,
+            retries,
             attempts_sent,
             throttled,
             soft_blocked,
@@ -76,6 +79,7 @@ impl Counters {
         self.gave_up += gave_up;
         self.aborted += aborted;
         self.attempts += attempts;
+        self.retries += retries;
         self.attempts_sent += attempts_sent;
         self.throttled += throttled;
         self.soft_blocked += soft_blocked;
@@ -90,10 +94,11 @@ impl Counters {
         }
     }
 
-    /// Books one attempt that ended.
+    /// Books one attempt that ended, and its item if that was its last.
     pub(super) fn record(&mut self, sample: &Sample) {
         let attempt = &sample.attempt;
         self.attempts += 1;
+        self.retries += u64::from(sample.permit.attempt > 0);
         self.attempts_sent += u64::from(attempt.sent.is_some());
         self.connections_opened += u64::from(attempt.connect_ns.is_some());
         self.bytes_sent += attempt.bytes_sent;
@@ -102,21 +107,24 @@ impl Counters {
             *self.by_status.entry(status).or_default() += 1;
         }
         match attempt.outcome {
+            Outcome::Throttled => self.throttled += 1,
+            Outcome::SoftBlocked => self.soft_blocked += 1,
+            Outcome::Error(kind) => *self.by_error.entry(kind).or_default() += 1,
+            Outcome::Ok | Outcome::NotFound | Outcome::Rejected => {}
+        }
+        match sample.fate {
+            Fate::Ended => self.end_item(attempt.outcome),
+            Fate::Again => {}
+        }
+    }
+
+    /// Books the end of an item whose last attempt came to `outcome`.
+    pub(super) fn end_item(&mut self, outcome: Outcome) {
+        match outcome {
             Outcome::Ok => self.ok += 1,
             Outcome::NotFound => self.not_found += 1,
-            Outcome::Throttled => {
-                self.throttled += 1;
-                self.gave_up += 1;
-            }
-            Outcome::SoftBlocked => {
-                self.soft_blocked += 1;
-                self.failed += 1;
-            }
-            Outcome::Rejected => self.failed += 1,
-            Outcome::Error(kind) => {
-                self.failed += 1;
-                *self.by_error.entry(kind).or_default() += 1;
-            }
+            Outcome::Throttled => self.gave_up += 1,
+            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
         }
     }
 }

@@ -9,11 +9,16 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 
+use super::shares::User;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::process::{Child, ShardExit};
 use crate::stats::{Bounds, ShardStats};
-use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, Progress, WireError, decode_stats, encode};
+use crate::units::IdRange;
+use crate::wire::{
+    Admissions, Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, WireError, decode_stats,
+    encode,
+};
 
 /// How long a shard whose pipe has ended may take to end itself.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
@@ -51,6 +56,16 @@ pub(super) enum Heard {
     Refused(String),
     /// An interval is complete.
     Interval(Box<IntervalFrame>),
+    /// What it admitted.
+    Admissions(Admissions),
+    /// The target asks for patience.
+    Pause(PauseOrder),
+    /// It has nothing left to do.
+    Idle,
+    /// It gave these IDs away.
+    Shed(IdRange),
+    /// It keeps within this share.
+    Share(u32),
 }
 
 /// The final frame, decoded.
@@ -64,6 +79,8 @@ pub(super) struct Last {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) plan: ShardPlan,
+    /// The IDs that it holds: those of its plan, without what it gave away, with what it was given.
+    pub(super) ids: Vec<IdRange>,
     pub(super) child: Child,
     pub(super) progress: Progress,
     pub(super) last: Option<Last>,
@@ -72,6 +89,8 @@ pub(super) struct Member {
     bounds: Bounds,
     frames: Option<File>,
     control: File,
+    /// Control frames that the pipe had no room for: of a shard that does not read.
+    unsent: Vec<u8>,
     decoder: FrameDecoder,
     heard_at: Nanos,
     ended_at: Option<Nanos>,
@@ -86,10 +105,13 @@ pub(super) struct MemberLink {
 
 impl Member {
     pub(super) fn new(plan: ShardPlan, child: Child, link: MemberLink, now: Nanos) -> nix::Result<Self> {
-        nix::fcntl::fcntl(&link.frames, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        for pipe in [&link.frames, &link.control] {
+            nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
         let progress = Progress { remaining: plan.ids.len(), ..Progress::default() };
         Ok(Self {
             bounds: Bounds::for_timeout(plan.timeout),
+            ids: vec![plan.ids],
             plan,
             child,
             progress,
@@ -98,6 +120,7 @@ impl Member {
             exit: None,
             frames: Some(File::from(link.frames)),
             control: File::from(link.control),
+            unsent: Vec::new(),
             decoder: FrameDecoder::default(),
             heard_at: now,
             ended_at: None,
@@ -153,6 +176,11 @@ impl Member {
                 Frame::Refused(why) => heard.push(Heard::Refused(why)),
                 Frame::Progress(progress) => self.progress = progress,
                 Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
+                Frame::Admissions(admissions) => heard.push(Heard::Admissions(admissions)),
+                Frame::Pause(order) => heard.push(Heard::Pause(order)),
+                Frame::Idle => heard.push(Heard::Idle),
+                Frame::Shed(range) => heard.push(Heard::Shed(range)),
+                Frame::Share(share) => heard.push(Heard::Share(share)),
                 Frame::Final(frame) => {
                     let stats = decode_stats(self.bounds, frame.counters.clone(), &frame.timings)?;
                     self.progress = Progress {
@@ -160,6 +188,8 @@ impl Member {
                         counters: frame.counters.clone(),
                         in_flight: 0,
                         remaining: frame.remaining,
+                        waiting_again: 0,
+                        binding: frame.binding,
                     };
                     self.last = Some(Last { frame: *frame, stats });
                 }
@@ -206,9 +236,29 @@ impl Member {
     /// Sends a control frame. A shard that is gone is noticed elsewhere.
     pub(super) fn tell(&mut self, control: Control) {
         if let Ok(bytes) = encode(&control) {
-            // Control frames are far smaller than a pipe, and there are two in a run: this never blocks.
-            let _ = self.control.write_all(&bytes);
+            self.unsent.extend_from_slice(&bytes);
+            self.flush();
         }
+    }
+
+    /// Sends what the pipe had no room for before. It never blocks: one shard that does not read must not hold up the
+    /// others.
+    pub(super) fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match self.control.write(&self.unsent) {
+                Ok(written) => {
+                    self.unsent.drain(..written);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+
+    /// What it does with its share of the budget.
+    pub(super) fn as_user(&self) -> User<'_> {
+        if self.exit.is_some() { User::Gone } else { User::Works(&self.progress) }
     }
 }
 

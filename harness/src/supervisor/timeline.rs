@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::view::Interval;
 use crate::stats::{Bounds, ShardStats};
-use crate::wire::{IntervalFrame, WireError, decode_stats};
+use crate::wire::{BindingTimes, IntervalFrame, WireError, decode_stats};
 
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ impl Timeline {
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
+            binding: BindingTimes::NONE,
+            standing: None,
         };
         for (shard, frame) in frames {
             match decode_stats(self.bounds, frame.counters, &frame.timings) {
@@ -52,6 +54,11 @@ impl Timeline {
                     interval.in_flight += frame.in_flight;
                     interval.cpu_us += frame.cpu_us;
                     interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
+                    interval.binding = interval.binding.plus(frame.binding);
+                    interval.standing = match (interval.standing, frame.standing) {
+                        (Some(all), Some(one)) => Some(all.plus(one)),
+                        (all, one) => all.or(one),
+                    };
                     interval.shards.push((shard, stats));
                 }
                 Err(error) => junk.push((shard, error)),

@@ -3,11 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use super::member::ShardFault;
+use super::windows::BusiestWindow;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Counters, Percentile, ShardStats};
-use crate::wire::{BudgetUse, Usage};
+use crate::units::IdRange;
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, Standing, Usage};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -83,6 +85,10 @@ pub struct Interval {
     pub cpu_us: u64,
     /// The client's greatest lateness in it, ns.
     pub max_sched_lag_ns: u64,
+    /// What held the shards back in it, summed over them.
+    pub binding: BindingTimes,
+    /// What adaptive shards allowed themselves at its end, summed over them; none unless they are adaptive.
+    pub standing: Option<Standing>,
 }
 
 /// A run that is over, as it was.
@@ -96,10 +102,27 @@ pub struct RunRecord {
     pub start: Nanos,
     /// The number of the signal that stopped the run early.
     pub interrupted: Option<i32>,
+    /// What the supervisor moved between the shards.
+    pub moved: Moved,
+    /// The busiest windows over all shards, by when requests were admitted; none without a budget.
+    pub busiest: Vec<BusiestWindow>,
     /// Each shard.
     pub shards: Vec<ShardRecord>,
     /// What the supervisor itself used, from the fork to the end.
     pub supervisor: Usage,
+}
+
+/// What the supervisor moved between the shards.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Ranges that went from a shard to another that was done.
+    pub ranges: u64,
+    /// The IDs in them.
+    pub ids: u64,
+    /// How often shares of the budget were moved.
+    pub shares: u64,
+    /// How often the target made all shards wait.
+    pub pauses: u64,
 }
 
 /// What became of a shard.
@@ -107,6 +130,8 @@ pub struct RunRecord {
 pub struct ShardRecord {
     /// Its part of the plan.
     pub plan: ShardPlan,
+    /// The IDs that it held at the end: those of its plan, without what it gave away, with what it was given.
+    pub ids: Vec<IdRange>,
     /// Its process.
     pub pid: i32,
     /// How its process ended.
@@ -123,6 +148,10 @@ pub struct ShardRecord {
     pub last_done: Nanos,
     /// How it used its budget; none without one, or of a shard with a fault.
     pub budget: Option<BudgetUse>,
+    /// What held it back; of a shard with a fault, until it last said so.
+    pub binding: BindingTimes,
+    /// How it behaved when the target asked for patience; nothing of a shard with a fault.
+    pub courtesy: Courtesy,
     /// What it used of the machine; none of a shard with a fault.
     pub usage: Option<Usage>,
 }

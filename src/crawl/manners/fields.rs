@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::sample::Quota;
 use hyper::HeaderMap;
 
-use super::quota::{Quota, strictest};
+use super::quota::strictest;
 use super::structured::{FIELD, RateLimit};
 use super::value::{self, Now};
 

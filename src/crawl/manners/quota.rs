@@ -1,53 +1,30 @@
-//! `Quota`: what a target says is left, for slowing down before it has to refuse.
+//! The strictest of the quotas that a target tells of, for slowing down before it has to refuse.
 //!
 //! It must not know how that was written.
 
 use std::cmp::{Ordering, Reverse};
-use std::time::Duration;
 
-/// What is left of a quota of requests.
-///
-/// It promises nothing: other clients may use it too, and a target may refuse for other reasons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
-    /// Requests that are left.
-    pub remaining: u64,
-    /// How many there are in all, if told.
-    pub limit: Option<u64>,
-    /// After how long there will be more, counted from when the answer came, if told.
-    pub resets_in: Option<Duration>,
-}
+use crawlmark_harness::sample::Quota;
 
-impl Quota {
-    /// The requests per second at which what is left lasts until there is more: 0 when nothing is left, none when
-    /// nothing bounds it.
-    #[must_use]
-    pub fn pace_per_s(&self) -> Option<f64> {
-        match (self.remaining, self.resets_in) {
-            (0, _) => Some(0.0),
-            (remaining, Some(within)) if !within.is_zero() => Some(remaining as f64 / within.as_secs_f64()),
-            _ => None,
-        }
-    }
-
-    /// The one of two that allows less: the slower pace; of two equal ones the longer wait, then what has less left.
-    pub(super) fn stricter(self, other: Self) -> Self {
-        let pace = |quota: &Self| quota.pace_per_s().unwrap_or(f64::INFINITY);
-        let rest = |quota: &Self| (Reverse(quota.resets_in), quota.remaining, quota.limit);
-        match pace(&self).total_cmp(&pace(&other)).then_with(|| rest(&self).cmp(&rest(&other))) {
-            Ordering::Less | Ordering::Equal => self,
-            Ordering::Greater => other,
-        }
+/// The one of two that allows less: the slower pace; of two equal ones the longer wait, then what has less left.
+fn stricter(one: Quota, other: Quota) -> Quota {
+    let pace = |quota: &Quota| quota.pace_per_s().unwrap_or(f64::INFINITY);
+    let rest = |quota: &Quota| (Reverse(quota.resets_in), quota.remaining, quota.limit);
+    match pace(&one).total_cmp(&pace(&other)).then_with(|| rest(&one).cmp(&rest(&other))) {
+        Ordering::Less | Ordering::Equal => one,
+        Ordering::Greater => other,
     }
 }
 
 /// The strictest of several.
 pub(super) fn strictest(quotas: impl IntoIterator<Item = Quota>) -> Option<Quota> {
-    quotas.into_iter().reduce(Quota::stricter)
+    quotas.into_iter().reduce(stricter)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -73,7 +50,7 @@ mod tests {
             a in (0..5_u64, proptest::option::of(0..5_u64)), b in (0..5_u64, proptest::option::of(0..5_u64)),
         ) {
             let (a, b) = (quota(a.0, a.1), quota(b.0, b.1));
-            prop_assert_eq!(a.stricter(b), b.stricter(a));
+            prop_assert_eq!(stricter(a, b), stricter(b, a));
         }
     }
 }

@@ -1,29 +1,9 @@
-//! Whether to try again, and after how long when the target does not say.
+//! Whether to try again.
 //!
 //! It must not count: how many attempts and how many retries in all is the caller's budget.
 
-use std::time::Duration;
-
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use hyper::Method;
-
-/// The back-off before retry number `attempt`, counted from 0: `unit * min(cap, base * 2^attempt)`, with `unit` drawn
-/// evenly from 0 to 1 ("full jitter" of Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015).
-///
-/// Never longer than `cap`. A unit that is no number counts as 0.
-#[must_use]
-pub fn backoff(attempt: u32, unit: f64, base: Duration, cap: Duration) -> Duration {
-    let factor = 2_u32.checked_pow(attempt).unwrap_or(u32::MAX);
-    let ceiling = base.saturating_mul(factor).min(cap);
-    // The product of the longest durations may round up beyond what can be held.
-    let drawn = Duration::try_from_secs_f64(ceiling.as_secs_f64() * self::unit(unit));
-    drawn.unwrap_or(ceiling).min(ceiling)
-}
-
-/// A draw, brought into 0 to 1.
-pub(super) fn unit(given: f64) -> f64 {
-    if given.is_nan() { 0.0 } else { given.clamp(0.0, 1.0) }
-}
 
 /// Whether the target has given its last word on an item: asking again changes nothing.
 pub(super) const fn is_final(status: u16) -> bool {
@@ -65,6 +45,7 @@ fn was_not_performed(attempt: &Attempt) -> bool {
 #[cfg(test)]
 mod tests {
     use crawlmark_harness::clock::Nanos;
+    use crawlmark_harness::sample::Advice;
     use proptest::prelude::*;
 
     use super::*;
@@ -79,6 +60,7 @@ mod tests {
             bytes_received: 0,
             status,
             outcome,
+            advice: Advice::default(),
         }
     }
 
@@ -125,22 +107,7 @@ mod tests {
         assert!(may_retry(&Method::POST, &unsent));
     }
 
-    #[test]
-    fn a_back_off_doubles_up_to_its_cap() {
-        let whole = |attempt| backoff(attempt, 1.0, Duration::from_millis(100), Duration::from_secs(20));
-        let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 20_000].map(Duration::from_millis);
-        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, u32::MAX].map(whole), expected);
-        assert_eq!(backoff(3, f64::NAN, Duration::from_secs(1), Duration::MAX), Duration::ZERO);
-        assert_eq!(backoff(u32::MAX, 1.0, Duration::MAX, Duration::MAX), Duration::MAX);
-        assert_eq!(backoff(u32::MAX, 0.5, Duration::ZERO, Duration::MAX), Duration::ZERO);
-    }
-
     proptest! {
-        #[test]
-        fn a_back_off_stays_within_its_cap(attempt: u32, unit: f64, base: Duration, cap: Duration) {
-            prop_assert!(backoff(attempt, unit, base, cap) <= cap);
-        }
-
         #[test]
         fn a_last_word_is_never_questioned(kind in 0..4_usize, last in 0..4_usize, sent: bool) {
             let outcome = [Outcome::Throttled, Outcome::Rejected, Outcome::Error(ErrorKind::Reset), Outcome::NotFound];

@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::sample::Quota;
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parser};
 
 use super::fields::Told;
-use super::quota::{Quota, strictest};
+use super::quota::strictest;
 use super::value::is_plausible;
 
 pub(super) const FIELD: HeaderName = HeaderName::from_static("ratelimit");

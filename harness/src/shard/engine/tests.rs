@@ -1,0 +1,400 @@
+//! Engines in virtual time, over targets that exist in memory only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+
+use super::super::intervals::Meters;
+use super::*;
+use crate::plan::{Budget, Manners, OnThrottle, tests::plan};
+use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
+use crate::units::{IdRange, Rate};
+use crate::wire::{BindingTimes, Frame, PauseOrder};
+
+/// What a target answers to the n-th attempt (from 0) of an ID at an instant.
+type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
+
+/// A target in virtual time: each request takes a millisecond, except in a stall.
+struct Target {
+    clock: Clock,
+    answers: Answers,
+    attempts: RefCell<BTreeMap<u64, u32>>,
+    /// Requests sent in this time end at its end, a millisecond later.
+    stall: Option<(Nanos, Nanos)>,
+    /// The sum of the IDs performed.
+    performed: Rc<Cell<u64>>,
+    /// When requests were sent.
+    sent: Rc<RefCell<Vec<Nanos>>>,
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+impl Workload for Target {
+    async fn perform(&self, id: u64) -> Attempt {
+        let sent = self.clock.now();
+        self.sent.borrow_mut().push(sent);
+        let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
+        tokio::time::sleep_until(self.clock.instant(until.plus(MS))).await;
+        self.performed.set(self.performed.get() + id);
+        let before = *self.attempts.borrow_mut().entry(id).and_modify(|n| *n += 1).or_insert(0);
+        let (outcome, advice) = (self.answers)(id, before, sent);
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done: self.clock.now(),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: Some(200),
+            outcome,
+            advice,
+        }
+    }
+}
+
+fn virtual_time() -> LocalRuntime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap()
+}
+
+fn shard(ids: u64, connections: u32, budget: Option<Budget>) -> ShardPlan {
+    let mut run = plan();
+    (run.shards, run.connections, run.ids) = (1, connections, IdRange { start: 0, end: ids });
+    let mut shard = run.split(&[]).remove(0);
+    shard.budget = budget;
+    shard
+}
+
+/// An engine that has run, for inspection.
+struct Ran {
+    engine: Rc<Engine<Target>>,
+    sent: Vec<Nanos>,
+    ended: Nanos,
+}
+
+impl std::ops::Deref for Ran {
+    type Target = Engine<Target>;
+
+    fn deref(&self) -> &Engine<Target> {
+        &self.engine
+    }
+}
+
+impl Ran {
+    fn ran_for(&self) -> Duration {
+        Duration::from_nanos(self.ended.0)
+    }
+}
+
+/// Runs a shard until `ends`, in virtual time. Returns it and the sum of the IDs it performed.
+fn run(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration) -> (Ran, u64) {
+    run_against(plan, stall, ends, |_, _, _| (Outcome::Ok, Advice::default()))
+}
+
+fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, answers: Answers) -> (Ran, u64) {
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let performed = Rc::new(Cell::new(0));
+        let sent = Rc::default();
+        let (performed_by, sent_by) = (Rc::clone(&performed), Rc::clone(&sent));
+        let target =
+            Target { clock, answers, attempts: RefCell::default(), stall, performed: performed_by, sent: sent_by };
+        let engine = Engine::new(target, plan, clock, clock.now());
+        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
+        let idle = async { while !engine.gate().messages().await.contains(&Frame::Idle) {} };
+        tokio::select! {
+            () = &mut run => unreachable!("nobody closed it"),
+            () = idle => {}
+            () = tokio::time::sleep(ends) => {}
+        }
+        engine.close();
+        run.await;
+        (Ran { engine, sent: sent.take(), ended: clock.now() }, performed.get())
+    })
+}
+
+#[test]
+fn v7_a_budget_is_used_whole_and_never_exceeded() {
+    // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
+    let budget = Budget { interval_ns: 10_000_000, burst: 10, phase_ns: 0 };
+    let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
+    let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
+    assert!((1_009..=1_010).contains(&attempts), "{attempts}");
+    let used = engine.gate().budget_use().unwrap();
+    assert!(used.kept && used.worst.admitted <= used.worst.allowed);
+}
+
+#[test]
+fn v8_shards_share_a_budget_as_one_limiter_would() {
+    for shards in [1, 2, 3, 7] {
+        let mut whole = plan();
+        (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
+        (whole.rate, whole.burst) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10);
+        let attempts =
+            |plan: &ShardPlan| run(plan, None, Duration::from_secs(10)).0.totals(|stats, _, _| stats.counters.attempts);
+        let all: u64 = whole.split(&[]).iter().map(attempts).sum();
+        assert!(all.abs_diff(1_010) <= u64::from(shards), "{shards} shards: {all}");
+    }
+}
+
+#[test]
+fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
+    let at = |ms: u64| Nanos(ms * 1_000_000);
+    let (engine, _) = run(&shard(1 << 40, 10, None), Some((at(10_000), at(11_000))), Duration::from_secs(30));
+    engine.totals(|stats, peak, _| {
+        let service = stats.timing(Series::ServiceOk).unwrap();
+        let slow = service.histogram().iter_recorded().filter(|step| step.value_iterated_to() > 100_000_000);
+        assert_eq!(slow.map(|step| step.count_at_value()).sum::<u64>(), 10);
+        assert_eq!(service.percentile(0.999), crate::stats::Percentile::Exact(1_000_447));
+        assert_eq!(peak, 10);
+    });
+}
+
+#[test]
+fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
+    for (ids, lanes) in [(0, 3), (1, 3), (1_000, 3), (1_000, 64)] {
+        for budget in [None, Some(Budget { interval_ns: 500_000, burst: 1, phase_ns: 7 })] {
+            let (engine, sum) = run(&shard(ids, lanes, budget), None, Duration::from_secs(100));
+            assert_eq!(sum, (0..ids).sum::<u64>(), "{ids} IDs, {lanes} lanes");
+            assert_eq!(engine.totals(|stats, _, _| stats.counters.ok), ids);
+            assert_eq!(engine.progress().remaining, 0);
+            if budget.is_none() {
+                let rounds = ids.div_ceil(u64::from(lanes));
+                let last_done = engine.totals(|_, _, last_done| last_done);
+                assert_eq!(last_done.0, rounds * 1_000_000, "{ids} IDs, {lanes} lanes");
+            }
+        }
+    }
+}
+
+#[test]
+fn closing_wakes_lanes_that_wait_for_a_far_away_budget() {
+    let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, phase_ns: 0 };
+    let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
+    let progress = engine.progress();
+    assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+    // Virtual time would have jumped to the far-away moment if anybody had waited for it.
+    assert!(engine.ran_for() < Duration::from_secs(2), "{:?}", engine.ran_for());
+}
+
+#[test]
+fn closing_wakes_whoever_waits_for_the_kernel() {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        let clock = Clock::start();
+        let target = Target {
+            clock,
+            answers: |_, _, _| (Outcome::Ok, Advice::default()),
+            attempts: RefCell::default(),
+            stall: None,
+            performed: Rc::default(),
+            sent: Rc::default(),
+        };
+        let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, phase_ns: 0 };
+        let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
+        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock).unwrap()));
+        tokio::select! {
+            () = &mut run => panic!("the budget is an hour away"),
+            () = tokio::time::sleep(20 * MS) => engine.close(),
+        }
+        tokio::time::timeout(Duration::from_secs(30), run).await.expect("nobody was told");
+        let progress = engine.progress();
+        assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+    });
+}
+
+#[test]
+fn shards_of_a_low_rate_take_turns() {
+    for (permits, per_s) in [(3, 1), (500, 60), (10, 3_600)] {
+        let period_ns = per_s * 1_000_000_000;
+        let mut whole = plan();
+        (whole.shards, whole.connections, whole.ids.end) = (8, 8, 1 << 40);
+        (whole.rate, whole.burst) = (Some(Rate { permits, period_ns }), 8);
+        let rounds = Duration::from_nanos(period_ns / permits * 40);
+        let mut sent: Vec<Nanos> = whole.split(&[]).iter().flat_map(|shard| run(shard, None, rounds).0.sent).collect();
+        sent.sort_unstable();
+        assert!((40..=41).contains(&sent.len()), "{permits} in {per_s} s: {}", sent.len());
+        for pair in sent.windows(2) {
+            // The timer of virtual time has whole milliseconds, and a shard that has one burst forgets that it was late.
+            let off = pair[1].since(pair[0]).abs_diff(period_ns / permits);
+            assert!(off <= 6_000_000, "{permits} in {per_s} s: {off} ns off");
+        }
+    }
+}
+
+#[test]
+fn lateness_is_booked_against_the_moment_the_budget_allowed() {
+    // The timer has whole milliseconds, the budget half ones: every other request is half a millisecond late.
+    let budget = Budget { interval_ns: 2_500_000, burst: 2, phase_ns: 0 };
+    let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
+    engine.totals(|stats, _, _| {
+        let lag = stats.timing(Series::SchedLag).unwrap().exact();
+        assert_eq!((lag.min_ns, lag.max_ns), (0, 500_000));
+        assert_eq!(stats.timing(Series::BudgetWait).unwrap().exact().max_ns, 0);
+    });
+}
+
+/// What may pass.
+fn again(outcome: Outcome, wait: Option<Duration>) -> (Outcome, Advice) {
+    (outcome, Advice { repeat: Repeat::MayHelp, wait, quota: None })
+}
+
+const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None });
+
+#[test]
+fn an_item_is_tried_again_until_it_is_good_and_ends_in_one_state() {
+    // Every tenth ID fails, as often as its tens say: 0, 10, 20 ... 90 fail 0 to 9 times.
+    let answers: Answers = |id, attempt, _| {
+        if id % 10 == 0 && u64::from(attempt) < id / 10 { again(Outcome::Error(ErrorKind::Reset), None) } else { GOOD }
+    };
+    let (engine, _) = run_against(&shard(100, 4, None), None, Duration::from_secs(1_000), answers);
+    engine.totals(|stats, _, _| {
+        let counters = &stats.counters;
+        // Five attempts at most: 0 to 4 failures pass, 5 to 9 do not.
+        assert_eq!((counters.ok, counters.failed, counters.items()), (95, 5, 100));
+        assert_eq!((counters.retries, counters.attempts), (1 + 2 + 3 + 4 + 5 * 4, 130));
+        let items = stats.timing(Series::Item).unwrap().exact();
+        assert_eq!(items.count, 100);
+        // An attempt is a millisecond; an item that failed has waited as well.
+        assert_eq!(stats.timing(Series::ServiceError).unwrap().exact().max_ns, 1_000_000);
+        assert!(items.max_ns > 10_000_000);
+    });
+}
+
+#[test]
+fn retries_pass_the_same_budget_as_everything_else() {
+    let answers: Answers =
+        |_, attempt, _| if attempt == 0 { again(Outcome::Error(ErrorKind::Reset), None) } else { GOOD };
+    let budget = Budget { interval_ns: 10_000_000, burst: 10, phase_ns: 0 };
+    let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(60), answers);
+    let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
+    assert!((6_009..=6_010).contains(&attempts), "{attempts}");
+    assert!(engine.gate().budget_use().unwrap().kept);
+    let (retries, denied) =
+        engine.totals(|stats, _, last| (stats.counters.retries, engine.gate().courtesy(last).retries_denied));
+    // One retry for five first attempts, and the reserve.
+    let firsts = attempts - retries;
+    assert!(retries <= firsts / 5 + 100 && retries >= firsts / 5 + 90, "{retries} of {firsts}");
+    assert!(denied > 0);
+}
+
+#[test]
+fn nothing_goes_while_the_target_asked_for_patience() {
+    // From the tenth second on the target refuses for a second, and says so.
+    let from = Nanos(10_000_000_000);
+    let answers: Answers = |_, _, sent| {
+        let until = Nanos(11_000_000_000);
+        if (Nanos(10_000_000_000)..until).contains(&sent) {
+            again(Outcome::Throttled, Some(Duration::from_secs(1)))
+        } else {
+            GOOD
+        }
+    };
+    for budget in [None, Some(Budget { interval_ns: 1_000_000, burst: 5, phase_ns: 0 })] {
+        let (engine, _) = run_against(&shard(1 << 40, 8, budget), None, Duration::from_secs(20), answers);
+        let (first, last) = (Nanos(from.plus(MS).0 + 1), from.plus(MS + Duration::from_secs(1)));
+        let early = engine.sent.iter().filter(|sent| (first..last).contains(sent)).count();
+        // The last of those under way was refused a millisecond later, and that promise counts, too.
+        assert_eq!(early, 0);
+        assert!(engine.sent.iter().any(|sent| *sent > last));
+        let books = engine.gate().courtesy(engine.ended);
+        assert_eq!((books.honoured, books.violated, books.early_attempts, books.recoveries), (1, 0, 0, 1));
+        let paused = Duration::from_nanos(engine.gate().binding(engine.ended).pause_ns);
+        assert!((1_000..1_120).contains(&paused.as_millis()), "{paused:?}");
+        engine.totals(|stats, _, _| {
+            assert_eq!(stats.counters.gave_up, 0, "what was refused was tried again");
+            assert!(stats.counters.throttled > 0 && stats.counters.throttled <= 8);
+        });
+    }
+}
+
+#[test]
+fn a_pause_that_another_shard_was_told_of_is_kept() {
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let sent: Rc<RefCell<Vec<Nanos>>> = Rc::default();
+        let target = Target {
+            clock,
+            answers: |_, _, _| GOOD,
+            attempts: RefCell::default(),
+            stall: None,
+            performed: Rc::default(),
+            sent: Rc::clone(&sent),
+        };
+        let budget = Budget { interval_ns: 1_000_000, burst: 1, phase_ns: 0 };
+        let engine = Engine::new(target, &shard(1 << 40, 4, Some(budget)), clock, clock.now());
+        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
+        let told = async {
+            tokio::time::sleep(500 * MS).await;
+            let at = clock.now();
+            engine.gate().pause(PauseOrder { at, until: at.plus(1_000 * MS), spread_ns: 0, promised: at });
+            tokio::time::sleep(2_000 * MS).await;
+            engine.close();
+        };
+        tokio::join!(&mut run, told);
+        let in_it = |sent: &&Nanos| (500_000_001..1_500_000_000).contains(&sent.0);
+        assert_eq!(sent.borrow().iter().filter(in_it).count(), 0);
+        assert!(sent.borrow().iter().any(|sent| sent.0 >= 1_500_000_000));
+    });
+}
+
+#[test]
+fn who_only_counts_gives_up_at_once_and_never_waits() {
+    let answers: Answers = |id, _, _| {
+        if id % 2 == 0 { again(Outcome::Throttled, Some(Duration::from_secs(60))) } else { GOOD }
+    };
+    let mut plan = shard(100, 4, None);
+    plan.manners = Manners { on_throttle: OnThrottle::Count, ..Manners::default() };
+    let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
+    assert_eq!(engine.ran_for(), 25 * MS);
+    engine.totals(|stats, _, _| assert_eq!((stats.counters.gave_up, stats.counters.retries), (50, 0)));
+    plan.manners.on_throttle = OnThrottle::Ignore;
+    let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
+    engine.totals(|stats, _, _| assert_eq!((stats.counters.gave_up, stats.counters.items()), (50, 100)));
+    assert!(engine.gate().courtesy(engine.ended).early_attempts > 0);
+    assert_eq!(engine.gate().courtesy(engine.ended).paused_ns, 0);
+}
+
+#[test]
+fn what_waits_for_another_attempt_when_time_is_up_ends_as_what_it_was() {
+    let answers: Answers = |id, _, _| match id % 3 {
+        0 => again(Outcome::Throttled, Some(Duration::from_secs(60))),
+        1 => again(Outcome::Error(ErrorKind::Timeout), None),
+        _ => GOOD,
+    };
+    let mut plan = shard(6, 6, None);
+    plan.manners.backoff.base = Duration::from_secs(15);
+    let (engine, _) = run_against(&plan, None, Duration::from_secs(1), answers);
+    engine.totals(|stats, _, _| {
+        let counters = &stats.counters;
+        assert_eq!((counters.ok, counters.failed, counters.gave_up, counters.items()), (2, 2, 2, 6));
+        assert_eq!(counters.attempts, 6);
+    });
+    let intervals = engine.intervals(|intervals| intervals.take_all(Meters::default()));
+    assert_eq!(intervals.iter().map(|interval| interval.stats.counters.items()).sum::<u64>(), 6);
+}
+
+#[test]
+fn the_binding_limit_is_the_one_that_more_of_would_help() {
+    let by = |plan: &ShardPlan, stall| {
+        let (engine, _) = run(plan, stall, Duration::from_secs(10));
+        let times = engine.gate().binding(engine.ended);
+        assert_eq!(times.sum_ns(), engine.ended.0);
+        BindingTimes {
+            rate_ns: times.rate_ns / 100_000_000,
+            concurrency_ns: times.concurrency_ns / 100_000_000,
+            ..times
+        }
+    };
+    let at = |s: u64| Nanos(s * 1_000_000_000);
+    let slow = Budget { interval_ns: 10_000_000, burst: 1, phase_ns: 0 };
+    // A request takes a millisecond: one connection bears a thousand a second.
+    assert_eq!(by(&shard(1 << 40, 1, Some(slow)), None).rate_ns, 90);
+    let fast = Budget { interval_ns: 500_000, burst: 1, phase_ns: 0 };
+    assert_eq!(by(&shard(1 << 40, 1, Some(fast)), None).concurrency_ns, 100);
+    assert_eq!(by(&shard(1 << 40, 1, None), None).concurrency_ns, 100);
+    // Four seconds without an answer: after 50 ms every connection is in use.
+    let stalled = by(&shard(1 << 40, 5, Some(slow)), Some((at(3), at(7))));
+    assert_eq!((stalled.rate_ns, stalled.concurrency_ns), (60, 39));
+}

@@ -1,0 +1,197 @@
+//! What a shard has to do next: IDs that it has not started, and items that are to be tried again.
+//!
+//! Called by the gate. It must not decide whether anything may go, nor whether an item deserves another attempt.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::clock::Nanos;
+use crate::sample::Outcome;
+use crate::units::IdRange;
+
+/// The work of one shard. Its size does not depend on the number of IDs; of items to be tried again it holds as many as
+/// their budget allows.
+#[derive(Debug)]
+pub(super) struct Supply {
+    ids: IdRange,
+    /// Ranges that were given to it while it still had IDs.
+    more: VecDeque<IdRange>,
+    again: BinaryHeap<Reverse<Again>>,
+}
+
+/// An item that is to be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Again {
+    /// Not before this moment.
+    pub(super) due: Nanos,
+    /// The item.
+    pub(super) id: u64,
+    /// How often it was attempted.
+    pub(super) attempt: u32,
+    /// When its first attempt was intended.
+    pub(super) first_intended: Nanos,
+    /// What its last attempt came to.
+    pub(super) outcome: Outcome,
+}
+
+impl Ord for Again {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.due, self.id).cmp(&(other.due, other.id))
+    }
+}
+
+impl PartialOrd for Again {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Whether there is something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is.
+    Now,
+    /// There will be.
+    At(Nanos),
+    /// There is not, unless an item under way has to be tried again.
+    Nothing,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// An ID that was never tried.
+    First(u64),
+    /// An item that was.
+    Again(Again),
+}
+
+impl Supply {
+    /// The work of a shard with these IDs.
+    pub(super) const fn new(ids: IdRange) -> Self {
+        Self { ids, more: VecDeque::new(), again: BinaryHeap::new() }
+    }
+
+    /// Whether there is something to do at `now`.
+    pub(super) fn next(&self, now: Nanos) -> Next {
+        match self.again.peek() {
+            Some(Reverse(again)) if again.due <= now => Next::Now,
+            _ if !self.ids.is_empty() => Next::Now,
+            Some(Reverse(again)) => Next::At(again.due),
+            None => Next::Nothing,
+        }
+    }
+
+    /// Takes the next thing to do at `now`. What was tried before goes first: it has waited longest.
+    pub(super) fn take(&mut self, now: Nanos) -> Option<Task> {
+        if let Some(due) = self.again.peek_mut().filter(|again| again.0.due <= now) {
+            return Some(Task::Again(std::collections::binary_heap::PeekMut::pop(due).0));
+        }
+        if self.ids.is_empty() {
+            return None;
+        }
+        let id = self.ids.start;
+        self.ids.start += 1;
+        if self.ids.is_empty()
+            && let Some(more) = self.more.pop_front()
+        {
+            self.ids = more;
+        }
+        Some(Task::First(id))
+    }
+
+    /// Adds an item that is to be tried again.
+    pub(super) fn again(&mut self, again: Again) {
+        self.again.push(Reverse(again));
+    }
+
+    /// IDs that were not started.
+    pub(super) fn not_started(&self) -> u64 {
+        self.ids.len() + self.more.iter().map(IdRange::len).sum::<u64>()
+    }
+
+    /// Items that wait for another attempt.
+    pub(super) fn waiting_again(&self) -> u64 {
+        self.again.len() as u64
+    }
+
+    /// Adds IDs.
+    pub(super) fn receive(&mut self, range: IdRange) {
+        if self.ids.is_empty() {
+            self.ids = range;
+        } else if !range.is_empty() {
+            self.more.push_back(range);
+        }
+    }
+
+    /// Gives away the upper half of what was not started of the last range; an empty range when that is less than two IDs.
+    pub(super) fn shed(&mut self) -> IdRange {
+        if let Some(last) = self.more.pop_back() {
+            return last;
+        }
+        let middle = self.ids.start + self.ids.len().div_ceil(2);
+        let upper = IdRange { start: middle, end: self.ids.end };
+        if upper.is_empty() {
+            return IdRange { start: self.ids.end, end: self.ids.end };
+        }
+        self.ids.end = middle;
+        upper
+    }
+
+    /// Gives up on whatever waits for another attempt.
+    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Again> + use<> {
+        std::mem::take(&mut self.again).into_iter().map(|again| again.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn again(due: u64, id: u64) -> Again {
+        Again { due: Nanos(due), id, attempt: 1, first_intended: Nanos(0), outcome: Outcome::Throttled }
+    }
+
+    #[test]
+    fn what_was_tried_before_goes_first_once_it_is_due() {
+        let mut supply = Supply::new(IdRange { start: 5, end: 6 });
+        supply.again(again(20, 1));
+        supply.again(again(10, 2));
+        assert_eq!((supply.next(Nanos(0)), supply.take(Nanos(0))), (Next::Now, Some(Task::First(5))));
+        assert_eq!((supply.next(Nanos(9)), supply.take(Nanos(9))), (Next::At(Nanos(10)), None));
+        assert_eq!(supply.take(Nanos(30)), Some(Task::Again(again(10, 2))));
+        assert_eq!(supply.take(Nanos(30)), Some(Task::Again(again(20, 1))));
+        assert_eq!(supply.next(Nanos(30)), Next::Nothing);
+    }
+
+    proptest! {
+        #[test]
+        fn however_ranges_are_shed_each_id_is_taken_once(
+            len in 0..300_u64, moves in prop::collection::vec((0..4_usize, 0..4_usize, 0..20_u64), 0..60),
+        ) {
+            let mut shards: Vec<Supply> = (0..4).map(|_| Supply::new(IdRange { start: 0, end: 0 })).collect();
+            shards[0] = Supply::new(IdRange { start: 100, end: 100 + len });
+            let mut taken = Vec::new();
+            for (from, to, take) in moves {
+                let before: u64 = shards.iter().map(Supply::not_started).sum();
+                let range = shards[from].shed();
+                shards[to].receive(range);
+                prop_assert_eq!(shards.iter().map(Supply::not_started).sum::<u64>(), before);
+                for _ in 0..take {
+                    taken.extend(shards[to].take(Nanos(0)));
+                }
+            }
+            for shard in &mut shards {
+                taken.extend(std::iter::from_fn(|| shard.take(Nanos(0))));
+            }
+            let mut ids: Vec<u64> = taken.into_iter().map(|task| match task {
+                Task::First(id) => id,
+                Task::Again(_) => unreachable!("nothing failed"),
+            }).collect();
+            ids.sort_unstable();
+            prop_assert_eq!(ids, (100..100 + len).collect::<Vec<_>>());
+        }
+    }
+}

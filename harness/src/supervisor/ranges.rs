@@ -1,0 +1,209 @@
+//! IDs that move from shards that are slow to shards that are done, so that one slow shard does not decide when a run
+//! ends.
+//!
+//! The upper half of the largest rest is taken, and only once its owner has said where its own range now ends: at every
+//! moment each ID belongs to one shard at most. Called by the supervisor's loop; it must not talk to shards itself.
+
+use std::collections::VecDeque;
+
+use crate::units::IdRange;
+
+/// Who has nothing left to do, and who was asked to share.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    hungry: VecDeque<usize>,
+    asked: Vec<Ask>,
+}
+
+/// A shard that was asked to share.
+#[derive(Debug, Clone, Copy)]
+struct Ask {
+    donor: usize,
+    thief: usize,
+}
+
+/// A shard as far as its IDs are concerned.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    /// IDs not started, as last heard; never less than there are.
+    pub(super) ids: u64,
+    /// Whether it still works and listens.
+    pub(super) works: bool,
+}
+
+/// What has to be said to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Say {
+    /// Share what you have.
+    Shed(usize),
+    /// Crawl this, too.
+    Take(usize, IdRange),
+    /// There is nothing more.
+    Finish(usize),
+}
+
+impl Ranges {
+    /// Shard `i` has nothing left.
+    pub(super) fn idle(&mut self, i: usize) {
+        self.hungry.push_back(i);
+    }
+
+    /// Donor `i` gives `range`, which may be empty.
+    pub(super) fn shed(&mut self, i: usize, range: IdRange) -> Option<Say> {
+        let at = self.asked.iter().position(|ask| ask.donor == i)?;
+        let thief = self.asked.swap_remove(at).thief;
+        if range.is_empty() {
+            self.hungry.push_front(thief);
+            return None;
+        }
+        Some(Say::Take(thief, range))
+    }
+
+    /// Shard `i` is gone: it needs nothing, and what it was asked for will not come.
+    pub(super) fn gone(&mut self, i: usize) {
+        self.hungry.retain(|hungry| *hungry != i);
+        let (lost, kept) = std::mem::take(&mut self.asked).into_iter().partition(|ask| ask.donor == i);
+        self.asked = kept;
+        let lost: Vec<Ask> = lost;
+        self.hungry.extend(lost.iter().map(|ask| ask.thief).filter(|thief| *thief != i));
+    }
+
+    /// Finds somebody to share with each shard that has nothing left, or sends it home.
+    pub(super) fn feed(&mut self, rests: &[Rest]) -> Vec<Say> {
+        let mut say = Vec::new();
+        for _ in 0..self.hungry.len() {
+            let Some(thief) = self.hungry.pop_front() else { break };
+            let is_free = |i: &usize| {
+                *i != thief
+                    && !self.hungry.contains(i)
+                    && self.asked.iter().all(|ask| ask.donor != *i && ask.thief != *i)
+            };
+            let donor = (0..rests.len())
+                .filter(|i| rests[*i].works && rests[*i].ids >= 2)
+                .filter(is_free)
+                .max_by_key(|i| rests[*i].ids);
+            match donor {
+                Some(donor) => {
+                    self.asked.push(Ask { donor, thief });
+                    say.push(Say::Shed(donor));
+                }
+                // Somebody may still give, and what is given may be shared again.
+                None if !self.asked.is_empty() => self.hungry.push_back(thief),
+                None => say.push(Say::Finish(thief)),
+            }
+        }
+        say
+    }
+}
+
+/// Takes `given` off the end of the ranges that a shard holds.
+pub(super) fn give_away(held: &mut Vec<IdRange>, given: IdRange) {
+    for range in held.iter_mut() {
+        if range.start <= given.start && given.end == range.end {
+            range.end = given.start;
+        }
+    }
+    held.retain(|range| !range.is_empty());
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rests(ids: &[u64]) -> Vec<Rest> {
+        ids.iter().map(|ids| Rest { ids: *ids, works: true }).collect()
+    }
+
+    #[test]
+    fn the_largest_rest_is_shared_and_who_gets_nothing_is_sent_home() {
+        let mut ranges = Ranges::default();
+        ranges.idle(0);
+        assert_eq!(ranges.feed(&rests(&[0, 5, 9, 1])), [Say::Shed(2)]);
+        ranges.idle(1);
+        // The largest was asked already; whoever has a single ID keeps it.
+        assert_eq!(ranges.feed(&rests(&[0, 0, 9, 1])), []);
+        let range = IdRange { start: 4, end: 9 };
+        assert_eq!(ranges.shed(2, range), Some(Say::Take(0, range)));
+        assert_eq!(ranges.feed(&rests(&[5, 0, 4, 1])), [Say::Shed(0)]);
+        assert_eq!(ranges.shed(0, IdRange { start: 9, end: 9 }), None);
+        assert_eq!(ranges.feed(&rests(&[0, 0, 1, 1])), [Say::Finish(1)]);
+        assert_eq!(ranges.shed(3, range), None, "nobody asked");
+    }
+
+    #[test]
+    fn a_donor_that_dies_starves_nobody() {
+        let mut ranges = Ranges::default();
+        ranges.idle(0);
+        assert_eq!(ranges.feed(&rests(&[0, 5, 4])), [Say::Shed(1)]);
+        ranges.gone(1);
+        let mut rests = rests(&[0, 5, 4]);
+        rests[1].works = false;
+        assert_eq!(ranges.feed(&rests), [Say::Shed(2)]);
+    }
+
+    proptest! {
+        /// Shards of any speed and any appetite, some of which die: everybody is sent home, and no ID is ever held twice.
+        #[test]
+        fn every_id_is_held_once_and_everybody_goes_home(
+            sizes in prop::collection::vec(0..200_u64, 1..6), speeds in prop::collection::vec(1..10_u64, 6),
+            dies in prop::option::of((0..6_usize, 0..20_usize)),
+        ) {
+            let mut start = 0;
+            let mut held: Vec<Vec<IdRange>> = Vec::new();
+            for size in &sizes {
+                held.push(vec![IdRange { start, end: start + size }]);
+                start += size;
+            }
+            let mut done: Vec<Vec<IdRange>> = vec![Vec::new(); sizes.len()];
+            let (mut ranges, mut home) = (Ranges::default(), vec![false; sizes.len()]);
+            let mut idle = vec![false; sizes.len()];
+            for round in 0..2_000 {
+                if home.iter().all(|home| *home) {
+                    break;
+                }
+                for i in (0..sizes.len()).filter(|i| !home[*i]).collect::<Vec<_>>() {
+                    if dies == Some((i, round)) {
+                        ranges.gone(i);
+                        home[i] = true;
+                        continue;
+                    }
+                    for _ in 0..speeds[i] {
+                        let Some(first) = held[i].first_mut() else { break };
+                        if first.is_empty() { held[i].remove(0); continue; }
+                        done[i].push(IdRange { start: first.start, end: first.start + 1 });
+                        first.start += 1;
+                    }
+                    held[i].retain(|range| !range.is_empty());
+                    if held[i].is_empty() && !idle[i] {
+                        idle[i] = true;
+                        ranges.idle(i);
+                    }
+                }
+                let rests: Vec<Rest> = (0..sizes.len())
+                    .map(|i| Rest { ids: held[i].iter().map(IdRange::len).sum(), works: !home[i] })
+                    .collect();
+                for said in ranges.feed(&rests) {
+                    match said {
+                        Say::Shed(donor) => {
+                            let last = *held[donor].last().unwrap();
+                            let given = IdRange { start: last.start + last.len().div_ceil(2), end: last.end };
+                            give_away(&mut held[donor], given);
+                            if let Some(Say::Take(thief, range)) = ranges.shed(donor, given) {
+                                held[thief].push(range);
+                                idle[thief] = false;
+                            }
+                        }
+                        Say::Finish(i) => home[i] = true,
+                        Say::Take(..) => unreachable!("only what was shed is taken"),
+                    }
+                }
+            }
+            prop_assert!(home.iter().all(|home| *home));
+            let mut ids: Vec<u64> = done.iter().chain(&held).flatten().flat_map(|range| range.start..range.end).collect();
+            ids.sort_unstable();
+            prop_assert_eq!(ids, (0..start).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What crosses the pipes, as types: `Frame` up, `Control` down, and the parts of both.
+//!
+//! Everything that is counted is cumulative or sent exactly once; the doc of each frame says which. It must not know how
+//! it is written.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::EncodedTiming;
+use crate::clock::Nanos;
+use crate::pacer::WorstWindow;
+use crate::stats::Counters;
+use crate::units::IdRange;
+
+/// What a shard tells its supervisor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Frame {
+    /// The workload stands; the shard waits for [`Control::Go`].
+    Ready,
+    /// The workload could not be built.
+    Refused(String),
+    /// How far it is. Cumulative.
+    Progress(Progress),
+    /// One interval, complete. Sent once.
+    Interval(Box<IntervalFrame>),
+    /// Requests admitted, by [slot](SLOT). Sent once for each slot.
+    Admissions(Admissions),
+    /// The target asks for patience, which concerns every shard that it takes for the same client.
+    Pause(PauseOrder),
+    /// Everything that it had to do is done; it waits for more, or for [`Control::Finish`].
+    Idle,
+    /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
+    Shed(IdRange),
+    /// The answer to [`Control::Share`]: from now on the shard keeps within this one.
+    Share(u32),
+    /// Everything. The last frame.
+    Final(Box<FinalFrame>),
+}
+
+/// What a supervisor tells its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Control {
+    /// Start at this moment.
+    Go(Nanos),
+    /// Start no more items; what is under way has until this moment.
+    Stop(Nanos),
+    /// Wait as the target told another shard.
+    Pause(PauseOrder),
+    /// Give away the upper half of the IDs that are not started.
+    Shed,
+    /// Crawl these IDs, too.
+    Take(IdRange),
+    /// Keep within this share of the run's budget from now on, in parts of 2^30.
+    Share(u32),
+    /// There is nothing more to do.
+    Finish,
+}
+
+/// The target asks for patience.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseOrder {
+    /// When it did.
+    pub at: Nanos,
+    /// Nothing goes before this moment.
+    pub until: Nanos,
+    /// The shards resume one after another within so many nanoseconds after it.
+    pub spread_ns: u64,
+    /// Until when the target was promised to be left alone: later than `until` when that was cut, `at` when the target
+    /// named no time.
+    pub promised: Nanos,
+}
+
+/// The length of a slot in which admissions are counted.
+pub const SLOT: Duration = Duration::from_millis(10);
+
+/// Requests admitted in slots of [`SLOT`] since the common start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admissions {
+    /// The number of the first slot.
+    pub first: u64,
+    /// How many were admitted in each; zeroes at the end are left out.
+    pub counts: Vec<u32>,
+    /// The slot before which there will be no more.
+    pub complete: u64,
+}
+
+/// What holds a shard back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Binding {
+    /// The budget: a connection is free and waits for it.
+    Rate,
+    /// The connections: all of them are in use, and the budget would allow more.
+    Concurrency,
+    /// A pause that the target asked for.
+    Pause,
+    /// What the target was found to bear, or says is left: fewer requests in flight, or a slower pace, than was asked for.
+    Target,
+    /// Nothing: there is nothing to do, or only later.
+    Idle,
+}
+
+/// For how long each limit was the one that held a shard back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingTimes {
+    /// The budget, ns.
+    pub rate_ns: u64,
+    /// The connections, ns.
+    pub concurrency_ns: u64,
+    /// A pause, ns.
+    pub pause_ns: u64,
+    /// What the target bears, ns.
+    pub target_ns: u64,
+    /// Nothing to do, ns.
+    pub idle_ns: u64,
+}
+
+impl BindingTimes {
+    /// No time.
+    pub const NONE: Self = Self { rate_ns: 0, concurrency_ns: 0, pause_ns: 0, target_ns: 0, idle_ns: 0 };
+
+    /// The time of one limit.
+    pub(crate) const fn of_mut(&mut self, binding: Binding) -> &mut u64 {
+        match binding {
+            Binding::Rate => &mut self.rate_ns,
+            Binding::Concurrency => &mut self.concurrency_ns,
+            Binding::Pause => &mut self.pause_ns,
+            Binding::Target => &mut self.target_ns,
+            Binding::Idle => &mut self.idle_ns,
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub const fn sum_ns(&self) -> u64 {
+        self.rate_ns + self.concurrency_ns + self.pause_ns + self.target_ns + self.idle_ns
+    }
+
+    /// With the times of another shard.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let Self { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = other;
+        Self {
+            rate_ns: self.rate_ns + rate_ns,
+            concurrency_ns: self.concurrency_ns + concurrency_ns,
+            pause_ns: self.pause_ns + pause_ns,
+            target_ns: self.target_ns + target_ns,
+            idle_ns: self.idle_ns + idle_ns,
+        }
+    }
+
+    /// What was added since these were `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        let Self { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = earlier;
+        Self {
+            rate_ns: self.rate_ns.saturating_sub(rate_ns),
+            concurrency_ns: self.concurrency_ns.saturating_sub(concurrency_ns),
+            pause_ns: self.pause_ns.saturating_sub(pause_ns),
+            target_ns: self.target_ns.saturating_sub(target_ns),
+            idle_ns: self.idle_ns.saturating_sub(idle_ns),
+        }
+    }
+}
+
+/// How a shard behaved when the target asked for patience. Promises and pauses are counted by each shard that knew of
+/// them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Courtesy {
+    /// Throttled answers that said how long to wait.
+    pub promises: u64,
+    /// Waits that the target asked for and that were kept: nothing went before they were over.
+    pub honoured: u64,
+    /// Waits in which something went.
+    pub violated: u64,
+    /// What went in them.
+    pub early_attempts: u64,
+    /// Waits that were cut to the longest pause allowed.
+    pub cut_pauses: u64,
+    /// Time in which nothing was allowed to go because the target had asked for that, ns.
+    pub paused_ns: u64,
+    /// How often good answers came again after throttling.
+    pub recoveries: u64,
+    /// From the throttled answer to the first good one after the pause, summed over them, ns.
+    pub recovery_sum_ns: u64,
+    /// The longest of them, ns.
+    pub recovery_max_ns: u64,
+    /// Items that were not tried again because the retry budget was empty.
+    pub retries_denied: u64,
+}
+
+impl Courtesy {
+    /// With another shard's.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let Self {
+            promises,
+            honoured,
+            violated,
+            early_attempts,
+            cut_pauses,
+            paused_ns,
+            recoveries,
+            recovery_sum_ns,
+            recovery_max_ns,
+            retries_denied,
+        } = other;
+        Self {
+            promises: self.promises + promises,
+            honoured: self.honoured + honoured,
+            violated: self.violated + violated,
+            early_attempts: self.early_attempts + early_attempts,
+            cut_pauses: self.cut_pauses + cut_pauses,
+            paused_ns: self.paused_ns + paused_ns,
+            recoveries: self.recoveries + recoveries,
+            recovery_sum_ns: self.recovery_sum_ns + recovery_sum_ns,
+            recovery_max_ns: self.recovery_max_ns.max(recovery_max_ns),
+            retries_denied: self.retries_denied + retries_denied,
+        }
+    }
+}
+
+/// What an adaptive shard allows itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Requests in flight at most.
+    pub limit: u32,
+    /// Requests per second at most; none while it has not learnt of any.
+    pub pace_per_s: Option<f64>,
+}
+
+impl Standing {
+    /// With another shard's: none of the pace as long as one of them has none.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let pace_per_s = self.pace_per_s.zip(other.pace_per_s).map(|(one, another)| one + another);
+        Self { limit: self.limit + other.limit, pace_per_s }
+    }
+}
+
+/// How far a shard is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// When this was so.
+    pub at: Nanos,
+    /// Everything counted so far.
+    pub counters: Counters,
+    /// Requests under way.
+    pub in_flight: u32,
+    /// IDs not yet started.
+    pub remaining: u64,
+    /// Items that wait for another attempt.
+    pub waiting_again: u64,
+    /// What has held it back so far.
+    pub binding: BindingTimes,
+}
+
+/// One second of a shard, cut by intended time on the common clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalFrame {
+    /// Its index: 0 is the second after the common start.
+    pub index: u64,
+    /// Requests under way at its end.
+    pub in_flight: u32,
+    /// CPU used by the shard during it, user and system, us.
+    pub cpu_us: u64,
+    /// The client's greatest lateness in it, ns.
+    pub max_sched_lag_ns: u64,
+    /// What held the shard back in it.
+    pub binding: BindingTimes,
+    /// What it allowed itself at its end; none unless it is adaptive.
+    pub standing: Option<Standing>,
+    /// What was counted in it.
+    pub counters: Counters,
+    /// Its distributions.
+    pub timings: Vec<EncodedTiming>,
+}
+
+/// Everything a shard knows at its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FinalFrame {
+    /// What was counted.
+    pub counters: Counters,
+    /// Its distributions.
+    pub timings: Vec<EncodedTiming>,
+    /// IDs that it never started, by its own count of what it dealt out.
+    pub remaining: u64,
+    /// The most requests under way at once.
+    pub peak_in_flight: u32,
+    /// When its last attempt ended; the start when there was none.
+    pub last_done: Nanos,
+    /// The budget's hardest-used window and whether every window kept the promise; none without a budget.
+    pub budget: Option<BudgetUse>,
+    /// What held it back.
+    pub binding: BindingTimes,
+    /// How it behaved when the target asked for patience.
+    pub courtesy: Courtesy,
+    /// What it used of the machine.
+    pub usage: Usage,
+}
+
+/// How a shard used its budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetUse {
+    /// The window with the greatest excess.
+    pub worst: WorstWindow,
+    /// Whether no window of any width exceeded its allowance.
+    pub kept: bool,
+}
+
+/// What a process used of the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// User CPU, us.
+    pub cpu_user_us: u64,
+    /// System CPU, us.
+    pub cpu_system_us: u64,
+    /// Largest resident set, bytes.
+    pub max_rss_bytes: u64,
+    /// Time spent runnable without a CPU, ns; none when the kernel does not say.
+    pub run_delay_ns: Option<u64>,
+    /// Times that the kernel took the CPU away.
+    pub involuntary_switches: u64,
+}

@@ -1,0 +1,70 @@
+//! What can be typed about manners: how a crawl answers a target that asks for patience.
+
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle};
+use crawlmark_harness::units::parse_duration;
+
+/// Manners as typed.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Politeness")]
+pub struct MannersArgs {
+    /// What throttling (429, 503 with Retry-After, a quota used up) leads to: honor, all shards wait as told and the item
+    /// is tried again; count, it is counted and its item given up; ignore, its item is tried again after a back-off
+    #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
+    pub on_throttle: OnThrottle,
+    /// The longest that a target can make the crawl wait at once
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    pub max_pause: Duration,
+    /// Find out what the target bears: requests in flight rise while all goes well and fall on throttling (aimd), or
+    /// follow how much slower answers become (gradient); a pace is learnt from throttling. --connections is the most
+    #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
+    pub adaptive: Option<AdaptiveKind>,
+    /// Attempts of an item beyond its first, 0 to 4; only after what may pass: throttling, 5xx, broken connections
+    #[arg(long, value_name = "N", default_value_t = MAX_RETRIES)]
+    pub retries: u32,
+    /// Retries in all, as a part of first attempts (and a reserve of 100)
+    #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
+    pub retry_budget: u32,
+    /// Wait before a retry when the target does not say: evenly drawn from nothing to BASE, doubled each time, up to CAP
+    #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
+    pub backoff: Backoff,
+}
+
+impl MannersArgs {
+    /// As the plan has them.
+    #[must_use]
+    pub fn resolve(&self) -> Manners {
+        Manners {
+            on_throttle: self.on_throttle,
+            max_pause: self.max_pause,
+            retries: self.retries,
+            retry_budget_percent: self.retry_budget,
+            backoff: self.backoff,
+            adaptive: self.adaptive,
+        }
+    }
+}
+
+fn parse_percent(text: &str) -> Result<u32, String> {
+    let digits = text.strip_suffix('%').unwrap_or(text);
+    let percent = digits.parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| format!("`{text}` is no part of a hundred: write 0% to 100%, whole"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_is_whole_and_at_most_a_hundred() {
+        assert_eq!(
+            [("0", 0), ("20%", 20), ("100%", 100)].map(|(text, _)| parse_percent(text)),
+            [Ok(0), Ok(20), Ok(100)]
+        );
+        for text in ["", "%", "101%", "-1", "0.5", "20%%", "a"] {
+            assert!(parse_percent(text).is_err(), "{text}");
+        }
+    }
+}
