@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use crawlmark_harness::plan::{Arrivals, Manners, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan};
 use crawlmark_harness::units::{IdRange, Rate};
 use criterion::Criterion;
 
@@ -19,6 +19,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         burst: 1000,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),
+        per_host: PerHost::default(),
         duration: None,
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(10),

@@ -52,6 +52,18 @@ impl Pacer {
         budget.map_or(Self::Unlimited, |budget| Self::Budgeted(Box::new(BudgetPacer::new(budget, start))))
     }
 
+    /// What [`Pacer::poll`] would say at `now`, and since when; without a budget, since ever. Nothing is charged.
+    #[must_use]
+    pub fn peek(&self, now: Nanos) -> Pace {
+        match self {
+            Self::Unlimited => Pace::Go(Nanos::default()),
+            Self::Budgeted(pacer) => match pacer.audit.allowed_since() {
+                since if since <= now => Pace::Go(since),
+                later => Pace::Wait(later),
+            },
+        }
+    }
+
     /// Asks for one request at `now`. [`Pace::Go`] is a grant and is charged.
     pub fn poll(&mut self, now: Nanos) -> Pace {
         match self {

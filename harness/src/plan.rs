@@ -63,6 +63,44 @@ pub enum Arrivals {
     Asap,
 }
 
+/// The hosts of a run, and what each of them is to bear at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PerHost {
+    /// How many there are; at least 1.
+    pub hosts: u32,
+    /// Requests in flight at one host at most, over all shards; none is as many as there are connections.
+    pub connections: Option<u32>,
+    /// The budget of one host, over all shards; none is what the run's budget allows.
+    pub rate: Option<Rate>,
+}
+
+impl Default for PerHost {
+    fn default() -> Self {
+        Self { hosts: 1, connections: None, rate: None }
+    }
+}
+
+impl PerHost {
+    fn share(&self, parts: u64, i: u64) -> HostShare {
+        let shards = u32::try_from(parts).unwrap_or(u32::MAX);
+        let connections =
+            self.connections.map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
+        let budget = |rate: Rate| Budget::of(&rate, RunPlan::default_burst(&rate, shards), parts, i);
+        HostShare { hosts: self.hosts, connections: connections.unwrap_or(u32::MAX), budget: self.rate.map(budget) }
+    }
+}
+
+/// A shard's share of what each host is to bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostShare {
+    /// How many hosts there are; at least 1.
+    pub hosts: u32,
+    /// Requests in flight at one host at most; at least 1.
+    pub connections: u32,
+    /// Its share of the budget of one host.
+    pub budget: Option<Budget>,
+}
+
 /// Whether each shard stays on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -94,6 +132,8 @@ pub struct RunPlan {
     pub arrivals: Arrivals,
     /// What happens when the target asks for patience.
     pub manners: Manners,
+    /// How many hosts are crawled, and what each of them is spared.
+    pub per_host: PerHost,
     /// When to stop starting items; none is when the range is done.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
@@ -140,6 +180,14 @@ pub enum PlanError {
     /// Zero.
     #[error("--duration must be at least 1ms")]
     Duration,
+    /// A shard would have no connection to a host.
+    #[error("--per-host-connections {connections} is less than --shards {shards}: each shard needs at least one")]
+    PerHostConnections {
+        /// As asked.
+        connections: u32,
+        /// As asked or resolved.
+        shards: u32,
+    },
     /// More than [`MAX_RETRIES`].
     #[error("--retries {0} is out of range: 0 to {MAX_RETRIES}, for five attempts in all")]
     Retries(u32),
@@ -185,6 +233,9 @@ impl RunPlan {
             return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
         }
         self.manners.validate()?;
+        if let Some(connections) = self.per_host.connections.filter(|connections| *connections < self.shards) {
+            return Err(PlanError::PerHostConnections { connections, shards: self.shards });
+        }
         if self.timeout < Duration::from_millis(1) || self.timeout > Duration::from_hours(1) {
             return Err(PlanError::Timeout);
         }
@@ -220,6 +271,7 @@ impl RunPlan {
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             budget: self.rate.map(|rate| Budget::of(&rate, self.burst, parts, i)),
             manners: self.manners,
+            per_host: self.per_host.share(parts, i),
             siblings: self.shards,
             duration: self.duration,
             timeout: self.timeout,
@@ -242,6 +294,8 @@ pub struct ShardPlan {
     pub budget: Option<Budget>,
     /// What happens when the target asks for patience.
     pub manners: Manners,
+    /// Its share of what each host is to bear.
+    pub per_host: HostShare,
     /// How many shards there are, this one among them.
     pub siblings: u32,
     /// When to stop starting items, after the common start.
@@ -334,6 +388,7 @@ pub(crate) mod tests {
             burst: 0,
             arrivals: Arrivals::Asap,
             manners: Manners::default(),
+            per_host: PerHost::default(),
             duration: None,
             timeout: Duration::from_secs(10),
             shard_deadline: Duration::from_secs(10),

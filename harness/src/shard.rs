@@ -9,6 +9,7 @@ mod binding;
 mod brake;
 mod engine;
 mod gate;
+mod host;
 mod intervals;
 mod messages;
 mod outbox;

@@ -12,6 +12,7 @@ mod timeline;
 mod view;
 mod windows;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -121,7 +122,7 @@ where
             shares: Shares::new(plan.shards as usize),
             windows: Windows::new(plan.shards as usize),
         }),
-        paused_until: Nanos::default(),
+        paused_until: BTreeMap::new(),
         moved: Moved::default(),
         live: Live::default(),
     };
@@ -180,8 +181,8 @@ struct Supervisor {
     ranges: Ranges,
     /// None without a rate.
     budget: Option<Budgeting>,
-    /// The end of the last pause that the target asked for.
-    paused_until: Nanos,
+    /// By host, the end of the last pause that it asked for.
+    paused_until: BTreeMap<u32, Nanos>,
     moved: Moved,
     live: Live,
 }
@@ -317,13 +318,14 @@ impl Supervisor {
 
     /// A quota that one shard met is shared by all: the target takes them for one client.
     fn pause_others(&mut self, i: usize, order: PauseOrder) {
-        if order.at >= self.paused_until {
+        let paused_until = self.paused_until.entry(order.host).or_default();
+        if order.at >= *paused_until {
             self.moved.pauses += 1;
         }
-        if order.until <= self.paused_until {
+        if order.until <= *paused_until {
             return;
         }
-        self.paused_until = order.until;
+        *paused_until = order.until;
         let others = self.members.iter_mut().enumerate().filter(|(k, member)| *k != i && member.is_speaking());
         others.for_each(|(_, member)| member.tell(Control::Pause(order)));
     }

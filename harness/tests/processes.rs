@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Manners, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
@@ -79,6 +79,7 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         burst: 0,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),
+        per_host: PerHost::default(),
         duration: None,
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(20),

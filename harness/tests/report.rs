@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::pacer::WorstWindow;
-use crawlmark_harness::plan::{Arrivals, Manners, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
@@ -32,6 +32,7 @@ fn plan() -> RunPlan {
         burst: 10,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),
+        per_host: PerHost::default(),
         duration: None,
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(10),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, PerHost, Pinning, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::units::{IdRange, Rate};
@@ -189,6 +189,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         burst,
         arrivals: Arrivals::Asap,
         manners: args.manners.resolve(),
+        per_host: PerHost::default(),
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
         timeout: args.timeout,
         shard_deadline: args.shard_deadline,

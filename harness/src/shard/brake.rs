@@ -28,6 +28,7 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 /// The brake of one shard.
 #[derive(Debug)]
 pub(super) struct Brake {
+    host: u32,
     manners: Manners,
     shard: u32,
     siblings: u32,
@@ -58,13 +59,14 @@ enum Broken {
 }
 
 impl Brake {
-    /// The brake of a shard.
-    pub(super) fn new(plan: &ShardPlan) -> Self {
+    /// The brake of a shard for host number `host`.
+    pub(super) fn new(host: u32, plan: &ShardPlan) -> Self {
         Self {
+            host,
             manners: plan.manners,
             shard: plan.shard,
             siblings: plan.siblings.max(1),
-            draw: fastrand::Rng::with_seed(plan.seed ^ (u64::from(plan.shard) << 32)),
+            draw: fastrand::Rng::with_seed(plan.seed ^ (u64::from(plan.shard) << 32) ^ u64::from(host)),
             resume: Nanos::default(),
             promised: Nanos::default(),
             broken: Broken::NoPromise,
@@ -135,7 +137,7 @@ impl Brake {
         let taken = wait.min(self.manners.max_pause);
         let spread = if taken < wait { Duration::ZERO } else { taken / SPREAD };
         self.books.cut_pauses += u64::from(taken < wait);
-        let order = PauseOrder { at, until: at.plus(taken), spread_ns: duration_ns(spread), promised };
+        let order = PauseOrder { host: self.host, at, until: at.plus(taken), spread_ns: duration_ns(spread), promised };
         self.pause(order);
         order
     }
@@ -271,7 +273,7 @@ mod tests {
     fn brake(shard: usize, manners: Manners) -> Brake {
         let mut run = plan();
         (run.shards, run.connections, run.manners) = (4, 4, manners);
-        Brake::new(&run.split(&[])[shard])
+        Brake::new(0, &run.split(&[])[shard])
     }
 
     fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {

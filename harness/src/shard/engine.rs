@@ -20,7 +20,7 @@ use crate::workload::Workload;
 
 /// One shard's engine.
 pub(super) struct Engine<W> {
-    workload: W,
+    workload: Rc<W>,
     clock: Clock,
     gate: Gate,
     books: RefCell<Books>,
@@ -56,10 +56,12 @@ impl<W: Workload> Engine<W> {
             peak_in_flight: 0,
             last_done: start,
         };
+        let workload = Rc::new(workload);
+        let hosts = Rc::clone(&workload);
         Rc::new(Self {
             workload,
             clock,
-            gate: Gate::new(clock, plan, start),
+            gate: Gate::new(clock, plan, start, Box::new(move |id| hosts.host(id))),
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
         })

@@ -5,8 +5,9 @@
 //! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While nobody
 //! waits, the alarm is not set. Nothing is allocated per request.
 //!
-//! Four limits are asked in this order: is there something to do, does the target ask for patience, does what was learnt
-//! about the target allow it, does the budget? The first that says no is the one that is binding.
+//! Limits are asked in this order: is there something to do, does its host allow it (does it ask for patience, are as many
+//! requests under way there as it may have, is its own budget used), does the budget? The first that says no is the one
+//! that is binding. What one host does not allow lets others go first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::binding::Ribbon;
-use super::brake::Brake;
+use super::host::{Host, Leave};
 use super::messages::Messages;
 use super::retry::{RetryBudget, Spent, backoff};
 use super::slots::Slots;
@@ -39,10 +40,13 @@ pub(super) struct Gate {
     messages: Messages,
 }
 
-#[derive(Debug)]
+/// The number of an ID's host.
+pub(super) type HostOf = Box<dyn Fn(u64) -> u32>;
+
 struct Inner {
     supply: Supply,
-    brake: Brake,
+    hosts: Vec<Host>,
+    host_of: HostOf,
     pacer: Pacer,
     retries: RetryBudget,
     ribbon: Ribbon,
@@ -85,24 +89,28 @@ struct Keeper {
     called: Cell<bool>,
 }
 
-/// Whether an attempt may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leave {
-    /// It may, since this moment.
-    Go(Nanos),
+/// What asking for an attempt came to.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// It goes.
+    Go(Permit),
     /// Not before this moment.
     At(Nanos, Binding),
     /// Not before something happens.
     Blocked(Binding),
 }
 
+/// Items that may wait for their hosts while others go first, for each host: enough to keep the other hosts busy.
+const MOST_DEFERRED: usize = 256;
+
 impl Gate {
     /// The gate of a shard that starts at `start`.
-    pub(super) fn new(clock: Clock, plan: &ShardPlan, start: Nanos) -> Self {
+    pub(super) fn new(clock: Clock, plan: &ShardPlan, start: Nanos, host_of: HostOf) -> Self {
         let lanes = plan.connections as usize;
         let inner = Inner {
             supply: Supply::new(plan.ids),
-            brake: Brake::new(plan),
+            hosts: (0..plan.per_host.hosts.max(1)).map(|host| Host::new(host, plan, start)).collect(),
+            host_of,
             pacer: Pacer::new(plan.budget, start),
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
@@ -146,10 +154,10 @@ impl Gate {
         }
         if inner.waiting.is_empty() {
             // Without a budget nothing has to be timed: the lane goes on where it was.
-            let now = if inner.pacer.is_unlimited() { free } else { self.clock.now() };
-            match inner.leave(now) {
-                Leave::Go(allowed) => return inner.take(free, allowed, now).map(Answer::Go),
-                Leave::At(_, binding) | Leave::Blocked(binding) => inner.ribbon.set(binding, now),
+            let now = if inner.is_unlimited() { free } else { self.clock.now() };
+            match inner.ask(free, now) {
+                Asked::Go(permit) => return Some(Answer::Go(permit)),
+                Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
             }
         }
         inner.waiting.push_back((lane, free));
@@ -193,21 +201,19 @@ impl Gate {
             }
             let Some(&(lane, free)) = inner.waiting.front() else { return Due::WhenCalled };
             let now = self.clock.now();
-            match inner.leave(now) {
-                Leave::Go(allowed) => {
+            match inner.ask(free, now) {
+                Asked::Go(permit) => {
                     inner.waiting.pop_front();
-                    if let Some(permit) = inner.take(free, allowed, now) {
-                        self.answer(lane, Answer::Go(permit));
-                    }
+                    self.answer(lane, Answer::Go(permit));
                     if inner.waiting.is_empty() {
                         inner.ribbon.set(Binding::Concurrency, now);
                     }
                 }
-                Leave::At(next, binding) => {
+                Asked::At(next, binding) => {
                     inner.ribbon.set(binding, now);
                     return Due::At(next);
                 }
-                Leave::Blocked(binding) => {
+                Asked::Blocked(binding) => {
                     inner.ribbon.set(binding, now);
                     return Due::WhenCalled;
                 }
@@ -227,7 +233,7 @@ impl Gate {
     pub(super) fn settle(&self, permit: &Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.under_way -= 1;
-        if let Some(order) = inner.brake.ended(permit, attempt) {
+        if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
         }
         let again = inner.try_again(permit, attempt);
@@ -241,7 +247,7 @@ impl Gate {
 
     /// Says so when there is nothing to do, and nothing under way that may have to be done again.
     fn note_idleness(&self, inner: &mut Inner) {
-        if inner.state == State::Open && inner.under_way == 0 && inner.supply.next(Nanos::default()) == Next::Nothing {
+        if inner.state == State::Open && inner.under_way == 0 && inner.has_nothing() {
             inner.state = State::Idle;
             self.messages.send(Frame::Idle);
         }
@@ -254,7 +260,9 @@ impl Gate {
 
     /// Waits as the target told another shard.
     pub(super) fn pause(&self, order: PauseOrder) {
-        self.inner.borrow_mut().brake.ordered(order);
+        if let Some(host) = self.inner.borrow_mut().hosts.get_mut(order.host as usize) {
+            host.ordered(order);
+        }
     }
 
     /// Crawls these IDs, too.
@@ -292,7 +300,7 @@ impl Gate {
     pub(super) fn close(&self) -> Vec<Outcome> {
         let mut inner = self.inner.borrow_mut();
         inner.state = State::Closed;
-        let given_up = inner.supply.give_up().map(|again| again.outcome).collect();
+        let given_up = inner.give_up();
         drop(inner);
         // The keeper may sleep until a moment far away, so the lanes are told from here.
         self.grant_due();
@@ -303,12 +311,17 @@ impl Gate {
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
     pub(super) fn remaining(&self) -> u64 {
         let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
-        self.inner.borrow().supply.not_started() + self.lanes.iter().filter(untaken).count() as u64
+        let inner = self.inner.borrow();
+        let deferred = inner.hosts.iter().flat_map(|host| &host.deferred);
+        let not_started = deferred.filter(|task| matches!(task, Task::First(_))).count() as u64;
+        inner.supply.not_started() + not_started + self.lanes.iter().filter(untaken).count() as u64
     }
 
     /// Items that wait for another attempt.
     pub(super) fn waiting_again(&self) -> u64 {
-        self.inner.borrow().supply.waiting_again()
+        let inner = self.inner.borrow();
+        let deferred = inner.hosts.iter().flat_map(|host| &host.deferred);
+        inner.supply.waiting_again() + deferred.filter(|task| matches!(task, Task::Again(_))).count() as u64
     }
 
     /// How the budget was used; none without one.
@@ -323,7 +336,8 @@ impl Gate {
 
     /// How the shard behaved until `now` when the target asked for patience.
     pub(super) fn courtesy(&self, now: Nanos) -> Courtesy {
-        self.inner.borrow().brake.books(now)
+        let mut inner = self.inner.borrow_mut();
+        inner.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(host.brake().books(now)))
     }
 
     /// The admissions of the slots that are over at `now`, and were not handed out before.
@@ -368,35 +382,106 @@ enum Due {
 }
 
 impl Inner {
-    /// Whether an attempt may go at `now`. If so it is charged to the budget, and has to be [taken](Self::take).
-    fn leave(&mut self, now: Nanos) -> Leave {
-        match self.supply.next(now) {
-            Next::Now => {}
-            Next::At(due) => return Leave::At(due, Binding::Idle),
-            Next::Nothing => return Leave::Blocked(Binding::Idle),
-        }
-        if self.brake.resume() > now {
-            return Leave::At(self.brake.resume(), Binding::Pause);
-        }
-        if let Pace::Wait(next) = self.brake.poll_quota(now) {
-            return Leave::At(next, Binding::Target);
-        }
-        match self.pacer.poll(now) {
-            Pace::Go(allowed) => Leave::Go(allowed),
-            Pace::Wait(next) => Leave::At(next, Binding::Rate),
+    /// Whether nothing has to be timed: a lane goes on at the moment at which it became free.
+    fn is_unlimited(&self) -> bool {
+        self.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
+    }
+
+    fn host(&mut self, id: u64) -> &mut Host {
+        // With one host, nobody is asked.
+        let host = if self.hosts.len() > 1 { (self.host_of)(id) as usize % self.hosts.len() } else { 0 };
+        &mut self.hosts[host]
+    }
+
+    /// Lets an attempt go at `now`, for a lane that has been free since `free`, if every limit allows it.
+    fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
+        let since = match self.pacer.peek(now) {
+            Pace::Go(since) => since,
+            Pace::Wait(next) if self.hosts.len() > 1 => return Asked::At(next, Binding::Rate),
+            Pace::Wait(next) => return self.refused(next, now),
+        };
+        match self.choose(now) {
+            Ok((task, allowed)) => Asked::Go(self.admit(task, since.max(allowed).max(free), now)),
+            Err(Leave::At(next, binding)) => Asked::At(next, binding),
+            Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
+            Err(Leave::Go(_)) => Asked::Blocked(Binding::Idle),
         }
     }
 
-    /// Lets an attempt go at `now` that a lane free since `free` and a budget since `allowed` were ready for.
-    fn take(&mut self, free: Nanos, allowed: Nanos, now: Nanos) -> Option<Permit> {
-        let task = self.supply.take(now)?;
+    /// What is binding when the budget allows nothing before `next`: it is not the budget if there is nothing to do, or a
+    /// host that would not allow it then.
+    fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
+        match self.supply.next(now) {
+            Next::Now => {}
+            Next::At(due) => return Asked::At(due.max(next), Binding::Idle),
+            Next::Nothing => return Asked::Blocked(Binding::Idle),
+        }
+        match self.hosts[0].leave(now) {
+            Leave::At(later, binding) if later > next => Asked::At(later, binding),
+            Leave::Blocked(binding) => Asked::Blocked(binding),
+            Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
+        }
+    }
+
+    /// The next thing to do whose host allows it at `now`, and since when it does; or what all of them wait for.
+    fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
+        let mut refusal = Leave::Blocked(Binding::Idle);
+        let mut is_first = true;
+        let mut refuse = |leave: Leave| {
+            refusal = if std::mem::take(&mut is_first) { leave } else { refusal.sooner(leave) };
+        };
+        for host in self.hosts.iter_mut().filter(|host| !host.deferred.is_empty()) {
+            match host.leave(now) {
+                Leave::Go(since) => {
+                    if let Some(task) = host.deferred.pop_front() {
+                        return Ok((task, since));
+                    }
+                }
+                leave => refuse(leave),
+            }
+        }
+        loop {
+            match self.supply.next(now) {
+                Next::Now => {}
+                Next::At(due) => {
+                    refuse(Leave::At(due, Binding::Idle));
+                    return Err(refusal);
+                }
+                Next::Nothing => return Err(refusal),
+            }
+            if let [host] = &mut self.hosts[..] {
+                // There is nobody to go first.
+                return match host.leave(now) {
+                    Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(refusal),
+                    leave => Err(leave),
+                };
+            }
+            let Some(task) = self.supply.take(now) else { return Err(refusal) };
+            let host = self.host(task.id());
+            match host.leave(now) {
+                // What was deferred before goes before it, and would have gone.
+                Leave::Go(since) => return Ok((task, since)),
+                leave => {
+                    host.deferred.push_back(task);
+                    let is_full = host.deferred.len() >= MOST_DEFERRED;
+                    refuse(leave);
+                    if is_full {
+                        return Err(refusal);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets `task` go at `now`, which everything has been ready for since `since`.
+    fn admit(&mut self, task: Task, since: Nanos, now: Nanos) -> Permit {
         self.under_way += 1;
-        self.brake.admitted(now);
         if !self.pacer.is_unlimited() {
+            self.pacer.poll(now);
             self.slots.admitted(now);
         }
-        let since = allowed.max(free).max(self.brake.resume());
-        Some(match task {
+        self.host(task.id()).admitted(now);
+        match task {
             Task::First(id) => {
                 self.retries.earn();
                 let intended = since.min(now);
@@ -406,7 +491,27 @@ impl Inner {
                 let intended = since.max(due).min(now);
                 Permit { id, attempt, first_intended, intended, ready: now, admitted: now }
             }
-        })
+        }
+    }
+
+    /// Whether there is nothing to do, not even later.
+    fn has_nothing(&self) -> bool {
+        self.supply.next(Nanos::default()) == Next::Nothing && self.hosts.iter().all(|host| host.deferred.is_empty())
+    }
+
+    /// Gives up on whatever waits for another attempt, and puts the rest back. Returns what the last attempts came to.
+    fn give_up(&mut self) -> Vec<Outcome> {
+        let mut given_up: Vec<Outcome> = self.supply.give_up().map(|again| again.outcome).collect();
+        for host in &mut self.hosts {
+            host.deferred.retain(|task| match task {
+                Task::First(_) => true,
+                Task::Again(again) => {
+                    given_up.push(again.outcome);
+                    false
+                }
+            });
+        }
+        given_up
     }
 
     /// Has the item of an attempt that ended tried again, if it may be. Returns when at the earliest.
@@ -424,7 +529,7 @@ impl Inner {
             Spent::Granted => {}
             Spent::ItemHadItsShare => return None,
             Spent::BudgetIsEmpty => {
-                self.brake.denied();
+                self.host(permit.id).brake().denied();
                 return None;
             }
         }
@@ -433,7 +538,8 @@ impl Inner {
             Duration::ZERO
         } else {
             let told = attempt.advice.wait.filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
-            let drawn = backoff(permit.attempt, self.brake.draw(), self.plan.manners.backoff);
+            let unit = self.host(permit.id).brake().draw();
+            let drawn = backoff(permit.attempt, unit, self.plan.manners.backoff);
             told.map_or(drawn, |told| told.max(drawn).min(self.plan.manners.max_pause))
         };
         let due = attempt.done.plus(wait);

@@ -66,6 +66,15 @@ pub(super) enum Task {
     Again(Again),
 }
 
+impl Task {
+    /// The item.
+    pub(super) const fn id(&self) -> u64 {
+        match self {
+            Self::First(id) | Self::Again(Again { id, .. }) => *id,
+        }
+    }
+}
+
 impl Supply {
     /// The work of a shard with these IDs.
     pub(super) const fn new(ids: IdRange) -> Self {

@@ -60,6 +60,8 @@ pub enum Control {
 /// The target asks for patience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseOrder {
+    /// The number of the host that is the target.
+    pub host: u32,
     /// When it did.
     pub at: Nanos,
     /// Nothing goes before this moment.

@@ -267,7 +267,7 @@ fn retries_pass_the_same_budget_as_everything_else() {
     let answers: Answers =
         |_, attempt, _| if attempt == 0 { again(Outcome::Error(ErrorKind::Reset), None) } else { GOOD };
     let budget = Budget { interval_ns: 10_000_000, burst: 10, phase_ns: 0 };
-    let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(60), answers);
+    let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
     let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
     assert!((6_009..=6_010).contains(&attempts), "{attempts}");
     assert!(engine.gate().budget_use().unwrap().kept);
@@ -328,7 +328,7 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
         let told = async {
             tokio::time::sleep(500 * MS).await;
             let at = clock.now();
-            engine.gate().pause(PauseOrder { at, until: at.plus(1_000 * MS), spread_ns: 0, promised: at });
+            engine.gate().pause(PauseOrder { host: 0, at, until: at.plus(1_000 * MS), spread_ns: 0, promised: at });
             tokio::time::sleep(2_000 * MS).await;
             engine.close();
         };
@@ -342,7 +342,7 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
 #[test]
 fn who_only_counts_gives_up_at_once_and_never_waits() {
     let answers: Answers = |id, _, _| {
-        if id % 2 == 0 { again(Outcome::Throttled, Some(Duration::from_secs(60))) } else { GOOD }
+        if id % 2 == 0 { again(Outcome::Throttled, Some(Duration::from_mins(1))) } else { GOOD }
     };
     let mut plan = shard(100, 4, None);
     plan.manners = Manners { on_throttle: OnThrottle::Count, ..Manners::default() };
@@ -359,7 +359,7 @@ fn who_only_counts_gives_up_at_once_and_never_waits() {
 #[test]
 fn what_waits_for_another_attempt_when_time_is_up_ends_as_what_it_was() {
     let answers: Answers = |id, _, _| match id % 3 {
-        0 => again(Outcome::Throttled, Some(Duration::from_secs(60))),
+        0 => again(Outcome::Throttled, Some(Duration::from_mins(1))),
         1 => again(Outcome::Error(ErrorKind::Timeout), None),
         _ => GOOD,
     };

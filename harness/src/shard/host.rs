@@ -1,0 +1,108 @@
+//! One host as a shard deals with it: how many requests may be under way there, how fast they may follow each other, and
+//! how long it asked to be left alone.
+//!
+//! Called by the gate, which asks before it lets a request go there. It must not read a clock or wait. Most crawls have
+//! one host; what is said of a host is then said of the whole shard.
+
+use std::collections::VecDeque;
+
+use super::brake::Brake;
+use super::supply::Task;
+use crate::clock::Nanos;
+use crate::pacer::{Pace, Pacer};
+use crate::plan::ShardPlan;
+use crate::sample::{Attempt, Permit};
+use crate::wire::{Binding, PauseOrder};
+
+/// One host.
+#[derive(Debug)]
+pub(super) struct Host {
+    brake: Brake,
+    /// Its own budget.
+    pacer: Pacer,
+    /// Requests that may be under way at most.
+    most: u32,
+    under_way: u32,
+    /// What is to be asked of it and had to let others go first.
+    pub(super) deferred: VecDeque<Task>,
+}
+
+/// Whether a request may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It may, since this moment.
+    Go(Nanos),
+    /// Not before this moment.
+    At(Nanos, Binding),
+    /// Not before something happens.
+    Blocked(Binding),
+}
+
+impl Leave {
+    /// The one of two refusals that may end sooner.
+    pub(super) fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::At(one, _), Self::At(another, _)) if another < one => other,
+            (Self::Blocked(_), Self::At(..)) => other,
+            _ => self,
+        }
+    }
+}
+
+impl Host {
+    /// Host number `host` of a shard that starts at `start`.
+    pub(super) fn new(host: u32, plan: &ShardPlan, start: Nanos) -> Self {
+        Self {
+            brake: Brake::new(host, plan),
+            pacer: Pacer::new(plan.per_host.budget, start),
+            most: plan.per_host.connections.min(plan.connections),
+            under_way: 0,
+            deferred: VecDeque::new(),
+        }
+    }
+
+    /// Whether nothing has to be timed, as far as can be seen.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.pacer.is_unlimited() && self.brake.resume() == Nanos::default()
+    }
+
+    /// Whether a request may go there at `now`. Nothing is charged.
+    pub(super) fn leave(&mut self, now: Nanos) -> Leave {
+        if self.brake.resume() > now {
+            return Leave::At(self.brake.resume(), Binding::Pause);
+        }
+        if self.under_way >= self.most {
+            return Leave::Blocked(Binding::Concurrency);
+        }
+        if let Pace::Wait(next) = self.brake.poll_quota(now) {
+            return Leave::At(next, Binding::Target);
+        }
+        match self.pacer.peek(now) {
+            Pace::Go(since) => Leave::Go(since.max(self.brake.resume())),
+            Pace::Wait(next) => Leave::At(next, Binding::Rate),
+        }
+    }
+
+    /// Books a request that goes there at `now`, which was [allowed](Self::leave).
+    pub(super) fn admitted(&mut self, now: Nanos) {
+        self.under_way += 1;
+        self.brake.admitted(now);
+        self.pacer.poll(now);
+    }
+
+    /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
+    pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
+        self.under_way -= 1;
+        self.brake.ended(permit, attempt)
+    }
+
+    /// Leaves it alone, as it told another shard.
+    pub(super) fn ordered(&mut self, order: PauseOrder) {
+        self.brake.ordered(order);
+    }
+
+    /// The brake, for its draws and its books.
+    pub(super) const fn brake(&mut self) -> &mut Brake {
+        &mut self.brake
+    }
+}
