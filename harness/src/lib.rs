@@ -16,6 +16,7 @@
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
 //! | [`sample`] | one attempt: its timestamps, its outcome |
+//! | [`adaptive`] | what a target bears, found out |
 //! | [`stats`] | counters and fixed-bound histograms that merge exactly |
 //! | [`wire`] | the frames that cross the pipes |
 //! | [`workload`] | the trait that a crawl implements |
@@ -26,6 +27,7 @@
 //! | [`render`] | the report as text for people |
 //! | [`results`] | the directory that a report is saved in |
 
+pub mod adaptive;
 pub mod clock;
 pub mod pacer;
 pub mod plan;

@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, FinalFrame, Frame, IntervalFrame, PauseOrder,
-    Progress, SLOT, Standing, Usage,
+    Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, FinalFrame, Frame, IntervalFrame, PauseCause,
+    PauseOrder, Progress, SLOT, Usage,
 };
 use crate::stats::{Bounds, Counters, Exact, SIGNIFICANT_DIGITS, Series, ShardStats, Timing};
 
@@ -180,6 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::adaptive::Standing;
     use crate::stats::tests::{any_sample, bounds};
 
     fn interval(samples: &[crate::sample::Sample]) -> (ShardStats, Frame) {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use crawlmark_harness::adaptive::Standing;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan, ShardPlan};
@@ -17,7 +18,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permi
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::{IdRange, Rate};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Standing, Usage};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Usage};
 
 const MS: u64 = 1_000_000;
 

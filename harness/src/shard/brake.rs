@@ -13,7 +13,7 @@ use crate::clock::{Nanos, duration_ns};
 use crate::pacer::Pace;
 use crate::plan::{Manners, OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Quota};
-use crate::wire::{Courtesy, PauseOrder};
+use crate::wire::{Courtesy, PauseCause, PauseOrder};
 
 /// How much longer than promised a pause may become, as a part of the promise: enough to spread those who were told the
 /// same, too little to be felt.
@@ -110,7 +110,7 @@ impl Brake {
         }
         let quota = attempt.advice.quota.filter(|_| self.manners.on_throttle == OnThrottle::Honor)?;
         let wait = self.quota.hear(attempt.done, quota)?;
-        Some(self.order(attempt.done, wait, attempt.done))
+        Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
     }
 
     fn throttled(&mut self, attempt: &Attempt) -> Option<PauseOrder> {
@@ -130,14 +130,20 @@ impl Brake {
         if told.is_none() && attempt.done >= self.resume {
             self.untold = self.untold.saturating_add(1);
         }
-        Some(self.order(attempt.done, wait, told.map_or(attempt.done, |told| attempt.done.plus(told))))
+        Some(self.order(
+            PauseCause::Refused,
+            attempt.done,
+            wait,
+            told.map_or(attempt.done, |told| attempt.done.plus(told)),
+        ))
     }
 
-    fn order(&mut self, at: Nanos, wait: Duration, promised: Nanos) -> PauseOrder {
+    fn order(&mut self, cause: PauseCause, at: Nanos, wait: Duration, promised: Nanos) -> PauseOrder {
         let taken = wait.min(self.manners.max_pause);
         let spread = if taken < wait { Duration::ZERO } else { taken / SPREAD };
         self.books.cut_pauses += u64::from(taken < wait);
-        let order = PauseOrder { host: self.host, at, until: at.plus(taken), spread_ns: duration_ns(spread), promised };
+        let order =
+            PauseOrder { host: self.host, cause, at, until: at.plus(taken), spread_ns: duration_ns(spread), promised };
         self.pause(order);
         order
     }

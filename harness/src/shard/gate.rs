@@ -23,12 +23,13 @@ use super::messages::Messages;
 use super::retry::{RetryBudget, Spent, backoff};
 use super::slots::Slots;
 use super::supply::{Again, Next, Supply, Task};
+use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
 use crate::pacer::{Pace, Pacer, Share};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Fate, Outcome, Permit, Repeat};
 use crate::units::IdRange;
-use crate::wire::{Admissions, Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, Standing};
+use crate::wire::{Admissions, Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder};
 
 /// The gate of one shard.
 pub(super) struct Gate {
@@ -285,7 +286,7 @@ impl Gate {
 
     /// What an adaptive shard allows itself now; none for others.
     pub(super) fn standing(&self) -> Option<Standing> {
-        None
+        self.inner.borrow().hosts.iter().filter_map(Host::standing).reduce(Standing::plus)
     }
 
     /// Gives away the upper half of the IDs that were not started, and says which.

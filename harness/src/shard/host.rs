@@ -8,11 +8,15 @@ use std::collections::VecDeque;
 
 use super::brake::Brake;
 use super::supply::Task;
+use crate::adaptive::{Adaptive, Standing};
 use crate::clock::Nanos;
 use crate::pacer::{Pace, Pacer};
-use crate::plan::ShardPlan;
-use crate::sample::{Attempt, Permit};
-use crate::wire::{Binding, PauseOrder};
+use crate::plan::{ShardPlan, split_share};
+use crate::sample::{Attempt, Outcome, Permit};
+use crate::wire::{Binding, PauseCause, PauseOrder};
+
+/// Requests in flight that an adaptive run begins with, over all shards.
+const FIRST: u64 = 10;
 
 /// One host.
 #[derive(Debug)]
@@ -20,6 +24,8 @@ pub(super) struct Host {
     brake: Brake,
     /// Its own budget.
     pacer: Pacer,
+    /// What it was found to bear; none unless the run is adaptive.
+    adaptive: Option<Adaptive>,
     /// Requests that may be under way at most.
     most: u32,
     under_way: u32,
@@ -52,10 +58,14 @@ impl Leave {
 impl Host {
     /// Host number `host` of a shard that starts at `start`.
     pub(super) fn new(host: u32, plan: &ShardPlan, start: Nanos) -> Self {
+        let most = plan.per_host.connections.min(plan.connections);
+        let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
+        let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
         Self {
             brake: Brake::new(host, plan),
             pacer: Pacer::new(plan.per_host.budget, start),
-            most: plan.per_host.connections.min(plan.connections),
+            adaptive: plan.manners.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
+            most,
             under_way: 0,
             deferred: VecDeque::new(),
         }
@@ -63,7 +73,7 @@ impl Host {
 
     /// Whether nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.pacer.is_unlimited() && self.brake.resume() == Nanos::default()
+        self.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.resume() == Nanos::default()
     }
 
     /// Whether a request may go there at `now`. Nothing is charged.
@@ -73,6 +83,14 @@ impl Host {
         }
         if self.under_way >= self.most {
             return Leave::Blocked(Binding::Concurrency);
+        }
+        if let Some(adaptive) = &mut self.adaptive {
+            if self.under_way >= adaptive.limit() {
+                return Leave::Blocked(Binding::Target);
+            }
+            if let Pace::Wait(next) = adaptive.poll(now) {
+                return Leave::At(next, Binding::Target);
+            }
         }
         if let Pace::Wait(next) = self.brake.poll_quota(now) {
             return Leave::At(next, Binding::Target);
@@ -87,18 +105,50 @@ impl Host {
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.under_way += 1;
         self.brake.admitted(now);
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.admitted(now);
+        }
         self.pacer.poll(now);
     }
 
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
+        let order = self.brake.ended(permit, attempt);
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.ended(attempt.done, self.under_way, attempt);
+        }
         self.under_way -= 1;
-        self.brake.ended(permit, attempt)
+        match (attempt.outcome, &order) {
+            (_, Some(order)) => self.learn(*order),
+            (Outcome::Throttled, None) => self.throttled(attempt.done, attempt.done),
+            _ => {}
+        }
+        order
+    }
+
+    fn learn(&mut self, order: PauseOrder) {
+        match order.cause {
+            PauseCause::Refused => self.throttled(order.at, self.brake.resume()),
+            // That was no refusal: nothing was learnt but what the pause says.
+            PauseCause::UsedUp => {}
+        }
+    }
+
+    fn throttled(&mut self, at: Nanos, until: Nanos) {
+        if let Some(adaptive) = &mut self.adaptive {
+            adaptive.throttled(at, until);
+        }
+    }
+
+    /// What it was found to bear; none unless the run is adaptive.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.adaptive.as_ref().map(Adaptive::standing)
     }
 
     /// Leaves it alone, as it told another shard.
     pub(super) fn ordered(&mut self, order: PauseOrder) {
         self.brake.ordered(order);
+        self.learn(order);
     }
 
     /// The brake, for its draws and its books.

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::adaptive::Standing;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::{Outcome, Sample};
 use crate::stats::{Bounds, Series, ShardStats};
-use crate::wire::{BindingTimes, Standing};
+use crate::wire::BindingTimes;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);

@@ -4,12 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use super::member::ShardFault;
 use super::windows::BusiestWindow;
+use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Counters, Percentile, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, Standing, Usage};
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, Usage};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::EncodedTiming;
+use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::pacer::WorstWindow;
 use crate::stats::Counters;
@@ -57,11 +58,22 @@ pub enum Control {
     Finish,
 }
 
+/// Why a shard is to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PauseCause {
+    /// A request was refused.
+    Refused,
+    /// The target said that nothing is left, before it had to refuse.
+    UsedUp,
+}
+
 /// The target asks for patience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseOrder {
     /// The number of the host that is the target.
     pub host: u32,
+    /// Why nobody may go.
+    pub cause: PauseCause,
     /// When it did.
     pub at: Nanos,
     /// Nothing goes before this moment.
@@ -219,24 +231,6 @@ impl Courtesy {
             recovery_max_ns: self.recovery_max_ns.max(recovery_max_ns),
             retries_denied: self.retries_denied + retries_denied,
         }
-    }
-}
-
-/// What an adaptive shard allows itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
-    /// Requests in flight at most.
-    pub limit: u32,
-    /// Requests per second at most; none while it has not learnt of any.
-    pub pace_per_s: Option<f64>,
-}
-
-impl Standing {
-    /// With another shard's: none of the pace as long as one of them has none.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let pace_per_s = self.pace_per_s.zip(other.pace_per_s).map(|(one, another)| one + another);
-        Self { limit: self.limit + other.limit, pace_per_s }
     }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::plan::{Budget, Manners, OnThrottle, tests::plan};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crate::units::{IdRange, Rate};
-use crate::wire::{BindingTimes, Frame, PauseOrder};
+use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
 
 /// What a target answers to the n-th attempt (from 0) of an ID at an instant.
 type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
@@ -328,7 +328,14 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
         let told = async {
             tokio::time::sleep(500 * MS).await;
             let at = clock.now();
-            engine.gate().pause(PauseOrder { host: 0, at, until: at.plus(1_000 * MS), spread_ns: 0, promised: at });
+            engine.gate().pause(PauseOrder {
+                host: 0,
+                cause: PauseCause::Refused,
+                at,
+                until: at.plus(1_000 * MS),
+                spread_ns: 0,
+                promised: at,
+            });
             tokio::time::sleep(2_000 * MS).await;
             engine.close();
         };

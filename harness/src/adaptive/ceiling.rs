@@ -1,0 +1,254 @@
+//! What an episode of throttling says of the rate that the target allows.
+//!
+//! Asked by the learnt pace once per episode; keeps the little that the next episode is compared with. Pure arithmetic on
+//! what was accepted: it knows neither schedules nor pauses to come.
+//!
+//! # Two models
+//!
+//! A limiter is one of two kinds, and nothing in an answer says which:
+//!
+//! - A **bucket** (token bucket, GCRA) of rate `R` and burst `b` accepts at most `b + R t` in any time `t`. At the moment at
+//!   which it refuses, it is empty: over the windows that end there, with `A(t)` accepted in the last `t` seconds, the
+//!   greatest `A(t) - R t` *is* `b` (the arrival curve of a leaky bucket; Cruz, 1991). One episode is one equation in two
+//!   unknowns; two episodes that used the bucket differently (a burst, then a ramp) give both. With `b` known, every later
+//!   episode gives `R` as the greatest `(A(t) - b) / t`.
+//! - A **window** of a second, fixed or sliding, refuses when its count is full: what was accepted in the last second is
+//!   then no less than `R`, and is `R` exactly where the window slides.
+//!
+//! Whichever model says the same twice in a row is believed. All of it is linear in what was accepted, and all shards hear
+//! of the same episodes, so the shards' estimates, each of its own share, add up to an estimate of the whole.
+
+use super::history::Window;
+
+/// The least rate that is ever estimated, per second: one request in ten seconds.
+pub(super) const FLOOR: f64 = 0.1;
+
+/// How far two estimates may lie apart and still agree. The count of a second is the coarser one: its edges cut requests.
+const BUCKETS_AGREE: f64 = 0.06;
+const SECONDS_AGREE: f64 = 0.08;
+
+/// Windows shorter than this many seconds say little of a rate: one request more or less, or a round trip's jitter, is a
+/// large part of them.
+const SHORT_S: f64 = 0.25;
+
+/// A burst beyond this part of a second's requests is no use for an estimate: it is uncertain by more than what is sought.
+const USABLE_BURST: f64 = 0.5;
+
+/// A pace that lasted no longer than this many seconds and yet found less than this part of itself accepted was far too
+/// fast; a second's count is then no count of a second.
+const FAR_TOO_FAST: f64 = 0.6;
+const HARDLY_BEGUN_S: f64 = 0.5;
+
+/// Within this many seconds after a pause, the last second may hold parts of two fixed windows.
+const TWO_WINDOWS_S: f64 = 1.2;
+
+/// Curves of a longer rise than this, in seconds, are too much alike to tell a burst from a rate.
+const LONG_RISE_S: f64 = 5.0;
+
+/// An estimate that is within a tenth of the pace that was refused leaves nothing worth searching for.
+const CLOSE: f64 = 0.9;
+
+/// After so many rises that did not agree, the best estimate is taken as it is: each further one costs a pause.
+const RISES: u32 = 2;
+
+/// What is known of one episode, of this shard's share.
+#[derive(Debug)]
+pub(super) struct Episode {
+    /// What was accepted of what was sent, by how long before the refused request it was sent.
+    pub(super) windows: Vec<Window>,
+    /// From the end of the last pause to the refused request, in seconds.
+    pub(super) active_s: f64,
+    /// How many were accepted since the last pause.
+    pub(super) accepted: f64,
+    /// A rate that the target allows at least: what was accepted since the last episode, over all the time since then.
+    pub(super) least: f64,
+    /// The pace when the refused request was sent.
+    pub(super) refused: f64,
+    /// The pace just after the last pause.
+    pub(super) base: f64,
+}
+
+impl Episode {
+    /// How many were accepted in the last second, or since the last pause if that was less.
+    pub(super) fn last_second(&self) -> f64 {
+        self.windows.iter().rev().find(|window| window.seconds <= 1.0).map_or(0.0, |window| window.accepted)
+    }
+
+    /// The greatest rate that a bucket of `burst` can have had; 0 when nothing can be said.
+    fn bucket_rate(&self, burst: f64) -> f64 {
+        let telling = self.windows.iter().filter(|window| window.seconds >= SHORT_S);
+        telling.map(|window| (window.accepted - burst) / window.seconds).fold(0.0, f64::max)
+    }
+
+    /// Whether `a` and `b` are the same to within `tolerance` and one request.
+    fn agree(&self, a: f64, b: f64, tolerance: f64) -> bool {
+        (a / b.max(FLOOR) - 1.0).abs() < tolerance + 1.0 / self.accepted.max(1.0)
+    }
+}
+
+/// What kind of limiter the target seems to have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limiter {
+    Unknown,
+    Bucket { burst: f64 },
+    Window,
+}
+
+/// How sure an estimate is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Certainty {
+    /// Two episodes said the same.
+    Agreed,
+    /// The best to be had.
+    Fair,
+    /// Somewhere below the pace that was refused.
+    Coarse,
+}
+
+/// A rate that the target allows this shard.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Estimate {
+    /// Requests per second.
+    pub(super) per_s: f64,
+    /// How sure it is.
+    pub(super) certainty: Certainty,
+}
+
+/// What the episodes so far have said.
+#[derive(Debug)]
+pub(super) struct Ceiling {
+    limiter: Limiter,
+    before: Vec<Window>,
+    last_bucket: f64,
+    last_second: f64,
+    rises: u32,
+}
+
+impl Ceiling {
+    /// Nothing is known.
+    pub(super) const fn new() -> Self {
+        Self { limiter: Limiter::Unknown, before: Vec::new(), last_bucket: 0.0, last_second: 0.0, rises: 0 }
+    }
+
+    /// The burst of the target's bucket, of this shard's share; none unless it seems to have one.
+    pub(super) const fn burst(&self) -> Option<f64> {
+        match self.limiter {
+            Limiter::Bucket { burst } => Some(burst),
+            Limiter::Unknown | Limiter::Window => None,
+        }
+    }
+
+    /// Whether the target seems to count by the second.
+    pub(super) fn is_window(&self) -> bool {
+        self.limiter == Limiter::Window
+    }
+
+    /// The first episode, without a pace: no rate yet, for a run that was throttled within milliseconds says only that it
+    /// was far too fast.
+    pub(super) fn first(&mut self, episode: &Episode) {
+        self.last_second = episode.last_second();
+    }
+
+    /// A pace believed in was refused and is now `per_s`.
+    pub(super) const fn corrected(&mut self, per_s: f64) {
+        self.last_bucket = per_s;
+    }
+
+    /// Keeps what the next episode is compared with.
+    pub(super) fn keep(&mut self, episode: Episode) {
+        self.before = episode.windows;
+    }
+
+    /// The search ran into the limit.
+    pub(super) fn after_search(&mut self, episode: &Episode) -> Estimate {
+        let second = episode.last_second();
+        let fit = fit(&self.before, episode);
+        let same_second = episode.agree(second, self.last_second, SECONDS_AGREE);
+        self.limiter = match fit {
+            _ if same_second => Limiter::Window,
+            Some(rate) => Limiter::Bucket { burst: burst(&episode.windows, rate) },
+            None => Limiter::Unknown,
+        };
+        let estimate = if same_second {
+            Estimate { per_s: second.min(self.last_second), certainty: Certainty::Agreed }
+        } else {
+            let usable = self.burst().is_some_and(|burst| burst < USABLE_BURST * second);
+            let per_s = fit.filter(|_| usable).unwrap_or(second).min(episode.refused);
+            Estimate { per_s, certainty: Certainty::Coarse }
+        };
+        (self.last_bucket, self.last_second, self.rises) = (fit.unwrap_or(0.0), second, 0);
+        Estimate { per_s: estimate.per_s.max(episode.least), ..estimate }
+    }
+
+    /// A rise ran into the limit.
+    pub(super) fn after_rise(&mut self, episode: &Episode) -> Estimate {
+        let second = episode.last_second();
+        if self.limiter == Limiter::Unknown && episode.active_s < LONG_RISE_S {
+            let found = fit(&self.before, episode).map(|rate| burst(&episode.windows, rate));
+            self.limiter = found.map_or(Limiter::Unknown, |burst| Limiter::Bucket { burst });
+        }
+        let bucket = self.burst().map_or(0.0, |burst| episode.bucket_rate(burst));
+        let same_bucket = episode.agree(bucket, self.last_bucket, BUCKETS_AGREE);
+        let same_second =
+            second > FAR_TOO_FAST * episode.base && episode.agree(second, self.last_second, SECONDS_AGREE);
+        if same_second && !same_bucket {
+            self.limiter = Limiter::Window;
+        }
+        let estimate = if episode.active_s < SHORT_S {
+            Estimate { per_s: episode.base * 0.6, certainty: Certainty::Coarse }
+        } else if same_bucket {
+            Estimate { per_s: bucket, certainty: Certainty::Agreed }
+        } else if same_second {
+            Estimate { per_s: second.min(self.last_second), certainty: Certainty::Agreed }
+        } else if episode.active_s < HARDLY_BEGUN_S && second < FAR_TOO_FAST * episode.base {
+            Estimate { per_s: episode.base * 0.8, certainty: Certainty::Coarse }
+        } else {
+            self.best(episode, bucket)
+        };
+        (self.last_bucket, self.last_second) = (bucket, second);
+        self.rises = self.rises.saturating_add(1);
+        Estimate { per_s: estimate.per_s.min(episode.refused).max(episode.least), ..estimate }
+    }
+
+    /// The estimate when neither model said the same twice.
+    fn best(&self, episode: &Episode, bucket: f64) -> Estimate {
+        let second = episode.last_second();
+        let enough = |per_s: f64| per_s > CLOSE * episode.refused || self.rises >= RISES;
+        if self.burst().is_some_and(|burst| burst < USABLE_BURST * second) {
+            if enough(bucket) {
+                return Estimate { per_s: bucket, certainty: Certainty::Fair };
+            }
+            return Estimate { per_s: (bucket * episode.refused.max(bucket)).sqrt(), certainty: Certainty::Coarse };
+        }
+        if episode.active_s < TWO_WINDOWS_S {
+            return Estimate { per_s: (second * episode.least).sqrt(), certainty: Certainty::Coarse };
+        }
+        let certainty = if enough(second) { Certainty::Fair } else { Certainty::Coarse };
+        Estimate { per_s: second, certainty }
+    }
+}
+
+/// The burst that a bucket of `rate` per second must have had to refuse at the end of `windows` and not before.
+fn burst(windows: &[Window], rate: f64) -> f64 {
+    windows.iter().map(|window| window.accepted - rate * window.seconds).fold(0.0, f64::max)
+}
+
+/// The rate of the one bucket that explains both the episode before and this one; none when there is none between the
+/// least rate that it can be and the pace that was refused.
+fn fit(before: &[Window], episode: &Episode) -> Option<f64> {
+    let gap = |rate: f64| burst(before, rate) - burst(&episode.windows, rate);
+    let (mut low, mut high) = (episode.least.max(FLOOR), episode.refused);
+    if low >= high || gap(low) >= 0.0 || gap(high) < 0.0 {
+        return None;
+    }
+    // Bisection by ratios: forty halvings of the widest span there is leave less than a millionth of it.
+    for _ in 0..40 {
+        let middle = (low * high).sqrt();
+        if gap(middle) >= 0.0 {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}

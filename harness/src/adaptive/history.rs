@@ -1,0 +1,108 @@
+//! What was accepted of late, by the time it was sent: the evidence from which a pace is learnt.
+//!
+//! Filled by the learnt pace with every answer, read once per episode of throttling. A fixed ring: memory does not depend
+//! on how long a run takes or on how fast it goes.
+
+use crate::clock::Nanos;
+
+/// The width of a slot. Finer than the fastest search needs to tell one doubling from the next.
+const SLOT_NS: u64 = 5_000_000;
+
+/// How many slots are kept: 2.56 s, so that a window of a second or two lies in the ring whole.
+const SLOTS: usize = 512;
+
+/// How many requests of a time before an episode were accepted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Window {
+    /// The width, in seconds; positive.
+    pub(super) seconds: f64,
+    /// How many were accepted of those sent in it.
+    pub(super) accepted: f64,
+}
+
+/// The requests accepted of late, and of the whole time since it was cleared.
+#[derive(Debug)]
+pub(super) struct History {
+    slots: Box<[Slot]>,
+    first: Option<Nanos>,
+    accepted: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    index: u64,
+    first: Nanos,
+    accepted: u32,
+}
+
+impl History {
+    /// Nothing sent yet.
+    pub(super) fn new() -> Self {
+        Self { slots: vec![Slot::default(); SLOTS].into_boxed_slice(), first: None, accepted: 0 }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.slots.fill(Slot::default());
+        (self.first, self.accepted) = (None, 0);
+    }
+
+    /// A request goes at `now`.
+    pub(super) fn sent(&mut self, now: Nanos) {
+        self.first.get_or_insert(now);
+    }
+
+    /// A request that was sent at `sent` was accepted. One from before the history was cleared is none of its business.
+    pub(super) fn accepted(&mut self, sent: Nanos) {
+        if self.first.is_none_or(|first| sent < first) {
+            return;
+        }
+        self.accepted += 1;
+        let index = sent.0 / SLOT_NS;
+        let place = usize::try_from(index % SLOTS as u64).unwrap_or(0);
+        let slot = &mut self.slots[place];
+        if slot.accepted == 0 || slot.index < index {
+            *slot = Slot { index, first: sent, accepted: 1 };
+        } else if slot.index == index {
+            slot.first = slot.first.min(sent);
+            slot.accepted += 1;
+        }
+    }
+
+    /// When the first request was sent.
+    pub(super) const fn first(&self) -> Option<Nanos> {
+        self.first
+    }
+
+    /// How many were accepted in all.
+    pub(super) const fn total(&self) -> u64 {
+        self.accepted
+    }
+
+    /// The windows that end at `end`, from the shortest to the longest: one per slot that has anything in it, and the whole.
+    pub(super) fn windows(&self, end: Nanos) -> Vec<Window> {
+        let oldest = (end.0 / SLOT_NS).saturating_sub(SLOTS as u64 - 1);
+        let mut slots: Vec<&Slot> =
+            self.slots.iter().filter(|slot| slot.accepted > 0 && slot.index >= oldest && slot.first <= end).collect();
+        slots.sort_unstable_by_key(|slot| std::cmp::Reverse(slot.index));
+        let mut accepted = 0.0;
+        let mut windows: Vec<Window> = slots
+            .into_iter()
+            .map(|slot| {
+                accepted += f64::from(slot.accepted);
+                Window { seconds: seconds(end.since(slot.first)), accepted }
+            })
+            .collect();
+        if let Some(first) = self.first
+            && windows.last().is_none_or(|longest| seconds(end.since(first)) > longest.seconds)
+        {
+            windows.push(Window { seconds: seconds(end.since(first)), accepted: self.accepted as f64 });
+        }
+        windows
+    }
+}
+
+/// Nanoseconds as seconds; never 0, so that a rate over them is finite.
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns.max(1_000) as f64 / 1e9
+}
