@@ -41,6 +41,8 @@ enum Pace {
     Quick,
     /// Items at or beyond this ID never end.
     StuckFrom(u64),
+    /// Each item takes so many milliseconds more.
+    Slow(u64),
 }
 
 impl Workload for Scripted {
@@ -50,8 +52,10 @@ impl Workload for Scripted {
         if self.at == Some(id) {
             (self.deed)();
         }
-        if matches!(self.pace, Pace::StuckFrom(first) if id >= first) {
-            std::future::pending::<()>().await;
+        match self.pace {
+            Pace::StuckFrom(first) if id >= first => std::future::pending().await,
+            Pace::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Pace::Quick | Pace::StuckFrom(_) => {}
         }
         Attempt {
             sent: Some(sent),
@@ -285,6 +289,60 @@ fn a_budget_is_kept_over_all_shards() {
     }
 }
 
+/// A run of four shards of which the first takes four times as long for an item: what it came to, and how long.
+fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
+    let clock = Clock::start();
+    let script = |shard: &ShardPlan| {
+        let pace = Pace::Slow(if shard.shard == 0 { 39 } else { 9 });
+        Ok::<_, String>(Scripted { clock, at: None, deed: || (), pace })
+    };
+    let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
+    let record = supervise(plan, clock, script, &mut watch).unwrap();
+    let took = record.shards.iter().map(|shard| shard.last_done.since(record.start)).max().unwrap();
+    let sum = |of: fn(u64) -> u64| (0..plan.ids.end).map(of).sum::<u64>();
+    let counted = |of: fn(&ShardRecord) -> u64| record.shards.iter().map(of).sum::<u64>();
+    assert_eq!(counted(|shard| shard.stats.counters.bytes_received), sum(|id| id), "each ID once");
+    assert_eq!(counted(|shard| shard.stats.counters.bytes_sent), sum(|id| id * id), "each ID once");
+    assert_eq!(counted(held), plan.ids.end);
+    let mut held: Vec<IdRange> = record.shards.iter().flat_map(|shard| shard.ids.clone()).collect();
+    held.sort_by_key(|range| range.start);
+    assert!(held.windows(2).all(|pair| pair[0].end == pair[1].start), "no ID belongs to two shards: {held:?}");
+    (record, took as f64 / 1e9)
+}
+
+/// What the shards bear together, in items per second, by the times that their items really took.
+fn capacity(record: &RunRecord) -> f64 {
+    let bears = |shard: &ShardRecord| {
+        let exact = *shard.stats.timing(Series::ServiceOk).unwrap().exact();
+        f64::from(shard.plan.connections) * exact.count as f64 * 1e9 / exact.sum_ns as f64
+    };
+    record.shards.iter().map(bears).sum()
+}
+
+fn a_slow_shard_does_not_decide_when_a_run_ends() {
+    let run_plan = plan(3_900, 4);
+    let (record, took) = one_slow_shard(&run_plan);
+    let ideal = 3_900.0 / capacity(&record);
+    assert!(took <= 1.1 * ideal, "{took} s, where {ideal} s are ideal");
+    assert!(record.moved.ranges > 0 && record.moved.ids >= 500, "{:?}", record.moved);
+}
+
+fn a_slow_shard_leaves_the_budget_that_it_cannot_use_to_the_others() {
+    // A connection each: the slow shard bears 25 a second and has a share of 60.
+    let mut run_plan = plan(1_440, 4);
+    run_plan.connections = 4;
+    (run_plan.rate, run_plan.burst) = (Some(Rate { permits: 240, period_ns: 1_000_000_000 }), 8);
+    let (record, took) = one_slow_shard(&run_plan);
+    let ideal = 1_440.0 / capacity(&record).min(240.0);
+    assert!(took <= 1.1 * ideal, "{took} s, where {ideal} s are ideal");
+    assert!(record.moved.shares > 0, "{:?}", record.moved);
+    assert!(record.shards.iter().all(|shard| shard.budget.unwrap().kept));
+    for window in &record.busiest {
+        let allowed = run_plan.burst + 240 * window.slots as u64 / 100;
+        assert!(window.admitted <= allowed, "{window:?}, where {allowed} are allowed");
+    }
+}
+
 fn a_workload_that_cannot_be_built_stops_the_run_with_its_reason() {
     let clock = Clock::start();
     let mut watch = Watch { look: |_: &Live| {}, intervals: Vec::new() };
@@ -337,7 +395,7 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let tests: [Test; 15] = tests![
+    let tests: [Test; 17] = tests![
         clean_shards_perform_every_id_once,
         a_shard_without_ids_ends_cleanly,
         a_panic_costs_one_shard_and_keeps_the_others,
@@ -349,6 +407,8 @@ fn main() -> ExitCode {
         a_second_interrupt_ends_it_at_once,
         time_ends_a_run_that_its_range_does_not,
         a_budget_is_kept_over_all_shards,
+        a_slow_shard_does_not_decide_when_a_run_ends,
+        a_slow_shard_leaves_the_budget_that_it_cannot_use_to_the_others,
         a_workload_that_cannot_be_built_stops_the_run_with_its_reason,
         a_shard_that_dies_before_the_start_stops_the_run,
         a_second_thread_forbids_the_fork,
