@@ -95,7 +95,7 @@ pub use handle::{Handle, serve};
 pub use http::{Http, HttpError};
 pub use items::ItemPath;
 pub use latency::{Latency, LatencyError, PerInFlight};
-pub use ledger::{Books, Ledger, LimitBooks, ProxyBooks, Times};
+pub use ledger::{Books, Busiest, Ledger, LimitBooks, Peaks, ProxyBooks, Times};
 pub use limit::{Limit, LimitError, Limits};
 pub use listen::{ListenError, listeners};
 pub use profile::{Profile, ProfileError, UnknownProfile};

@@ -1,5 +1,5 @@
 //! What all serving processes have in common: one mapping of memory, made before the first fork, that holds the books'
-//! counters, the requests in flight, the ids seen, the admissions per millisecond and the limiter's words. `Books`,
+//! counters, the requests in flight, the ids seen, the requests per millisecond and the limiter's words. `Books`,
 //! `Ledger` and the server work on it through [`Shared`].
 //!
 //! It is the one file of this crate with unsafe code, and it must not interpret what it holds: each part has a file of
@@ -26,6 +26,7 @@ pub(crate) use proxy::{ProxyCounters, SessionIndex};
 pub(crate) use scenarios::{SCENARIOS, Scenarios};
 pub(crate) use seen::Sighting;
 pub(crate) use sources::SourceIndex;
+pub(crate) use window::{Traffic, Window};
 
 use crate::clock::Clock;
 use crate::limit::MAX_LIMITS;
@@ -39,7 +40,6 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use window::Window;
 
 /// How many processes count into memory of their own. More may serve: they share the counters of earlier ones, which
 /// costs speed and no accuracy.
@@ -135,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Forgets the ids seen and the admissions per millisecond, from `now_ns` on.
+    /// Forgets the ids seen and the requests per millisecond, from `now_ns` on.
     pub(crate) fn forget(&self, now_ns: u64) {
         let Region { seen, window, .. } = self.region();
         if discard(seen).is_err() {
@@ -217,7 +217,8 @@ unsafe trait Discardable {}
 unsafe impl Discardable for Seen {}
 
 #[expect(unsafe_code, reason = "only some parts of the region may be discarded")]
-// SAFETY: one array of `AtomicU32`, aligned to 4096; the assertion below checks it.
+// SAFETY: one array of pairs of `AtomicU32`, aligned to 4096, which makes its size a multiple of that; the assertion
+// below checks it.
 unsafe impl Discardable for window::PerMs {}
 
 #[expect(unsafe_code, reason = "only some parts of the region may be discarded")]
@@ -266,11 +267,12 @@ mod tests {
         let Region { seen, window, .. } = shared.region();
         for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
             assert_eq!(seen.mark(id), Sighting::First);
+            window.come(id * 1000);
             window.admit(id * 1000);
         }
         shared.claim_counters();
         shared.forget(0);
-        assert_eq!(window.busiest_second(), 0);
+        assert_eq!(window.busiest([1000]), [Traffic::default()]);
         for id in [0, 1, 1 << 20, seen::TRACKED_IDS - 1] {
             assert_eq!(seen.mark(id), Sighting::First);
         }
@@ -287,7 +289,7 @@ mod tests {
         shared.forget(FIVE_HOURS_NS);
         window.admit(FIVE_HOURS_NS);
         assert!(window.is_exact());
-        assert_eq!(window.busiest_second(), 1);
+        assert_eq!(window.busiest([1000]), [Traffic { requests: 0, admitted: 1 }]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
 use crawlmark_mock_server::{
-    Config, Fault, Faults, Latency, Ledger, LimitBooks, Limits, Shared, Stall, items, listeners, run_until,
+    Busiest, Config, Fault, Faults, Latency, Ledger, LimitBooks, Limits, Shared, Stall, items, listeners, run_until,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -172,6 +172,11 @@ fn items_are_what_the_seed_says_and_the_books_agree() {
         assert_eq!(ledger.by_status, counts(&[(200, 4)]));
         assert_eq!(ledger.by_source, named(&[("127.0.0.1", 4)]));
         assert_eq!((ledger.connections, ledger.max_admitted_in_1s > 0), (1, true));
+        // Without a limit all are admitted, in the millisecond in which they come.
+        for peaks in [ledger.busiest.ten_ms, ledger.busiest.hundred_ms, ledger.busiest.second] {
+            assert_eq!(peaks.requests, peaks.admitted);
+        }
+        assert_eq!(ledger.busiest.second.admitted, ledger.max_admitted_in_1s);
         assert!(ledger.uniqueness_exact && ledger.window_exact);
     });
 }
@@ -279,6 +284,8 @@ fn a_limit_refuses_the_excess_and_says_until_when() {
         assert_eq!((ledger.requests, ledger.unique_ids), (5, 5));
         // The fifth request came although the fourth had been told to wait.
         assert_eq!((ledger.max_admitted_in_1s <= 3, ledger.early_retries), (true, 1));
+        let Busiest { second, .. } = ledger.busiest;
+        assert!(second.requests >= second.admitted && second.requests <= 5, "{second:?}");
     });
 }
 

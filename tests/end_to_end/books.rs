@@ -87,6 +87,7 @@ fn a_budget_is_kept_and_used() {
         // there is never more than one request on each connection.
         let busiest = target.books()["max_admitted_in_1s"].as_u64().unwrap();
         assert!(busiest <= BURST + RATE + CONNECTIONS, "{busiest}");
+        assert_eq!(target.books()["busiest"]["1s"], json!({ "requests": busiest, "admitted": busiest }));
         let share = 2_500.0 / (BURST as f64 + RATE as f64 * report.number("/totals/duration_s"));
         assert!(share <= 1.0, "{share}");
         assert!((share - report.number("/budget/utilisation")).abs() < 1e-9);

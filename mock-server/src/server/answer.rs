@@ -225,7 +225,7 @@ impl Answers {
     fn arrived(&self, parts: &Parts, growth: Duration) -> Arrival {
         let path = ItemPath::parse(target(parts));
         let now_ns = self.books.shared().clock().now_ns();
-        let attempt = self.books.arrived(&self.peer, path.id());
+        let attempt = self.books.arrived(&self.peer, path.id(), now_ns);
         Arrival { now_ns, path, id: path.id(), attempt, growth, ordinal: self.stubs.ordinal() }
     }
 

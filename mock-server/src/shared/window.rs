@@ -1,13 +1,13 @@
-//! How many requests were admitted in each millisecond, which tells the busiest second exactly. `Books` adds every
-//! admitted request, `Ledger` asks for the busiest second.
+//! How many requests came, and how many were admitted, in each millisecond, which tells the busiest windows exactly.
+//! `Books` adds every request, `Ledger` asks for the busiest windows.
 //!
 //! It must not read the time, and it must not decide what is admitted.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Milliseconds per block. Blocks that were never touched are skipped when the busiest second is looked for; 1024
-/// counts of four bytes are one page, so their memory is never even read.
+/// Milliseconds per block. Blocks that were never touched are skipped when the busiest windows are looked for; 1024
+/// milliseconds of eight bytes are two pages, so their memory is never even read.
 const BLOCK_MS: usize = 1024;
 
 /// How many blocks are tracked, in words of 64 bits.
@@ -17,17 +17,14 @@ const BLOCK_WORDS: usize = 220;
 const HORIZON_MS: usize = BLOCK_WORDS * 64 * BLOCK_MS;
 const _: () = assert!(HORIZON_MS >= 4 * 3600 * 1000);
 
-/// The width of the window, in milliseconds.
-const SECOND_MS: usize = 1000;
-
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Admissions per millisecond since the start of the books.
+/// Requests per millisecond since the start of the books.
 #[repr(C)]
 pub(crate) struct Window {
-    /// The millisecond of the clock that bucket 0 stands for.
+    /// The millisecond of the clock that the first one here stands for.
     start_ms: AtomicU64,
-    /// Admissions that came too late to be tracked.
+    /// Requests and admissions that came too late to be tracked.
     beyond: AtomicU64,
     /// One bit per block that has a count.
     touched: [AtomicU64; BLOCK_WORDS],
@@ -37,18 +34,48 @@ pub(crate) struct Window {
 /// The counts, apart from the rest because they are discarded in whole pages.
 #[repr(C, align(4096))]
 pub(crate) struct PerMs {
-    buckets: [AtomicU32; HORIZON_MS],
+    milliseconds: [Millisecond; HORIZON_MS],
+}
+
+/// What one millisecond saw. Both counts share a cache line: whoever is admitted at once touches no second one.
+#[repr(C)]
+struct Millisecond {
+    requests: AtomicU32,
+    admitted: AtomicU32,
+}
+
+/// How many requests came and how many were admitted: in one millisecond or window, or the most in any, which for the
+/// two may be different windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    pub(crate) requests: u64,
+    pub(crate) admitted: u64,
 }
 
 impl Window {
+    /// Counts one request that came at `now_ns` on the common clock.
+    pub(crate) fn come(&self, now_ns: u64) {
+        if let Some(millisecond) = self.touch(now_ns) {
+            millisecond.requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Counts one admission at `now_ns` on the common clock.
     pub(crate) fn admit(&self, now_ns: u64) {
+        if let Some(millisecond) = self.touch(now_ns) {
+            millisecond.admitted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The millisecond that something is to be counted in.
+    fn touch(&self, now_ns: u64) -> Option<&Millisecond> {
         let ms = (now_ns / NS_PER_MS).saturating_sub(self.start_ms.load(Ordering::Relaxed));
-        let Some((ms, bucket)) =
-            usize::try_from(ms).ok().and_then(|ms| self.per_ms.buckets.get(ms).map(|bucket| (ms, bucket)))
+        let Some((ms, millisecond)) = usize::try_from(ms)
+            .ok()
+            .and_then(|ms| self.per_ms.milliseconds.get(ms).map(|millisecond| (ms, millisecond)))
         else {
             self.beyond.fetch_add(1, Ordering::Relaxed);
-            return;
+            return None;
         };
         let block = ms / BLOCK_MS;
         let word = &self.touched[block / 64];
@@ -57,30 +84,21 @@ impl Window {
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
-        bucket.fetch_add(1, Ordering::Relaxed);
+        Some(millisecond)
     }
 
-    /// The greatest number of admissions in any 1000 consecutive milliseconds of the clock.
-    pub(crate) fn busiest_second(&self) -> u64 {
-        // The milliseconds of the current window that have a count, oldest first.
-        let mut window: VecDeque<(usize, u64)> = VecDeque::new();
-        let mut sum = 0;
-        let mut busiest = 0;
-        for (ms, count) in self.counts() {
-            window.push_back((ms, count));
-            sum += count;
-            while let Some(&(oldest, count)) = window.front()
-                && oldest + SECOND_MS <= ms
-            {
-                window.pop_front();
-                sum -= count;
+    /// The most of each in any window of so many consecutive milliseconds of the clock, in one pass over the counts.
+    pub(crate) fn busiest<const WIDTHS: usize>(&self, widths_ms: [usize; WIDTHS]) -> [Traffic; WIDTHS] {
+        let mut sweeps = widths_ms.map(Sweep::new);
+        for (ms, counts) in self.counts() {
+            for sweep in &mut sweeps {
+                sweep.add(ms, counts);
             }
-            busiest = busiest.max(sum);
         }
-        busiest
+        sweeps.map(|sweep| sweep.peaks)
     }
 
-    /// Whether every admission since the start is within the horizon.
+    /// Whether every request and every admission since the start is within the horizon.
     pub(crate) fn is_exact(&self) -> bool {
         self.beyond.load(Ordering::Relaxed) == 0
     }
@@ -99,22 +117,63 @@ impl Window {
     }
 
     /// Every millisecond with a count, in order.
-    fn counts(&self) -> impl Iterator<Item = (usize, u64)> {
+    fn counts(&self) -> impl Iterator<Item = (usize, Traffic)> {
         let is_touched = |block: &usize| self.touched[block / 64].load(Ordering::Relaxed) >> (block % 64) & 1 == 1;
         (0..BLOCK_WORDS * 64)
             .filter(is_touched)
             .flat_map(|block| block * BLOCK_MS..(block + 1) * BLOCK_MS)
-            .map(|ms| (ms, u64::from(self.per_ms.buckets[ms].load(Ordering::Relaxed))))
-            .filter(|(_, count)| *count > 0)
+            .map(|ms| (ms, self.per_ms.milliseconds[ms].read()))
+            .filter(|(_, counts)| *counts != Traffic::default())
+    }
+}
+
+impl Millisecond {
+    fn read(&self) -> Traffic {
+        Traffic {
+            requests: self.requests.load(Ordering::Relaxed).into(),
+            admitted: self.admitted.load(Ordering::Relaxed).into(),
+        }
     }
 }
 
 impl PerMs {
     /// Zeroes the counts, the slow way: those that are zero are read and not written.
     pub(crate) fn clear(&self) {
-        for bucket in self.buckets.iter().filter(|bucket| bucket.load(Ordering::Relaxed) != 0) {
-            bucket.store(0, Ordering::Relaxed);
+        let counts = self.milliseconds.iter().flat_map(|Millisecond { requests, admitted }| [requests, admitted]);
+        for count in counts.filter(|count| count.load(Ordering::Relaxed) != 0) {
+            count.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+/// A window that goes over the counts from the first to the last.
+struct Sweep {
+    width_ms: usize,
+    /// The milliseconds within it that have a count, oldest first.
+    within: VecDeque<(usize, Traffic)>,
+    sum: Traffic,
+    peaks: Traffic,
+}
+
+impl Sweep {
+    fn new(width_ms: usize) -> Self {
+        Self { width_ms, within: VecDeque::new(), sum: Traffic::default(), peaks: Traffic::default() }
+    }
+
+    /// Moves its end to `ms`, which is later than all before.
+    fn add(&mut self, ms: usize, counts: Traffic) {
+        self.within.push_back((ms, counts));
+        self.sum.requests += counts.requests;
+        self.sum.admitted += counts.admitted;
+        while let Some(&(oldest, counts)) = self.within.front()
+            && oldest + self.width_ms <= ms
+        {
+            self.within.pop_front();
+            self.sum.requests -= counts.requests;
+            self.sum.admitted -= counts.admitted;
+        }
+        self.peaks.requests = self.peaks.requests.max(self.sum.requests);
+        self.peaks.admitted = self.peaks.admitted.max(self.sum.admitted);
     }
 }
 
@@ -125,52 +184,108 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_window_is_a_thousand_milliseconds_wide() {
+    fn a_window_is_as_many_milliseconds_wide_as_it_says() {
+        for width_ms in [2, 10, 100, 1000] {
+            let shared = Shared::new().unwrap();
+            let window = &shared.region().window;
+            let width = u64::try_from(width_ms).unwrap();
+            for ms in [5, 4 + width, 5 + width, 5 + 2 * width] {
+                window.admit(ms * NS_PER_MS);
+                window.come(ms * NS_PER_MS);
+            }
+            // The first two are within one window, the second and the third too, but the first and the third are not.
+            assert_eq!(window.busiest([width_ms]), [Traffic { requests: 2, admitted: 2 }]);
+            window.admit((4 + width) * NS_PER_MS + 999_999);
+            assert_eq!(window.busiest([width_ms]), [Traffic { requests: 2, admitted: 3 }]);
+        }
+    }
+
+    #[test]
+    fn requests_and_admissions_have_their_busiest_windows_each_for_itself() {
         let shared = Shared::new().unwrap();
         let window = &shared.region().window;
-        for ms in [5, 1004, 1005, 2005] {
-            window.admit(ms * NS_PER_MS);
+        // Thirty come at once and five of them are admitted; later ten come in a second, and all of them are.
+        (0..30).for_each(|_| window.come(7 * NS_PER_MS));
+        (0..5).for_each(|_| window.admit(7 * NS_PER_MS));
+        for step in 0..10 {
+            window.come((5000 + step * 50) * NS_PER_MS);
+            window.admit((5000 + step * 50) * NS_PER_MS);
         }
-        // 5 and 1004 are within one window, 1004 and 1005 too, but 5 and 1005 are not.
-        assert_eq!(window.busiest_second(), 2);
-        window.admit(1004 * NS_PER_MS + 999_999);
-        assert_eq!(window.busiest_second(), 3);
+        let traffic = |requests, admitted| Traffic { requests, admitted };
+        assert_eq!(window.busiest([10, 100, 1000]), [traffic(30, 5), traffic(30, 5), traffic(30, 10)]);
     }
 
     #[test]
     fn the_horizon_is_counted_from_the_last_restart() {
+        let beyond_ns = HORIZON_MS as u64 * NS_PER_MS;
+        for count in [Window::come, Window::admit] {
+            let shared = Shared::new().unwrap();
+            let window = &shared.region().window;
+            let counted = || {
+                let [Traffic { requests, admitted }] = window.busiest([1000]);
+                requests + admitted
+            };
+            count(window, beyond_ns - 1);
+            assert!(window.is_exact());
+            assert_eq!(counted(), 1);
+            count(window, beyond_ns);
+            assert!(!window.is_exact());
+            assert_eq!(counted(), 1);
+            window.restart(beyond_ns);
+            window.per_ms().clear();
+            count(window, beyond_ns);
+            assert!(window.is_exact());
+            assert_eq!(counted(), 1);
+        }
+    }
+
+    #[test]
+    fn threads_that_count_into_one_millisecond_lose_nothing() {
         let shared = Shared::new().unwrap();
         let window = &shared.region().window;
-        let beyond_ns = HORIZON_MS as u64 * NS_PER_MS;
-        window.admit(beyond_ns - 1);
-        assert!(window.is_exact());
-        assert_eq!(window.busiest_second(), 1);
-        window.admit(beyond_ns);
-        assert!(!window.is_exact());
-        assert_eq!(window.busiest_second(), 1);
-        window.restart(beyond_ns);
-        window.per_ms().clear();
-        window.admit(beyond_ns);
-        assert!(window.is_exact());
-        assert_eq!(window.busiest_second(), 1);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for step in 0..10_000 {
+                        window.come((thread * 3 + step % 10) * NS_PER_MS);
+                        window.admit(19 * NS_PER_MS);
+                    }
+                });
+            }
+        });
+        let [of_1, of_20] = window.busiest([1, 20]);
+        assert_eq!((of_1.admitted, of_20), (40_000, Traffic { requests: 40_000, admitted: 40_000 }));
+    }
+
+    /// The greatest number of `instants` within windows of a width, by looking at every one that ends with one of them.
+    fn most_within(instants: &[u64], width_ms: u64) -> u64 {
+        let within = |end: u64| instants.iter().filter(|ms| **ms <= end && **ms + width_ms > end).count() as u64;
+        instants.iter().map(|end| within(*end)).max().unwrap_or(0)
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn it_agrees_with_counting_every_window(
-            mut instants in proptest::collection::vec(prop_oneof![0_u64..3_000, 0_u64..100_000], 1..200),
+            instants in proptest::collection::vec(
+                (prop_oneof![0_u64..300, 0_u64..3_000, 0_u64..100_000], any::<bool>()), 1..200,
+            ),
         ) {
             let shared = Shared::new().unwrap();
             let window = &shared.region().window;
-            for ms in &instants {
-                window.admit(ms * NS_PER_MS);
+            for (ms, is_admitted) in &instants {
+                window.come(ms * NS_PER_MS);
+                if *is_admitted {
+                    window.admit(ms * NS_PER_MS);
+                }
             }
-            instants.sort_unstable();
-            let expected = instants.iter().map(|end| {
-                instants.iter().filter(|ms| **ms <= *end && **ms + 1000 > *end).count() as u64
+            let all: Vec<u64> = instants.iter().map(|(ms, _)| *ms).collect();
+            let admitted: Vec<u64> = instants.iter().filter(|(_, is)| *is).map(|(ms, _)| *ms).collect();
+            let expected = [10, 100, 1000].map(|width_ms| Traffic {
+                requests: most_within(&all, width_ms),
+                admitted: most_within(&admitted, width_ms),
             });
-            prop_assert_eq!(Some(window.busiest_second()), expected.max());
+            prop_assert_eq!(window.busiest([10, 100, 1000]), expected);
         }
     }
 }

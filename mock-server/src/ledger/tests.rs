@@ -1,0 +1,179 @@
+//! Tests of the books.
+
+use super::*;
+use proptest::prelude::*;
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([127, 0, 0, last])
+}
+
+/// Everything that can be recorded, by two processes.
+fn record_everything(one: &Books, two: &Books) {
+    let first = one.peer(address(1));
+    let second = two.peer(address(2));
+    for (books, peer, id) in [(one, &first, 7), (two, &second, 7), (one, &first, 8), (two, &second, 1 << 30)] {
+        books.arrived(peer, id, 1_000_000);
+    }
+    one.admitted(1_000_000);
+    two.admitted(1_500_000);
+    one.name_limits(&["10/s", "connections:3"].map(|limit| limit.parse().unwrap()).to_vec().try_into().unwrap());
+    one.admitted_by(0, Pass::AtOnce);
+    two.admitted_by(0, Pass::Delayed);
+    two.rejected_by(0);
+    two.admitted_by(1, Pass::AtOnce);
+    one.refused_by(1);
+    two.refused_by(1);
+    one.rejected();
+    two.came_early();
+    for _ in 0..4 {
+        one.overflowed();
+    }
+    two.arrived(&second, 9, 11_000_000);
+    two.arrived(&second, 9, 11_000_000);
+    one.arrived(&first, 9, 1_011_000_000);
+    for hold_us in [0, 1, 3, 4] {
+        one.held(hold_us, hold_us + 60);
+    }
+    two.held(4, 1004);
+    one.played();
+    two.played();
+    two.unmatched();
+    one.missed_in_journal();
+    one.failed(Fault::Drop);
+    two.failed(Fault::Status(503));
+    two.failed(Fault::Status(503));
+    one.answered(200);
+    two.answered(200);
+    two.answered(503);
+    for _ in 0..2 {
+        one.tls_done();
+        two.tls_failed();
+    }
+    two.tls_failed();
+    one.speaks_http2();
+}
+
+#[test]
+fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
+    let shared = Shared::new().unwrap();
+    record_everything(&Books::open(&shared), &Books::open(&shared));
+    let expected = Ledger {
+        requests: 7,
+        by_status: BTreeMap::from([(200, 2), (503, 1)]),
+        unique_ids: 3,
+        duplicate_ids: 3,
+        ids_beyond_tracking: 1,
+        uniqueness_exact: false,
+        max_admitted_in_1s: 2,
+        busiest: Busiest {
+            ten_ms: Peaks { requests: 4, admitted: 2 },
+            hundred_ms: Peaks { requests: 6, admitted: 2 },
+            second: Peaks { requests: 6, admitted: 2 },
+        },
+        window_exact: true,
+        early_retries: 1,
+        stub_answers: 2,
+        unmatched: 1,
+        journal_missed: 1,
+        rejected: 2,
+        by_limit: BTreeMap::from([
+            ("connections".to_owned(), LimitBooks { admitted: 1, rejected: 2, delayed: 0 }),
+            ("gcra".to_owned(), LimitBooks { admitted: 2, rejected: 1, delayed: 1 }),
+        ]),
+        limiter_overflows: 4,
+        connections_refused: 2,
+        faults: BTreeMap::from([("drop".to_owned(), 1), ("error".to_owned(), 2)]),
+        held_us: Times {
+            count: 5,
+            sum_us: 12,
+            max_us: 4,
+            p50_at_most_us: Some(3),
+            p99_at_most_us: Some(4),
+            buckets: vec![1, 1, 1, 2],
+        },
+        hold_error_us: Times {
+            count: 5,
+            sum_us: 1240,
+            max_us: 1000,
+            p50_at_most_us: Some(63),
+            p99_at_most_us: Some(1000),
+            buckets: vec![0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1],
+        },
+        connections: 2,
+        tls_connections: 2,
+        tls_handshake_failures: 3,
+        http2_connections: 1,
+        by_source: BTreeMap::from([("127.0.0.1".to_owned(), 3), ("127.0.0.2".to_owned(), 4)]),
+        proxy: ProxyBooks::default(),
+    };
+    assert_eq!(Ledger::read(&shared), expected);
+
+    Ledger::reset(&shared);
+    let nothing = |name: &str| (name.to_owned(), LimitBooks::default());
+    let empty = Ledger {
+        uniqueness_exact: true,
+        window_exact: true,
+        by_limit: BTreeMap::from([nothing("connections"), nothing("gcra")]),
+        ..Ledger::default()
+    };
+    assert_eq!(Ledger::read(&shared), empty);
+}
+
+#[test]
+fn a_reset_forgets_ids() {
+    let shared = Shared::new().unwrap();
+    let books = Books::open(&shared);
+    let peer = books.peer(address(1));
+    books.arrived(&peer, 7, 0);
+    Ledger::reset(&shared);
+    books.arrived(&peer, 7, 0);
+    assert_eq!(Ledger::read(&shared).unique_ids, 1);
+}
+
+#[test]
+fn sources_beyond_the_table_are_others() {
+    let shared = Shared::new().unwrap();
+    let books = Books::open(&shared);
+    for last in 0..70 {
+        books.arrived(&books.peer(address(last)), 1, 0);
+    }
+    let ledger = Ledger::read(&shared);
+    assert_eq!(ledger.by_source.len(), 65);
+    assert_eq!(ledger.by_source["other"], 6);
+}
+
+#[test]
+fn a_ledger_survives_json() {
+    let shared = Shared::new().unwrap();
+    let books = Books::open(&shared);
+    books.arrived(&books.peer(address(1)), 7, 0);
+    books.answered(429);
+    books.held(20_000, 20_060);
+    let ledger = Ledger::read(&shared);
+    let json = serde_json::to_string(&ledger).unwrap();
+    assert!(json.contains(r#""by_status":{"429":1}"#), "{json}");
+    assert_eq!(serde_json::from_str::<Ledger>(&json).unwrap(), ledger);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn requests_add_up(ids in proptest::collection::vec(prop_oneof![0_u64..50, any::<u64>()], 0..300)) {
+        let shared = Shared::new().unwrap();
+        let pens: Vec<Books> = (0..3).map(|_| Books::open(&shared)).collect();
+        for (turn, id) in ids.iter().enumerate() {
+            let books = &pens[turn % 3];
+            books.arrived(&books.peer(address(u8::try_from(turn % 5).unwrap())), *id, turn as u64 * 1_000_000);
+        }
+        let ledger = Ledger::read(&shared);
+        prop_assert_eq!(ledger.requests, ids.len() as u64);
+        prop_assert_eq!(ledger.requests, ledger.unique_ids + ledger.duplicate_ids + ledger.ids_beyond_tracking);
+        prop_assert_eq!(ledger.requests, ledger.by_source.values().sum::<u64>());
+        // One came in each millisecond.
+        let Busiest { ten_ms, hundred_ms, second } = ledger.busiest;
+        let most = [ten_ms, hundred_ms, second].map(|peaks| peaks.requests);
+        prop_assert_eq!(most, [10, 100, 1000].map(|width| ledger.requests.min(width)));
+        let distinct = ids.iter().filter(|id| **id < 1 << 30).collect::<std::collections::HashSet<_>>();
+        prop_assert_eq!(ledger.unique_ids, distinct.len() as u64);
+    }
+}
