@@ -88,15 +88,13 @@ impl Config {
     /// stall is due when that ends: no answer is due in a stall. Rounded up, lest it were by rounding.
     pub(crate) fn hold_us(&self, arrived_ns: u64, own: Duration) -> u64 {
         let own_ns = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
-        let hold_ns = match &self.stall {
-            None => own_ns,
-            Some(stall) => {
-                let begins_ns = stall.until_ns(arrived_ns).unwrap_or(arrived_ns);
-                let due_ns = begins_ns.saturating_add(own_ns);
-                stall.until_ns(due_ns).unwrap_or(due_ns) - arrived_ns
-            }
-        };
-        hold_ns.div_ceil(1000)
+        let due_ns = self.answerable_ns(self.answerable_ns(arrived_ns).saturating_add(own_ns));
+        due_ns.saturating_sub(arrived_ns).div_ceil(1000)
+    }
+
+    /// The first instant from `now_ns` on at which anything is answered: that, or the end of the stall that it is in.
+    pub(crate) fn answerable_ns(&self, now_ns: u64) -> u64 {
+        self.stall.as_ref().and_then(|stall| stall.until_ns(now_ns)).unwrap_or(now_ns)
     }
 }
 

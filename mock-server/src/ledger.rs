@@ -53,9 +53,18 @@ pub struct Ledger {
     /// Whether `busiest` and `max_admitted_in_1s` cover all requests: none came, nor went on, more than four hours after
     /// the start or the last reset.
     pub window_exact: bool,
-    /// Requests of a key to which a limit had promised a `Retry-After` that had not passed yet. Requests that were on
-    /// their way when the promise was made are among them; the target cannot know.
+    /// Requests of a key that came before the `Retry-After` that a limit had promised it had passed, although their client
+    /// could know: on a connection on which that promise had been answered before, or on any of the key later than 50 ms
+    /// after that promise was first made.
+    ///
+    /// A promise runs until the end of the latest wait that was told while it ran: further refusals extend it, and do
+    /// not make it a new one. It is made when the refusal is answered, at the end of a stall if there is one. Streams of
+    /// one HTTP/2 connection do not wait for each other's answers, and count like connections of their own. Keys that
+    /// share a word for want of room (`limiter_overflows`) are promised nothing.
     pub early_retries: u64,
+    /// The other requests that came before such a promise had passed: on other connections and within those 50 ms, so
+    /// that they may have crossed the refusal on the way.
+    pub crossed_promises: u64,
     /// Requests that a stub was found for.
     pub stub_answers: u64,
     /// Requests that no stub was found for, and that got a 404 for that.
@@ -149,6 +158,7 @@ impl Ledger {
         self.duplicate_ids += counters.duplicate_ids.get();
         self.ids_beyond_tracking += counters.ids_beyond_tracking.get();
         self.early_retries += counters.early_retries.get();
+        self.crossed_promises += counters.crossed_promises.get();
         self.stub_answers += counters.stub_answers.get();
         self.unmatched += counters.unmatched.get();
         self.journal_missed += counters.journal_missed.get();
@@ -309,9 +319,14 @@ impl Books {
         }
     }
 
-    /// A request came before the end of a wait that had been promised.
+    /// A request came before the end of a wait that had been promised, and its client could know.
     pub(crate) fn came_early(&self) {
         self.counters().early_retries.increment();
+    }
+
+    /// One did that may have crossed the promise on the way.
+    pub(crate) fn crossed_a_promise(&self) {
+        self.counters().crossed_promises.increment();
     }
 
     /// A limit could not tell a key from others.

@@ -3,11 +3,14 @@
 //!
 //! It must not decide anything itself (`limit` does), and it must not know what an answer looks like.
 
+mod haste;
+
 use crate::clock;
 use crate::config::Config;
 use crate::ledger::{Books, Pass};
 use crate::limit::{Algorithm, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step, Whom};
-use crate::shared::{Asked, Decided, Keys, Place};
+use crate::shared::{Asked, Decided, Keys, Place, Telling};
+use haste::{Haste, Heard};
 use hyper::header::HeaderMap;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -33,6 +36,7 @@ struct Visit {
     key: Option<KeyHash>,
     /// Where the key of the latest request was.
     place: Cell<Place>,
+    heard: Heard,
 }
 
 /// Whether a connection's requests are let in at all.
@@ -66,6 +70,7 @@ pub(crate) struct Asking<'a> {
     /// The keys of the request, one for each limit whose key is not the connection's, in order.
     pub(crate) keys: Vec<KeyHash>,
     pub(crate) about: About,
+    pub(crate) turns: Turns,
     pub(crate) config: &'a Config,
     pub(crate) books: &'a Books,
 }
@@ -77,6 +82,15 @@ pub(crate) enum About {
     Own { of_stub: Option<usize> },
     /// It is to be forwarded: those that count the sessions of a proxy.
     Forwarded,
+}
+
+/// How the requests of one connection follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// Each after the answer to the one before.
+    InTurn,
+    /// Many at once: their client may not have heard yet what others of them are told.
+    AtOnce,
 }
 
 /// What became of a request.
@@ -133,7 +147,11 @@ impl Visitor {
     ///
     /// It is above a cap, and is to be closed in the way that is returned.
     pub(crate) fn new(config: &Config, books: &Rc<Books>, address: IpAddr) -> Result<Self, Over> {
-        let visit = |limit: &Limit| Visit { key: limit.key().of_connection(address), place: Cell::new(Place::UNKNOWN) };
+        let visit = |limit: &Limit| Visit {
+            key: limit.key().of_connection(address),
+            place: Cell::new(Place::UNKNOWN),
+            heard: Heard::default(),
+        };
         let visits = config.limits.iter().map(visit).collect();
         let open = Open { books: Rc::clone(books), counted: Vec::new() };
         let mut visitor = Self { address, visits, open, welcome: Welcome::Yes };
@@ -236,11 +254,15 @@ impl Visitor {
     }
 
     fn look_for_promises(&self, asking: &Asking<'_>) {
-        let is_early = |(_, _, keys, asked): (usize, &Limit, &Keys, Asked<'_>)| {
-            asking.now_ns < keys.promised_ns(keys.settle(&asked))
+        let Asking { books, now_ns, .. } = *asking;
+        let haste = |(index, _, keys, asked): (usize, &Limit, &Keys, Asked<'_>)| {
+            let made_ns = keys.promise_made_ns(keys.settle(&asked), now_ns)?;
+            Some(self.visits.get(index)?.heard.judge(asked.key, now_ns, made_ns))
         };
-        if self.questions(asking).any(is_early) {
-            asking.books.came_early();
+        match self.questions(asking).filter_map(haste).max() {
+            None => {}
+            Some(Haste::Crossed) => books.crossed_a_promise(),
+            Some(Haste::Early) => books.came_early(),
         }
     }
 
@@ -327,8 +349,25 @@ impl Visitor {
                 (Told::Date { now_s: wall.as_secs(), wall_s }, wait_ns)
             }
         };
-        keys.promise(asked.place.get(), asking.now_ns.saturating_add(wait_ns));
+        let answered_ns = asking.refusal_answered_ns();
+        let until_ns = asking.now_ns.saturating_add(wait_ns);
+        keys.promise(asked.place.get(), Telling { asked_ns: asking.now_ns, answered_ns, until_ns });
+        if asking.turns == Turns::InTurn
+            && let Some(visit) = self.visits.get(index)
+        {
+            visit.heard.note(asked.key, answered_ns);
+        }
         told
+    }
+}
+
+impl Asking<'_> {
+    /// When a refusal is answered: at once, or at the end of a stall if the answer is the target's own.
+    fn refusal_answered_ns(&self) -> u64 {
+        match self.about {
+            About::Own { .. } => self.config.answerable_ns(self.now_ns),
+            About::Forwarded => self.now_ns,
+        }
     }
 }
 
@@ -340,177 +379,4 @@ impl Admission<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ledger::Ledger;
-    use crate::limit::Limits;
-    use crate::shared::Shared;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    fn config(texts: &[&str]) -> Config {
-        let limits = Limits::new(texts.iter().map(|text| text.parse().unwrap()).collect()).unwrap();
-        Config { limits, ..Config::default() }
-    }
-
-    fn books(shared: &Shared, config: &Config) -> Rc<Books> {
-        let books = Books::open(shared);
-        books.name_limits(&config.limits);
-        Rc::new(books)
-    }
-
-    fn visitor(config: &Config, books: &Rc<Books>) -> Visitor {
-        Visitor::new(config, books, [127, 0, 0, 1].into()).unwrap()
-    }
-
-    fn asking<'a>(config: &'a Config, books: &'a Books, now_ns: u64) -> Asking<'a> {
-        Asking { now_ns, keys: Vec::new(), about: About::Own { of_stub: None }, config, books }
-    }
-
-    /// How many more the limit would let through.
-    fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
-        let (_, limit, keys, asked) = visitor.questions(asking).find(|(other, ..)| *other == index).unwrap();
-        match keys.look(&asked) {
-            // The state is the one after it.
-            Decided { step: Step::Admitted { .. }, state } => {
-                limit.algorithm().standing(state, asking.now_ns).remaining + 1
-            }
-            Decided { .. } => 0,
-        }
-    }
-
-    fn is_rejected_by(verdict: &Verdict<'_>, index: usize) -> bool {
-        matches!(verdict, Verdict::Rejected(Rejection { limit, .. }) if *limit == index)
-    }
-
-    #[test]
-    fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
-        let shared = Shared::new().unwrap();
-        let config = config(&["1/min:burst=5", "1/h:burst=3", "1/s:burst=3"]);
-        let books = books(&shared, &config);
-        let visitor = visitor(&config, &books);
-        let asking = asking(&config, &books, 0);
-        for _ in 0..3 {
-            assert!(matches!(visitor.ask(&asking), Verdict::Admitted(_)));
-        }
-        for _ in 0..9 {
-            assert!(is_rejected_by(&visitor.ask(&asking), 1));
-        }
-        let ledger = Ledger::read(&shared);
-        assert_eq!((ledger.rejected, ledger.early_retries, ledger.max_admitted_in_1s), (9, 8, 3));
-        let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
-        assert_eq!((of("gcra"), of("gcra-2"), of("gcra-3")), ((3, 0), (3, 9), (3, 0)));
-        assert_eq!(left(&visitor, &asking, 0), 2);
-    }
-
-    #[test]
-    fn what_was_taken_before_a_later_limit_was_against_it_is_given_back() {
-        for first in ["1/h:burst=5", "bucket:5/h", "fixed:5/h", "sliding:5/h", "leaky:1/h:burst=4", "concurrency:5"] {
-            let shared = Shared::new().unwrap();
-            let config = config(&[first, "1/h:burst=2"]);
-            let books = books(&shared, &config);
-            let visitor = visitor(&config, &books);
-            let asking = asking(&config, &books, 0);
-            let held: Vec<_> = (0..2).map(|_| visitor.take(&asking).map_err(drop)).collect();
-            assert!(held.iter().all(Result::is_ok), "{first}");
-            // Past the look at all, as one that lost a race.
-            for _ in 0..20 {
-                assert!(visitor.take(&asking).is_err(), "{first}");
-            }
-            assert_eq!(left(&visitor, &asking, 0), 3, "{first}");
-        }
-    }
-
-    #[test]
-    fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest_of_the_other() {
-        let shared = Shared::new().unwrap();
-        let config = config(&["fixed:9000/24h", "1/h:burst=5000", "1/h:burst=8000"]);
-        let admitted = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    let books = books(&shared, &config);
-                    let visitor = visitor(&config, &books);
-                    for _ in 0..2_000 {
-                        // Past the look, so that losing is the rule.
-                        if visitor.take(&asking(&config, &books, 0)).is_ok() {
-                            admitted.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                });
-            }
-        });
-        assert_eq!(admitted.into_inner(), 5_000);
-        let books = books(&shared, &config);
-        let visitor = visitor(&config, &books);
-        let asking = asking(&config, &books, 0);
-        assert_eq!([0, 2].map(|index| left(&visitor, &asking, index)), [4_000, 3_000]);
-    }
-
-    #[test]
-    fn requests_in_flight_are_counted_until_they_end() {
-        let shared = Shared::new().unwrap();
-        let config = config(&["concurrency:2:headers=ietf"]);
-        let books = books(&shared, &config);
-        let (one, other) = (visitor(&config, &books), visitor(&config, &books));
-        let asking = asking(&config, &books, 0);
-        let first = one.ask(&asking);
-        let second = other.ask(&asking);
-        let remaining = |verdict: &Verdict<'_>| match verdict {
-            Verdict::Admitted(admission) => Some(admission.standings[0].1.remaining),
-            _ => None,
-        };
-        assert_eq!((remaining(&first), remaining(&second)), (Some(1), Some(0)));
-        assert!(is_rejected_by(&one.ask(&asking), 0));
-        drop(first);
-        assert_eq!(remaining(&one.ask(&asking)), Some(0));
-    }
-
-    #[test]
-    fn connections_are_counted_until_they_end_and_those_above_are_refused() {
-        let shared = Shared::new().unwrap();
-        let config = config(&["connections:3", "connections:2:key=everyone:over=503"]);
-        let books = books(&shared, &config);
-        let first = visitor(&config, &books);
-        let second = visitor(&config, &books);
-        let asking = asking(&config, &books, 0);
-        let third = visitor(&config, &books);
-        assert!(matches!(third.ask(&asking), Verdict::Unwelcome));
-        assert!(matches!(second.ask(&asking), Verdict::Admitted(_)));
-        drop(first);
-        let fourth = visitor(&config, &books);
-        assert!(matches!(fourth.ask(&asking), Verdict::Admitted(_)));
-        let ledger = Ledger::read(&shared);
-        assert_eq!((ledger.connections_refused, ledger.rejected), (1, 1));
-        let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
-        assert_eq!((of("connections"), of("connections-2")), ((3, 0), (3, 1)));
-    }
-
-    #[test]
-    fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
-        for (retry, promised) in [("seconds", true), ("date", true), ("none", false)] {
-            let shared = Shared::new().unwrap();
-            let config = config(&[&format!("10/15s:retry={retry}")]);
-            let books = books(&shared, &config);
-            let visitor = visitor(&config, &books);
-            let ask = |now_ns| visitor.ask(&asking(&config, &books, now_ns));
-            assert!(matches!(ask(0), Verdict::Admitted(_)));
-            let Verdict::Rejected(rejection) = ask(1) else { panic!("{retry}") };
-            assert_eq!(rejection.retry_after_ns, 1_499_999_999);
-            // The wait was 1.5 s: told are 2 s, or the next full second after it.
-            let told_ns = match rejection.told {
-                Told::Seconds(seconds) => seconds * NS_PER_S,
-                Told::Date { now_s, wall_s } => (wall_s - now_s) * NS_PER_S,
-                Told::Nothing => 0,
-            };
-            assert_eq!(told_ns >= 1_500_000_000, promised, "{told_ns}");
-            assert!(told_ns <= 3 * NS_PER_S);
-            // Nobody who waits as told is early, and nobody is turned away once more.
-            assert!(matches!(ask(1 + told_ns.max(1_500_000_000)), Verdict::Admitted(_)));
-            assert_eq!(Ledger::read(&shared).early_retries, 0);
-            ask(10 * NS_PER_S);
-            ask(10 * NS_PER_S + 1);
-            ask(10 * NS_PER_S + 2);
-            assert_eq!(Ledger::read(&shared).early_retries, u64::from(promised));
-        }
-    }
-}
+mod tests;

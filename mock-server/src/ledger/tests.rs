@@ -25,6 +25,9 @@ fn record_everything(one: &Books, two: &Books) {
     two.refused_by(1);
     one.rejected();
     two.came_early();
+    for _ in 0..3 {
+        one.crossed_a_promise();
+    }
     for _ in 0..4 {
         one.overflowed();
     }
@@ -72,6 +75,7 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         },
         window_exact: true,
         early_retries: 1,
+        crossed_promises: 3,
         stub_answers: 2,
         unmatched: 1,
         journal_missed: 1,

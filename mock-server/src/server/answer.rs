@@ -16,7 +16,7 @@ use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
 use crate::ledger::{Books, Peer};
 use crate::limit::{Over, Whom};
-use crate::limiter::{About, Asking, Verdict, Visitor};
+use crate::limiter::{About, Asking, Turns, Verdict, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -140,7 +140,14 @@ impl Answers {
         }
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
         let now_ns = self.books.shared().clock().now_ns();
-        let asking = Asking { now_ns, keys, about: About::Forwarded, config: &self.config, books: &self.books };
+        let asking = Asking {
+            now_ns,
+            keys,
+            about: About::Forwarded,
+            turns: turns(parts.version),
+            config: &self.config,
+            books: &self.books,
+        };
         let verdict = self.visitor.ask(&asking);
         if let Some((status, body)) = quota::refusal(&self.config.limits, &verdict) {
             let mut headers = HeaderMap::new();
@@ -176,6 +183,7 @@ impl Answers {
             now_ns: arrival.now_ns,
             keys,
             about: About::Own { of_stub },
+            turns: turns(parts.version),
             config: &self.config,
             books: &self.books,
         };
@@ -318,6 +326,11 @@ struct Arrival {
     ordinal: u64,
 }
 
+/// How requests of that version share a connection.
+fn turns(version: Version) -> Turns {
+    if version == Version::HTTP_2 { Turns::AtOnce } else { Turns::InTurn }
+}
+
 /// Path and query as they were sent.
 fn target(parts: &Parts) -> &str {
     parts.uri.path_and_query().map_or("/", PathAndQuery::as_str)
@@ -396,5 +409,13 @@ mod tests {
         }
         let size = size_of_output(Answers::answer);
         assert!(size <= 1792, "{size} bytes");
+    }
+
+    #[test]
+    fn only_streams_may_be_asked_before_others_are_answered() {
+        assert_eq!(
+            [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2].map(turns),
+            [Turns::InTurn, Turns::InTurn, Turns::AtOnce]
+        );
     }
 }

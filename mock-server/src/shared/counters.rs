@@ -23,6 +23,7 @@ pub(crate) struct Counters {
     pub(crate) duplicate_ids: Counter,
     pub(crate) ids_beyond_tracking: Counter,
     pub(crate) early_retries: Counter,
+    pub(crate) crossed_promises: Counter,
     pub(crate) stub_answers: Counter,
     pub(crate) unmatched: Counter,
     pub(crate) journal_missed: Counter,
@@ -133,6 +134,7 @@ impl Counters {
             duplicate_ids,
             ids_beyond_tracking,
             early_retries,
+            crossed_promises,
             stub_answers,
             unmatched,
             journal_missed,
@@ -156,7 +158,7 @@ impl Counters {
         let of_protocols = [tls_connections, tls_handshake_failures, http2_connections];
         let of_limits =
             by_limit.iter().flat_map(|LimitCounters { admitted, rejected, delayed }| [admitted, rejected, delayed]);
-        let alone = [requests, connections, early_retries].into_iter().chain(of_ids).chain(of_stubs);
+        let alone = [requests, connections, early_retries, crossed_promises].into_iter().chain(of_ids).chain(of_stubs);
         let alone = alone.chain(of_all_limits).chain(of_protocols);
         let counters = alone.chain(of_limits).chain(faults).chain(by_source).chain(by_status);
         for counter in counters {

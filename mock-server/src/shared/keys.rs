@@ -28,6 +28,7 @@
 //! whether its key has come into the bucket meanwhile, and if so takes there instead. What is given back when it ends
 //! (requests in flight, connections) has no such copy: there a key without a slot is turned away.
 
+use super::promise::{Promise, Telling};
 use crate::limit::{Algorithm, KeyHash, LARGEST, Step};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,8 +140,7 @@ impl Place {
 struct Slot {
     owner: AtomicU64,
     state: AtomicU64,
-    /// The end of the latest wait that was promised to the key, nanoseconds on the common clock.
-    promised_ns: AtomicU64,
+    promise: Promise,
 }
 
 /// The table of one limit.
@@ -297,7 +297,7 @@ impl Keys {
             let is_to_be_had = state < MARKS
                 && !owner.is(Kind::Pending)
                 && asked.algorithm.is_idle(state, asked.now_ns)
-                && slot.promised_ns.load(Ordering::Relaxed) <= asked.now_ns;
+                && slot.promise.has_passed(asked.now_ns);
             is_to_be_had.then_some((index, state))
         })
     }
@@ -308,7 +308,7 @@ impl Keys {
         slot.state.compare_exchange(state, CLAIMED, Ordering::SeqCst, Ordering::SeqCst).ok()?;
         let generation = Owner(slot.owner.load(Ordering::SeqCst)).generation() + 1;
         let pending = Owner::new(key, generation, Kind::Pending);
-        slot.promised_ns.store(0, Ordering::Relaxed);
+        slot.promise.clear();
         slot.owner.store(pending.0, Ordering::SeqCst);
         slot.state.store(born(pending), Ordering::SeqCst);
         let next = commit.next(index % WAYS, pending);
@@ -358,15 +358,16 @@ impl Keys {
         }
     }
 
-    /// Until when the key was told to wait; 0 in the crowd, where nobody knows whom it was told.
-    pub(crate) fn promised_ns(&self, place: Place) -> u64 {
-        if place.is_crowd() { 0 } else { self.slots[place.slot].promised_ns.load(Ordering::Relaxed) }
+    /// When the promise was first made that runs at `now_ns`, if one does; none in the crowd, where nobody knows whom it
+    /// was told.
+    pub(crate) fn promise_made_ns(&self, place: Place, now_ns: u64) -> Option<u64> {
+        if place.is_crowd() { None } else { self.slots[place.slot].promise.first_made_ns(now_ns) }
     }
 
-    /// The key is told to wait until `until_ns`.
-    pub(crate) fn promise(&self, place: Place, until_ns: u64) {
+    /// The key is told to wait.
+    pub(crate) fn promise(&self, place: Place, telling: Telling) {
         if !place.is_crowd() {
-            self.slots[place.slot].promised_ns.fetch_max(until_ns, Ordering::Relaxed);
+            self.slots[place.slot].promise.make(telling);
         }
     }
 
@@ -533,14 +534,17 @@ mod tests {
         let (keys, limit) = (keys(&shared), algorithm("fixed:1/1ms"));
         assert!(is_admitted(keys, &limit, crowded(0), 0));
         let place = place_of(keys, &limit, crowded(0));
-        keys.promise(place, 10 * MS);
+        keys.promise(place, Telling { asked_ns: MS, answered_ns: 2 * MS, until_ns: 10 * MS });
         for number in 1..=WAYS as u64 {
             is_admitted(keys, &limit, crowded(number), 5 * MS);
         }
-        assert_eq!(keys.promised_ns(place_of(keys, &limit, crowded(0))), 10 * MS);
+        let made_ns = |key, now_ns| keys.promise_made_ns(place_of(keys, &limit, key), now_ns);
+        assert_eq!(made_ns(crowded(0), 10 * MS - 1), Some(2 * MS));
+        assert_eq!(made_ns(crowded(0), 10 * MS), None);
         assert!(place_of(keys, &limit, crowded(WAYS as u64)).is_crowd());
         assert!(is_admitted(keys, &limit, crowded(200), 10 * MS));
-        assert_eq!(keys.promised_ns(place_of(keys, &limit, crowded(200))), 0);
+        // A slot that changes hands keeps no promise.
+        assert_eq!(made_ns(crowded(200), 0), None);
     }
 
     #[test]

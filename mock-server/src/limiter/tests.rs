@@ -1,0 +1,316 @@
+//! Tests of the limiter, in its books.
+
+use super::*;
+use crate::draw::mix;
+use crate::ledger::Ledger;
+use crate::limit::Limits;
+use crate::shared::Shared;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn config(texts: &[&str]) -> Config {
+    let limits = Limits::new(texts.iter().map(|text| text.parse().unwrap()).collect()).unwrap();
+    Config { limits, ..Config::default() }
+}
+
+fn books(shared: &Shared, config: &Config) -> Rc<Books> {
+    let books = Books::open(shared);
+    books.name_limits(&config.limits);
+    Rc::new(books)
+}
+
+fn visitor(config: &Config, books: &Rc<Books>) -> Visitor {
+    Visitor::new(config, books, [127, 0, 0, 1].into()).unwrap()
+}
+
+fn asking<'a>(config: &'a Config, books: &'a Books, now_ns: u64) -> Asking<'a> {
+    let about = About::Own { of_stub: None };
+    Asking { now_ns, keys: Vec::new(), about, turns: Turns::InTurn, config, books }
+}
+
+/// How many more the limit would let through.
+fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
+    let (_, limit, keys, asked) = visitor.questions(asking).find(|(other, ..)| *other == index).unwrap();
+    match keys.look(&asked) {
+        // The state is the one after it.
+        Decided { step: Step::Admitted { .. }, state } => {
+            limit.algorithm().standing(state, asking.now_ns).remaining + 1
+        }
+        Decided { .. } => 0,
+    }
+}
+
+fn is_rejected_by(verdict: &Verdict<'_>, index: usize) -> bool {
+    matches!(verdict, Verdict::Rejected(Rejection { limit, .. }) if *limit == index)
+}
+
+#[test]
+fn who_is_turned_away_by_one_takes_from_none_and_hears_the_longest_wait() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["1/min:burst=5", "1/h:burst=3", "1/s:burst=3"]);
+    let books = books(&shared, &config);
+    let visitor = visitor(&config, &books);
+    let asking = asking(&config, &books, 0);
+    for _ in 0..3 {
+        assert!(matches!(visitor.ask(&asking), Verdict::Admitted(_)));
+    }
+    for _ in 0..9 {
+        assert!(is_rejected_by(&visitor.ask(&asking), 1));
+    }
+    let ledger = Ledger::read(&shared);
+    assert_eq!((ledger.rejected, ledger.max_admitted_in_1s), (9, 3));
+    // All but the first of those turned away had been told on the same connection.
+    assert_eq!((ledger.early_retries, ledger.crossed_promises), (8, 0));
+    let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
+    assert_eq!((of("gcra"), of("gcra-2"), of("gcra-3")), ((3, 0), (3, 9), (3, 0)));
+    assert_eq!(left(&visitor, &asking, 0), 2);
+}
+
+#[test]
+fn what_was_taken_before_a_later_limit_was_against_it_is_given_back() {
+    for first in ["1/h:burst=5", "bucket:5/h", "fixed:5/h", "sliding:5/h", "leaky:1/h:burst=4", "concurrency:5"] {
+        let shared = Shared::new().unwrap();
+        let config = config(&[first, "1/h:burst=2"]);
+        let books = books(&shared, &config);
+        let visitor = visitor(&config, &books);
+        let asking = asking(&config, &books, 0);
+        let held: Vec<_> = (0..2).map(|_| visitor.take(&asking).map_err(drop)).collect();
+        assert!(held.iter().all(Result::is_ok), "{first}");
+        // Past the look at all, as one that lost a race.
+        for _ in 0..20 {
+            assert!(visitor.take(&asking).is_err(), "{first}");
+        }
+        assert_eq!(left(&visitor, &asking, 0), 3, "{first}");
+    }
+}
+
+#[test]
+fn threads_that_fight_for_two_limits_get_exactly_the_stricter_and_leave_the_rest_of_the_other() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["fixed:9000/24h", "1/h:burst=5000", "1/h:burst=8000"]);
+    let admitted = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let books = books(&shared, &config);
+                let visitor = visitor(&config, &books);
+                for _ in 0..2_000 {
+                    // Past the look, so that losing is the rule.
+                    if visitor.take(&asking(&config, &books, 0)).is_ok() {
+                        admitted.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(admitted.into_inner(), 5_000);
+    let books = books(&shared, &config);
+    let visitor = visitor(&config, &books);
+    let asking = asking(&config, &books, 0);
+    assert_eq!([0, 2].map(|index| left(&visitor, &asking, index)), [4_000, 3_000]);
+}
+
+#[test]
+fn requests_in_flight_are_counted_until_they_end() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["concurrency:2:headers=ietf"]);
+    let books = books(&shared, &config);
+    let (one, other) = (visitor(&config, &books), visitor(&config, &books));
+    let asking = asking(&config, &books, 0);
+    let first = one.ask(&asking);
+    let second = other.ask(&asking);
+    let remaining = |verdict: &Verdict<'_>| match verdict {
+        Verdict::Admitted(admission) => Some(admission.standings[0].1.remaining),
+        _ => None,
+    };
+    assert_eq!((remaining(&first), remaining(&second)), (Some(1), Some(0)));
+    assert!(is_rejected_by(&one.ask(&asking), 0));
+    drop(first);
+    assert_eq!(remaining(&one.ask(&asking)), Some(0));
+}
+
+#[test]
+fn connections_are_counted_until_they_end_and_those_above_are_refused() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["connections:3", "connections:2:key=everyone:over=503"]);
+    let books = books(&shared, &config);
+    let first = visitor(&config, &books);
+    let second = visitor(&config, &books);
+    let asking = asking(&config, &books, 0);
+    let third = visitor(&config, &books);
+    assert!(matches!(third.ask(&asking), Verdict::Unwelcome));
+    assert!(matches!(second.ask(&asking), Verdict::Admitted(_)));
+    drop(first);
+    let fourth = visitor(&config, &books);
+    assert!(matches!(fourth.ask(&asking), Verdict::Admitted(_)));
+    let ledger = Ledger::read(&shared);
+    assert_eq!((ledger.connections_refused, ledger.rejected), (1, 1));
+    let of = |name: &str| (ledger.by_limit[name].admitted, ledger.by_limit[name].rejected);
+    assert_eq!((of("connections"), of("connections-2")), ((3, 0), (3, 1)));
+}
+
+#[test]
+fn a_promise_is_kept_in_books_and_never_ends_before_the_limit_relents() {
+    for (retry, promised) in [("seconds", true), ("date", true), ("none", false)] {
+        let shared = Shared::new().unwrap();
+        let config = config(&[&format!("10/15s:retry={retry}")]);
+        let books = books(&shared, &config);
+        let visitor = visitor(&config, &books);
+        let ask = |now_ns| visitor.ask(&asking(&config, &books, now_ns));
+        assert!(matches!(ask(0), Verdict::Admitted(_)));
+        let Verdict::Rejected(rejection) = ask(1) else { panic!("{retry}") };
+        assert_eq!(rejection.retry_after_ns, 1_499_999_999);
+        // The wait was 1.5 s: told are 2 s, or the next full second after it.
+        let told_ns = match rejection.told {
+            Told::Seconds(seconds) => seconds * NS_PER_S,
+            Told::Date { now_s, wall_s } => (wall_s - now_s) * NS_PER_S,
+            Told::Nothing => 0,
+        };
+        assert_eq!(told_ns >= 1_500_000_000, promised, "{told_ns}");
+        assert!(told_ns <= 3 * NS_PER_S);
+        // Nobody who waits as told is early, and nobody is turned away once more.
+        assert!(matches!(ask(1 + told_ns.max(1_500_000_000)), Verdict::Admitted(_)));
+        assert_eq!(Ledger::read(&shared).early_retries, 0);
+        ask(10 * NS_PER_S);
+        ask(10 * NS_PER_S + 1);
+        ask(10 * NS_PER_S + 2);
+        let ledger = Ledger::read(&shared);
+        assert_eq!((ledger.early_retries, ledger.crossed_promises), (u64::from(promised), 0));
+    }
+}
+
+/// A visitor's request for `key` under the first limit, whose key is that of a header.
+fn of_key<'a>(key: u64, asking: &Asking<'a>) -> Asking<'a> {
+    Asking { keys: vec![KeyHash(mix(key))], ..*asking }
+}
+
+fn hasty(shared: &Shared) -> (u64, u64) {
+    let ledger = Ledger::read(shared);
+    (ledger.crossed_promises, ledger.early_retries)
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn who_may_have_crossed_a_promise_is_told_from_who_could_know() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["fixed:1/1s"]);
+    let (here, there) = (books(&shared, &config), books(&shared, &config));
+    let [one, two, three] = [&here, &there, &there].map(|books| visitor(&config, books));
+    let ask = |visitor: &Visitor, now_ns| drop(visitor.ask(&asking(&config, &here, now_ns)));
+    ask(&one, 0);
+    ask(&one, MS);
+    assert_eq!(hasty(&shared), (0, 0), "the first that is told");
+    ask(&two, 51 * MS);
+    assert_eq!(hasty(&shared), (1, 0), "on another connection, within the notice");
+    ask(&two, 51 * MS);
+    assert_eq!(hasty(&shared), (1, 1), "on the same connection again");
+    ask(&one, 51 * MS);
+    assert_eq!(hasty(&shared), (1, 2), "on the connection that was told first");
+    ask(&three, 51 * MS + 1);
+    assert_eq!(hasty(&shared), (1, 3), "on another connection, after the notice");
+    // The promise has been extended to a little more than 1.051 s, and was made long ago.
+    ask(&three, 1_051 * MS);
+    assert_eq!(hasty(&shared), (1, 4), "at the end of what was promised at first");
+    ask(&three, 1_052 * MS);
+    assert_eq!(hasty(&shared), (1, 4), "after the promise");
+    // That was turned away: a new promise, which the connections that heard the last one have not heard of.
+    ask(&one, 1_053 * MS);
+    ask(&three, 1_053 * MS);
+    assert_eq!(hasty(&shared), (2, 5), "a new promise");
+}
+
+#[test]
+fn nobody_crosses_for_ever() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["1/h"]);
+    let books = books(&shared, &config);
+    // A new connection every millisecond.
+    for ms in 0..1_000 {
+        drop(visitor(&config, &books).ask(&asking(&config, &books, ms * MS)));
+    }
+    // The promise was made at 1 ms, and each of those that followed extended it.
+    assert_eq!(hasty(&shared), (50, 948));
+}
+
+#[test]
+fn streams_of_one_connection_cross_like_connections() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["1/h"]);
+    let books = books(&shared, &config);
+    let visitor = visitor(&config, &books);
+    for ms in [0, 0, 50, 51] {
+        drop(visitor.ask(&Asking { turns: Turns::AtOnce, ..asking(&config, &books, ms * MS) }));
+    }
+    assert_eq!(hasty(&shared), (1, 1));
+}
+
+#[test]
+fn a_promise_that_waits_for_the_end_of_a_stall_is_made_then() {
+    let shared = Shared::new().unwrap();
+    let stall = Some("1s,200ms".parse().unwrap());
+    let config = Config { stall, ..config(&["fixed:1/1h"]) };
+    let books = books(&shared, &config);
+    let ask = |visitor: &Visitor, ms, about| {
+        drop(visitor.ask(&Asking { about, ..asking(&config, &books, ms * MS) }));
+    };
+    let [one, two, three] = [(); 3].map(|()| visitor(&config, &books));
+    let own = About::Own { of_stub: None };
+    // Stalled from 0.8 s to 1 s: all that come before 1.05 s may have crossed it, but for the connection that had it.
+    for (visitor, ms) in [(&one, 0), (&one, 801), (&two, 999), (&three, 1_050), (&one, 1_000), (&three, 1_051)] {
+        ask(visitor, ms, own);
+    }
+    assert_eq!(hasty(&shared), (2, 2));
+}
+
+#[test]
+fn a_request_that_is_early_for_one_limit_and_has_crossed_another_is_early() {
+    let shared = Shared::new().unwrap();
+    let config = config(&["fixed:2/1h:key=header=k", "fixed:3/1h:key=everyone"]);
+    let books = books(&shared, &config);
+    let [one, two] = [(); 2].map(|()| visitor(&config, &books));
+    let ask = |visitor: &Visitor, key, ms| drop(visitor.ask(&of_key(key, &asking(&config, &books, ms * MS))));
+    // Key 7 is turned away by the first, much later key 8 by the second.
+    for (visitor, key, ms) in [(&one, 7, 0), (&one, 7, 0), (&one, 7, 1), (&one, 8, 90), (&one, 8, 99)] {
+        ask(visitor, key, ms);
+    }
+    assert_eq!(hasty(&shared), (0, 0));
+    ask(&two, 9, 100);
+    assert_eq!(hasty(&shared), (1, 0));
+    ask(&two, 7, 100);
+    assert_eq!(hasty(&shared), (1, 1));
+}
+
+proptest! {
+    /// Any requests of three keys on four connections, in two processes' books, against the definition.
+    #[test]
+    fn haste_is_what_its_definition_says(
+        requests in proptest::collection::vec((0_u64..80, 0_usize..4, 0_u64..3), 1..120),
+    ) {
+        let shared = Shared::new().unwrap();
+        let config = config(&["fixed:2/1s:key=header=k"]);
+        let pens = [books(&shared, &config), books(&shared, &config)];
+        let visitors: Vec<_> = (0..4).map(|number| visitor(&config, &pens[number % 2])).collect();
+        // By key: the running promise's first making and its end; by connection and key: when it was told last.
+        let (mut promises, mut told) = (HashMap::new(), HashMap::new());
+        let (mut expected, mut now_ns) = ((0, 0), 0);
+        for (step_ms, connection, key) in requests {
+            now_ns += step_ms * MS;
+            let running = promises.get(&key).copied().filter(|(_, until_ns)| now_ns < *until_ns);
+            if let Some((made_ns, _)) = running {
+                let knows = told.get(&(connection, key)).is_some_and(|told_ns| *told_ns >= made_ns);
+                if knows || now_ns - made_ns > 50 * MS { expected.1 += 1 } else { expected.0 += 1 }
+            }
+            let pen = &pens[connection % 2];
+            let verdict = visitors[connection].ask(&of_key(key, &asking(&config, pen, now_ns)));
+            if let Verdict::Rejected(Rejection { told: Told::Seconds(seconds), .. }) = verdict {
+                let until_ns = now_ns + seconds * NS_PER_S;
+                let (made_ns, so_far_ns) = running.unwrap_or((now_ns, 0));
+                promises.insert(key, (made_ns, until_ns.max(so_far_ns)));
+                told.insert((connection, key), now_ns);
+            }
+            prop_assert_eq!(hasty(&shared), expected);
+        }
+    }
+}
