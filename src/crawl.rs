@@ -21,7 +21,7 @@ use crawlmark_harness::workload::Workload;
 
 use self::connection::{Connection, Failure};
 use self::expect::Checker;
-pub use self::expect::{Expect, ExpectError};
+pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 pub use self::request::{RequestShape, ShapeError};
 pub use self::template::{Template, TemplateError};
 
@@ -32,8 +32,8 @@ pub struct CrawlSpec {
     pub addresses: Vec<SocketAddr>,
     /// What is asked for.
     pub request: RequestShape,
-    /// What counts as a good body.
-    pub expect: Expect,
+    /// What counts as a good answer.
+    pub expect: Expectations,
     /// The longest an attempt may take once a connection is in hand.
     pub timeout: Duration,
     /// The longest that opening a connection may take.
@@ -58,7 +58,7 @@ impl Crawl {
     #[must_use]
     pub fn new(spec: CrawlSpec, clock: Clock) -> Self {
         let writer = RefCell::new(request::Writer::new(&spec.request));
-        let checker = Checker::new(spec.expect);
+        let checker = Checker::new(spec.expect.clone());
         Self { spec, clock, writer, checker, idle: RefCell::new(Vec::new()), address: Cell::new(0) }
     }
 

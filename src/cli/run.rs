@@ -19,8 +19,31 @@ Examples:
     crawlmark run --ids 0..200k --shards 2 -c 64 --out first
   A target of yours, at 5,000 requests a second at most:
     crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000
+  Only what is JSON and has an id is good, and so is what is known to be gone:
+    crawlmark run http://127.0.0.1:8080/items/{id} --expect json --expect 'regex:\"id\":\\d+' --expect status:200,410
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
+
+const EXPECT: &str = "\
+What counts as a good answer: whole, items:SEED, json, status:200-299, regex:PATTERN or len:1-1000
+
+May be repeated; then all must hold. Without it any whole body with a
+status from 200 to 299 is good, and without a URL the bundled target's
+items are expected.
+
+  json               one JSON value under a JSON content type, in a body
+                     of up to 16 MiB
+  status:200,404     these statuses and no others, as in status:200-204;
+                     404 and 410 are not found unless they are listed
+  regex:\"id\":\\d+     a body of up to 16 MiB in which this is found
+  len:1-1000         bytes of the body; len:115 for exactly as many,
+                     len:1- for any but none
+  items:SEED         the very body that `serve --seed SEED` has for the
+                     ID
+  whole              any whole body
+
+A challenge page is never good, nor is an answer that asks for patience
+(429, and other limits). Redirects are not followed.";
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -78,10 +101,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
 
-    /// What counts as a good body: whole, or items:SEED for a bundled target with that seed; a challenge page never
-    /// does, and redirects are not followed
-    #[arg(long, value_name = "EXPECT", help_heading = "Answers")]
-    pub expect: Option<Expect>,
+    /// What counts as a good answer: json, status:200-299, regex:PATTERN, len:1-1000, items:SEED or whole; may be repeated
+    #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Answers")]
+    pub expect: Vec<Expect>,
 
     /// Where to save the result; results/runs/TIME-NAME unless given
     #[arg(long, value_name = "DIR", help_heading = "Results")]

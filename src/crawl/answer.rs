@@ -7,7 +7,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use hyper::header::{CONTENT_TYPE, HeaderName};
 use hyper::http::response::Parts;
 
-use super::expect::Body;
+use super::expect::{Body, Status, Verdict};
 use super::manners::{self, Signals};
 
 /// Cloudflare's, with `challenge` as its only value, on every challenge page and nowhere else.
@@ -25,17 +25,19 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An answer by its head, the length of its body, and whether that was the body expected.
-    pub(super) fn new(head: &Parts, first_byte: Nanos, bytes_received: u64, body: Body) -> Self {
+    /// An answer by its head, the length of its body, and what it is to those who expected something.
+    ///
+    /// [`Expectations`](super::Expectations) has the order of precedence as a table.
+    pub(super) fn new(head: &Parts, first_byte: Nanos, bytes_received: u64, verdict: Verdict) -> Self {
         let status = head.status.as_u16();
         let signals = signals(head);
-        let outcome = match (status, body) {
-            _ if is_challenge(head, signals, body) => Outcome::SoftBlocked,
+        let outcome = match (verdict.status, verdict.body) {
+            _ if is_challenge(head, signals, verdict.body) => Outcome::SoftBlocked,
             _ if signals.is_some_and(|signals| signals.throttle.is_some()) => Outcome::Throttled,
-            (200..=299, Body::AsExpected) => Outcome::Ok,
-            (200..=299, Body::Wrong) => Outcome::Error(ErrorKind::WrongBody),
-            (404 | 410, _) => Outcome::NotFound,
-            _ => Outcome::Rejected,
+            (Status::AsExpected, Body::AsExpected) => Outcome::Ok,
+            (Status::AsExpected, Body::Wrong) => Outcome::Error(ErrorKind::WrongBody),
+            (Status::Other, _) if matches!(status, 404 | 410) => Outcome::NotFound,
+            (Status::Other, _) => Outcome::Rejected,
         };
         let advice = signals.map_or_else(Advice::default, |Signals { wait, quota, .. }| Advice {
             repeat: Repeat::Never,
@@ -102,14 +104,22 @@ mod tests {
 
     use super::*;
 
+    /// The verdict of those who list no statuses.
+    fn verdict(status: u16, body: Body) -> Verdict {
+        Verdict { status: if (200..=299).contains(&status) { Status::AsExpected } else { Status::Other }, body }
+    }
+
+    fn outcome_of(status: u16, headers: &[(&str, &str)], verdict: Verdict) -> Outcome {
+        let plain = Response::builder().status(status);
+        let response = headers.iter().fold(plain, |response, (name, value)| response.header(*name, *value));
+        Answer::new(&response.body(()).unwrap().into_parts().0, Nanos(1), 0, verdict).outcome
+    }
+
     #[test]
     fn a_status_becomes_one_outcome() {
         let outcome = |status: u16, retry_after: Option<&str>, body: Body| {
-            let mut response = Response::builder().status(status);
-            if let Some(value) = retry_after {
-                response = response.header(RETRY_AFTER, value);
-            }
-            Answer::new(&response.body(()).unwrap().into_parts().0, Nanos(1), 0, body).outcome
+            let headers: Vec<_> = retry_after.into_iter().map(|value| (RETRY_AFTER.as_str(), value)).collect();
+            outcome_of(status, &headers, verdict(status, body))
         };
         assert_eq!(outcome(200, None, Body::AsExpected), Outcome::Ok);
         assert_eq!(outcome(204, None, Body::AsExpected), Outcome::Ok);
@@ -125,13 +135,36 @@ mod tests {
         assert_eq!(outcome(403, Some("60"), Body::Wrong), Outcome::Throttled);
         assert_eq!(outcome(503, Some("soon"), Body::Wrong), Outcome::Rejected);
     }
+
+    #[test]
+    fn a_status_is_good_or_not_as_listed_save_that_limits_and_challenges_are_what_they_are() {
+        let listed = |status: u16, headers: &[(&str, &str)], body: Body| {
+            outcome_of(status, headers, Verdict { status: Status::AsExpected, body })
+        };
+        for status in [200, 301, 404, 410, 403, 500, 503, 599] {
+            assert_eq!(listed(status, &[], Body::AsExpected), Outcome::Ok, "{status}");
+            assert_eq!(listed(status, &[], Body::Wrong), Outcome::Error(ErrorKind::WrongBody), "{status}");
+        }
+        for body in [Body::AsExpected, Body::Wrong] {
+            assert_eq!(listed(429, &[], body), Outcome::Throttled);
+            assert_eq!(listed(503, &[("retry-after", "3")], body), Outcome::Throttled);
+            assert_eq!(listed(404, &[("cf-mitigated", "challenge")], body), Outcome::SoftBlocked);
+        }
+        let markup = ("content-type", "text/html");
+        assert_eq!(listed(403, &[markup], Body::AsExpected), Outcome::Ok);
+        assert_eq!(listed(403, &[markup], Body::Wrong), Outcome::SoftBlocked);
+        assert_eq!(listed(404, &[markup], Body::Wrong), Outcome::Error(ErrorKind::WrongBody));
+        // A success that is not listed.
+        let other = |headers: &[(&str, &str)], body| outcome_of(202, headers, Verdict { status: Status::Other, body });
+        assert_eq!(other(&[], Body::AsExpected), Outcome::Rejected);
+        assert_eq!(other(&[], Body::Wrong), Outcome::Rejected);
+        assert_eq!(other(&[markup], Body::Wrong), Outcome::SoftBlocked);
+    }
+
     #[test]
     fn a_challenge_page_is_one_by_its_header_or_as_markup_in_the_place_of_an_item() {
-        let outcome = |status: u16, headers: &[(&str, &str)], body: Body| {
-            let plain = Response::builder().status(status);
-            let response = headers.iter().fold(plain, |response, (name, value)| response.header(*name, *value));
-            Answer::new(&response.body(()).unwrap().into_parts().0, Nanos(1), 0, body).outcome
-        };
+        let outcome =
+            |status: u16, headers: &[(&str, &str)], body: Body| outcome_of(status, headers, verdict(status, body));
         let header = ("cf-mitigated", "challenge");
         let markup = ("content-type", "Text/HTML; charset=UTF-8");
         let json = ("content-type", "application/json");

@@ -186,7 +186,7 @@ impl Connection {
                     Poll::Ready(Some(Ok(frame))) => {
                         if let Some(data) = frame.data_ref() {
                             bytes_received += data.len() as u64;
-                            expected.compare(data);
+                            expected.take(data);
                         }
                     }
                     Poll::Ready(Some(Err(error))) => {
@@ -199,7 +199,7 @@ impl Connection {
             }
         })
         .await?;
-        let answer = Answer::new(&head, first_byte, bytes_received, expected.is_met());
+        let answer = Answer::new(&head, first_byte, bytes_received, expected.verdict(&head));
         self.headers = head.headers;
         self.headers.clear();
         Ok(answer.done_at(clock.now()))

@@ -17,7 +17,7 @@ use nix::ifaddrs::getifaddrs;
 use super::Strictness;
 use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::{CrawlSpec, Expect, RequestShape, Template};
+use crate::crawl::{CrawlSpec, Expectations, RequestShape, Template};
 use crate::error::Error;
 
 use crate::target::Target;
@@ -114,11 +114,10 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         (template.clone(), Some(template))
     };
     let request = source.shape(&template)?;
-    let expect = match (args.expect, &bundled_template) {
-        (Some(expect), _) => expect,
+    let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
-        (None, Some(_)) if source.method == "GET" => Expect::Items(args.seed),
-        (None, _) => Expect::Whole,
+        Some(_) if args.expect.is_empty() && source.method == "GET" => Expectations::items(args.seed),
+        _ => Expectations::new(args.expect).map_err(|error| usage(format!("--expect: {error}")))?,
     };
     let mut workload = BTreeMap::from([
         ("method".to_owned(), source.method.clone()),

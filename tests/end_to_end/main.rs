@@ -10,6 +10,7 @@ mod bad_input;
 mod books;
 mod client;
 mod double;
+mod expect;
 mod faults;
 mod foreign;
 mod limits;

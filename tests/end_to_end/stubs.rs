@@ -23,11 +23,11 @@ fn place(files: &[(&str, &str)]) -> TempDir {
 }
 
 /// A directory whose mapping files hold these stubs.
-fn stubs(stubs: &serde_json::Value) -> TempDir {
+pub(crate) fn stubs(stubs: &serde_json::Value) -> TempDir {
     place(&[("mappings/all.json", &serde_json::json!({ "mappings": stubs }).to_string())])
 }
 
 /// The flags of a target with these stubs.
-fn flags(place: &TempDir, more: &str) -> String {
+pub(crate) fn flags(place: &TempDir, more: &str) -> String {
     format!("--stubs {} {more}", place.path().display())
 }
