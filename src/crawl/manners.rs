@@ -7,6 +7,8 @@
 //! other, the longest wait holds.
 
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub mod laws;
 mod quota;
 mod retry;
 mod structured;

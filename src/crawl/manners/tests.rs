@@ -240,6 +240,20 @@ fn lines(value: impl Strategy<Value = Vec<u8>>, most: usize) -> impl Strategy<Va
     prop::collection::vec((prop::sample::select(NAMES.to_vec()), value), 0..most)
 }
 
+/// Several lines of one field, or of two, all of which can be read.
+fn contradictory_lines() -> impl Strategy<Value = Vec<(&'static str, Vec<u8>)>> {
+    let fitting = |name: &str| match name {
+        "ratelimit" => "(\"[ab]\";r=[01];t=[1-9][0-9]{0,2}|(remaining=[0-2], )?reset=[1-9][0-9]?)",
+        "retry-after" => "([1-9][0-9]{0,3}|[1-9], ?[1-9][0-9]|Wed, 09 Aug 2023 1[4-6]:[0-5][0-9]:00 GMT)",
+        _ if name.ends_with("remaining") => "[0-2]",
+        _ => "([1-9][0-9]{0,2}|316[0-9]{5}|[1-9]\\.[0-9]|1691591[0-9]{3})",
+    };
+    let name = || prop::sample::select(CONTRADICTABLE.to_vec());
+    let names = (name(), name()).prop_map(|(one, other)| vec![one, other]);
+    let line = move |name: &'static str| (Just(name), fitting(name).prop_map(String::into_bytes));
+    names.prop_flat_map(move |names| prop::collection::vec(prop::sample::select(names).prop_flat_map(line), 2..6))
+}
+
 fn map(lines: &[(&'static str, Vec<u8>)]) -> HeaderMap {
     headers(lines.iter().map(|(name, value)| (*name, value.as_slice())))
 }
@@ -283,6 +297,29 @@ proptest! {
         if source(&before) == source(&after) {
             prop_assert!(promised(&after) >= promised(&before));
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn the_laws_that_fuzzing_relies_on_hold(
+        status in status(),
+        lines in prop_oneof![lines(prop_oneof![value(), any_value(), garbage()], 8), contradictory_lines()],
+        max_pause_us in prop_oneof![0..10_000_000_u64, any::<u64>()], unit: f64,
+    ) {
+        let mut text = format!("{status} {} {max_pause_us} {unit}", RECEIVED.as_secs()).into_bytes();
+        for (name, value) in &lines {
+            text.extend([b"\n", name.as_bytes(), b": ", value].concat());
+        }
+        laws::check(&text);
+    }
+
+    #[test]
+    fn no_bytes_break_a_law(text: Vec<u8>, lines in "(retry-after: [-0-9,.:]*\n|[\\PC\n]){0,20}") {
+        laws::check(&text);
+        laws::check(lines.as_bytes());
     }
 }
 

@@ -1,0 +1,200 @@
+//! Laws that hold for any answer whatever: what a target writes is foreign, and a header that is malformed, absurd or
+//! contradictory neither stops a crawl nor speeds it up. Fuzzing calls it, and so does a test, so that it cannot rot.
+//!
+//! It must not know how anything is read: what it asks of one answer, it compares with what it asks of another.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::{DATE, HeaderName, HeaderValue};
+
+use super::{Signals, Source, read};
+
+/// The longest wait that may be believed: a leap year, beyond which no quota is counted.
+const LONGEST: Duration = Duration::from_hours(24 * 366);
+
+/// Lines beyond these are left out: what two dozen cannot do, more cannot, and each is held against all of them.
+const MAX_LINES: usize = 24;
+
+const GITHUB: &str = "x-github-request-id";
+const RATE_LIMIT: &str = "ratelimit";
+const POLICY: &str = "ratelimit-policy";
+
+/// An answer and its circumstances.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    received: Duration,
+    lines: Vec<Line>,
+}
+
+type Line = (HeaderName, HeaderValue);
+
+/// How long a caller would wait at most, and what it has drawn.
+#[derive(Debug)]
+struct Patience {
+    max_pause: Duration,
+    unit: f64,
+}
+
+/// Checks all laws on any bytes, read as text in this form, where what cannot be read counts as a default and lines that
+/// are no header field are left out:
+///
+/// ```text
+/// 429 1691591063 3600000000 0.5
+/// retry-after: 5
+/// ```
+///
+/// The first line has the status, the time of receipt in seconds since 1970, the longest pause in microseconds, and the
+/// draw for the jitter.
+///
+/// # Panics
+///
+/// If one is broken.
+pub fn check(text: &[u8]) {
+    let (answer, patience) = Answer::parse(text);
+    let signals = answer.read();
+    check_wait(&answer, &signals);
+    check_pause(&signals, &patience);
+    if answer.lines.iter().filter(|(name, _)| name == POLICY).count() < 2 {
+        // Of two policies of one name the first counts.
+        assert_eq!(answer.reversed().read(), signals, "the order of lines counts in {answer:?}");
+    }
+    for at in 0..answer.lines.len() {
+        check_junk(&answer, at, &signals);
+        check_contradiction(&answer, at, &signals);
+    }
+}
+
+impl Answer {
+    fn parse(text: &[u8]) -> (Self, Patience) {
+        let mut lines = text.split(|&byte| byte == b'\n');
+        let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
+        let mut first = first.split_ascii_whitespace();
+        let mut number = || first.next().and_then(|word| word.parse::<u64>().ok());
+        let status = number().and_then(|status| status.try_into().ok()).filter(|status| (100..1000).contains(status));
+        let received = Duration::from_secs(number().unwrap_or(0));
+        let max_pause = Duration::from_micros(number().unwrap_or(0));
+        let unit = first.next().and_then(|word| word.parse().ok()).unwrap_or(0.5);
+        let lines = lines.filter_map(line).take(MAX_LINES).collect();
+        (Self { status: status.unwrap_or(429), received, lines }, Patience { max_pause, unit })
+    }
+
+    fn read(&self) -> Signals {
+        self.read_of(&self.lines)
+    }
+
+    fn read_of<'a>(&self, lines: impl IntoIterator<Item = &'a Line>) -> Signals {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name, value.clone());
+        }
+        read(self.status, &headers, self.received)
+    }
+
+    fn reversed(&self) -> Self {
+        let lines = self.lines.iter().rev().cloned().collect();
+        Self { status: self.status, received: self.received, lines }
+    }
+}
+
+fn line(text: &[u8]) -> Option<Line> {
+    let at = text.iter().position(|&byte| byte == b':')?;
+    let value = text[at + 1..].strip_prefix(b" ").unwrap_or(&text[at + 1..]);
+    Some((HeaderName::from_bytes(&text[..at]).ok()?, HeaderValue::from_bytes(value).ok()?))
+}
+
+/// A wait is never nothing, nor longer than anybody may mean, and only a refusal asks for one.
+fn check_wait(answer: &Answer, signals: &Signals) {
+    if let Some(wait) = signals.wait {
+        assert!(!wait.promised.is_zero() && wait.promised <= LONGEST, "{wait:?} in {answer:?}");
+    }
+    let asks = signals.throttle.is_some() || signals.wait.is_some();
+    assert!(answer.status >= 400 || !asks, "{signals:?} in {answer:?}");
+}
+
+/// A pause is never longer than the caller allows, and never shorter than promised but for that.
+///
+/// The only place here that knows how a pause is made.
+fn check_pause(signals: &Signals, patience: &Patience) {
+    let pause = signals.pause(patience.max_pause, patience.unit);
+    assert_eq!(pause.map(|pause| pause.promised), signals.wait.map(|wait| wait.promised));
+    let Some(pause) = pause else { return };
+    assert!(pause.taken <= patience.max_pause, "{pause:?} by {patience:?}");
+    assert!(pause.taken >= pause.promised.min(patience.max_pause), "{pause:?} by {patience:?}");
+    assert!(pause.taken <= pause.promised.mul_f64(1.1 + 1e-9), "{pause:?} by {patience:?}");
+    assert_eq!(pause.is_cut(), pause.promised > patience.max_pause, "{pause:?} by {patience:?}");
+}
+
+/// What cannot be read is as good as absent, alone and among others, before them and after.
+fn check_junk(answer: &Answer, at: usize, signals: &Signals) {
+    let (name, value) = &answer.lines[at];
+    let nothing = answer.read_of([]);
+    for value in malformed(name, value.as_bytes()) {
+        let junk = (name.clone(), value);
+        assert_eq!(answer.read_of([&junk]), nothing, "{junk:?} says something");
+        let (before, after) = ([&junk].into_iter().chain(&answer.lines), answer.lines.iter().chain([&junk]));
+        assert_eq!(answer.read_of(before), *signals, "{junk:?} changes {answer:?}");
+        assert_eq!(answer.read_of(after), *signals, "{junk:?} changes {answer:?}");
+    }
+    let unknown = (HeaderName::from_static("x-ratelimit-used"), value.clone());
+    assert_eq!(answer.read_of(answer.lines.iter().chain([&unknown])), *signals, "{unknown:?} changes {answer:?}");
+}
+
+/// Values near to `value` from which this field cannot be read.
+fn malformed(name: &HeaderName, value: &[u8]) -> Vec<HeaderValue> {
+    if name == GITHUB {
+        // It is there or not, whatever its value.
+        return Vec::new();
+    }
+    let mut values = vec![[value, b"\xe9"].concat(), [b"\xe9", value].concat()];
+    if name != POLICY && name != RATE_LIMIT {
+        // In those a number may stand beside what is meant.
+        values.push([b"-", value].concat());
+    }
+    if name != POLICY {
+        // What a quota is counted in needs no number. Everything else is one, or holds one.
+        values.push(value.iter().copied().filter(|byte| !byte.is_ascii_digit()).collect());
+    }
+    values.into_iter().filter_map(|value| HeaderValue::from_bytes(&value).ok()).collect()
+}
+
+/// Another line never makes a client less patient, save where it says what is left, by whose clock, or what is counted.
+fn check_contradiction(answer: &Answer, at: usize, after: &Signals) {
+    let line = &answer.lines[at];
+    let again = answer.lines.iter().chain([line]);
+    assert_eq!(answer.read_of(again), *after, "{line:?} changes what it says when it says it twice, in {answer:?}");
+    if line.0 == DATE || line.0 == POLICY {
+        return;
+    }
+    let others = answer.lines.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, line)| line);
+    let before = answer.read_of(others);
+    let case = || format!("{line:?} turns {before:?} into {after:?}, in {answer:?}");
+    assert!(before.throttle.is_none() || after.throttle.is_some(), "{}", case());
+    assert!(pace(after) <= pace(&before), "{}", case());
+    let Some(wait) = before.wait else { return };
+    // A time to come back holds, whatever else is said. Any other counts only as long as nothing is left, and one that is
+    // trusted more may be shorter: that is what precedence is.
+    let is_about_what_is_left = read(200, &HeaderMap::from_iter([line.clone()]), answer.received)
+        .quota
+        .is_some_and(|quota| quota.remaining > 0);
+    if wait.source != Source::RetryAfter && is_about_what_is_left {
+        return;
+    }
+    let now = after.wait.filter(|now| now.source != wait.source || now.promised >= wait.promised);
+    assert!(now.is_some_and(|now| rank(now.source) <= rank(wait.source)), "{}", case());
+}
+
+fn pace(signals: &Signals) -> f64 {
+    signals.quota.and_then(|quota| quota.pace_per_s()).unwrap_or(f64::INFINITY)
+}
+
+/// The lower, the more a source is trusted.
+const fn rank(source: Source) -> u8 {
+    match source {
+        Source::RetryAfter => 0,
+        Source::RateLimit => 1,
+        Source::XRateLimit => 2,
+        Source::GitHubMinimum => 3,
+    }
+}
