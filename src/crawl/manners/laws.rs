@@ -8,7 +8,7 @@ use std::time::Duration;
 use hyper::HeaderMap;
 use hyper::header::{DATE, HeaderName, HeaderValue};
 
-use super::{Signals, Source, read};
+use super::{Signals, Source, read, tells_of_quota};
 
 /// The longest wait that may be believed: a leap year, beyond which no quota is counted.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
@@ -20,7 +20,7 @@ const GITHUB: &str = "x-github-request-id";
 const RATE_LIMIT: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 
-/// An answer and its circumstances.
+/// An answer, and when it came.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -30,32 +30,24 @@ struct Answer {
 
 type Line = (HeaderName, HeaderValue);
 
-/// How long a caller would wait at most, and what it has drawn.
-#[derive(Debug)]
-struct Patience {
-    max_pause: Duration,
-    unit: f64,
-}
-
 /// Checks all laws on any bytes, read as text in this form, where what cannot be read counts as a default and lines that
 /// are no header field are left out:
 ///
 /// ```text
-/// 429 1691591063 3600000000 0.5
+/// 429 1691591063
 /// retry-after: 5
 /// ```
 ///
-/// The first line has the status, the time of receipt in seconds since 1970, the longest pause in microseconds, and the
-/// draw for the jitter.
+/// The first line has the status and the time of receipt in seconds since 1970.
 ///
 /// # Panics
 ///
 /// If one is broken.
 pub fn check(text: &[u8]) {
-    let (answer, patience) = Answer::parse(text);
+    let answer = Answer::parse(text);
     let signals = answer.read();
     check_wait(&answer, &signals);
-    check_pause(&signals, &patience);
+    assert!(signals.quota.is_none() || tells_of_quota(&answer.headers()), "a quota is overlooked in {answer:?}");
     if answer.lines.iter().filter(|(name, _)| name == POLICY).count() < 2 {
         // Of two policies of one name the first counts.
         assert_eq!(answer.reversed().read(), signals, "the order of lines counts in {answer:?}");
@@ -67,17 +59,19 @@ pub fn check(text: &[u8]) {
 }
 
 impl Answer {
-    fn parse(text: &[u8]) -> (Self, Patience) {
+    fn parse(text: &[u8]) -> Self {
         let mut lines = text.split(|&byte| byte == b'\n');
         let first = String::from_utf8_lossy(lines.next().unwrap_or_default());
         let mut first = first.split_ascii_whitespace();
         let mut number = || first.next().and_then(|word| word.parse::<u64>().ok());
         let status = number().and_then(|status| status.try_into().ok()).filter(|status| (100..1000).contains(status));
         let received = Duration::from_secs(number().unwrap_or(0));
-        let max_pause = Duration::from_micros(number().unwrap_or(0));
-        let unit = first.next().and_then(|word| word.parse().ok()).unwrap_or(0.5);
         let lines = lines.filter_map(line).take(MAX_LINES).collect();
-        (Self { status: status.unwrap_or(429), received, lines }, Patience { max_pause, unit })
+        Self { status: status.unwrap_or(429), received, lines }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        map(&self.lines)
     }
 
     fn read(&self) -> Signals {
@@ -85,17 +79,21 @@ impl Answer {
     }
 
     fn read_of<'a>(&self, lines: impl IntoIterator<Item = &'a Line>) -> Signals {
-        let mut headers = HeaderMap::new();
-        for (name, value) in lines {
-            headers.append(name, value.clone());
-        }
-        read(self.status, &headers, self.received)
+        read(self.status, &map(lines), self.received)
     }
 
     fn reversed(&self) -> Self {
         let lines = self.lines.iter().rev().cloned().collect();
         Self { status: self.status, received: self.received, lines }
     }
+}
+
+fn map<'a>(lines: impl IntoIterator<Item = &'a Line>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(name, value.clone());
+    }
+    headers
 }
 
 fn line(text: &[u8]) -> Option<Line> {
@@ -111,19 +109,6 @@ fn check_wait(answer: &Answer, signals: &Signals) {
     }
     let asks = signals.throttle.is_some() || signals.wait.is_some();
     assert!(answer.status >= 400 || !asks, "{signals:?} in {answer:?}");
-}
-
-/// A pause is never longer than the caller allows, and never shorter than promised but for that.
-///
-/// The only place here that knows how a pause is made.
-fn check_pause(signals: &Signals, patience: &Patience) {
-    let pause = signals.pause(patience.max_pause, patience.unit);
-    assert_eq!(pause.map(|pause| pause.promised), signals.wait.map(|wait| wait.promised));
-    let Some(pause) = pause else { return };
-    assert!(pause.taken <= patience.max_pause, "{pause:?} by {patience:?}");
-    assert!(pause.taken >= pause.promised.min(patience.max_pause), "{pause:?} by {patience:?}");
-    assert!(pause.taken <= pause.promised.mul_f64(1.1 + 1e-9), "{pause:?} by {patience:?}");
-    assert_eq!(pause.is_cut(), pause.promised > patience.max_pause, "{pause:?} by {patience:?}");
 }
 
 /// What cannot be read is as good as absent, alone and among others, before them and after.
