@@ -40,6 +40,9 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 /// a millisecond late is well below a hundredth of its budget, and two requests at once would be a surprise.
 const SLOW_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Requests that are this far apart, or further, are kept so over all shards: a message about each of them costs nothing.
+const SPACED: Duration = Duration::from_millis(20);
+
 /// Where the part `i` of `total` over `parts` starts; `i == parts` gives the end of the last part.
 ///
 /// `parts` of 0 counts as 1.
@@ -254,6 +257,17 @@ impl RunPlan {
         (0..self.shards).map(|shard| self.shard(shard, cpus)).collect()
     }
 
+    /// The time between two requests of a budget that allows no burst.
+    ///
+    /// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that comes a millisecond
+    /// too soon after the one before it, be that one of another shard or late itself.
+    fn spacing(&self) -> Option<Duration> {
+        let rate = self.rate.filter(|_| self.burst == u64::from(self.shards))?;
+        let spacing_ns = u128::from(rate.period_ns).div_ceil(u128::from(rate.permits.max(1)));
+        let spacing = Duration::from_nanos(u64::try_from(spacing_ns).unwrap_or(u64::MAX));
+        (spacing >= SPACED).then_some(spacing)
+    }
+
     fn shard(&self, shard: u32, cpus: &[usize]) -> ShardPlan {
         let (parts, i) = (u64::from(self.shards), u64::from(shard));
         let ids = IdRange {
@@ -272,6 +286,7 @@ impl RunPlan {
             budget: self.rate.map(|rate| Budget::of(&rate, self.burst, parts, i)),
             manners: self.manners,
             per_host: self.per_host.share(parts, i),
+            spacing: self.spacing(),
             siblings: self.shards,
             duration: self.duration,
             timeout: self.timeout,
@@ -296,6 +311,10 @@ pub struct ShardPlan {
     pub manners: Manners,
     /// Its share of what each host is to bear.
     pub per_host: HostShare,
+    /// How far apart any two requests of the run are to arrive, whichever shards they come from; none when bursts are
+    /// allowed, or requests are too close together to be told of.
+    #[serde(rename = "spacing_us", with = "optional_micros")]
+    pub spacing: Option<Duration>,
     /// How many shards there are, this one among them.
     pub siblings: u32,
     /// When to stop starting items, after the common start.

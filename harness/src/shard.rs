@@ -15,6 +15,7 @@ mod messages;
 mod outbox;
 mod retry;
 mod slots;
+mod spacing;
 mod supply;
 
 use std::fmt::Display;
@@ -190,6 +191,7 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         }
         Control::Finish => engine.close(),
         Control::Pause(order) => gate.pause(order),
+        Control::Arrived(at) => gate.arrived(at),
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),

@@ -292,6 +292,7 @@ impl Supervisor {
                     }
                 }
                 Heard::Pause(order) => self.pause_others(i, order),
+                Heard::Arrived(at) => self.tell_others(i, Control::Arrived(at)),
                 Heard::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);
@@ -326,8 +327,12 @@ impl Supervisor {
             return;
         }
         *paused_until = order.until;
+        self.tell_others(i, Control::Pause(order));
+    }
+
+    fn tell_others(&mut self, i: usize, control: Control) {
         let others = self.members.iter_mut().enumerate().filter(|(k, member)| *k != i && member.is_speaking());
-        others.for_each(|(_, member)| member.tell(Control::Pause(order)));
+        others.for_each(|(_, member)| member.tell(control));
     }
 
     /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for.

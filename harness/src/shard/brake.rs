@@ -157,7 +157,8 @@ impl Brake {
     }
 
     fn pause(&mut self, order: PauseOrder) {
-        let place = (f64::from(self.shard) + self.draw()) / f64::from(self.siblings);
+        // The first half of each shard's part only: what is left keeps it apart from the next one.
+        let place = (f64::from(self.shard) + self.draw() / 2.0) / f64::from(self.siblings);
         let resume = order.until.plus(Duration::from_nanos(order.spread_ns).mul_f64(place));
         if resume > self.resume {
             self.books.paused_ns += resume.since(self.resume.max(order.at));

@@ -22,6 +22,7 @@ use super::host::{Host, Leave};
 use super::messages::Messages;
 use super::retry::{RetryBudget, Spent, backoff};
 use super::slots::Slots;
+use super::spacing::Spacing;
 use super::supply::{Again, Next, Supply, Task};
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
@@ -52,6 +53,7 @@ struct Inner {
     retries: RetryBudget,
     ribbon: Ribbon,
     slots: Slots,
+    spacing: Spacing,
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     under_way: u32,
@@ -116,6 +118,7 @@ impl Gate {
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
             slots: Slots::new(start),
+            spacing: Spacing::new(plan),
             plan: plan.clone(),
             under_way: 0,
             waiting: VecDeque::with_capacity(lanes),
@@ -157,7 +160,10 @@ impl Gate {
             // Without a budget nothing has to be timed: the lane goes on where it was.
             let now = if inner.is_unlimited() { free } else { self.clock.now() };
             match inner.ask(free, now) {
-                Asked::Go(permit) => return Some(Answer::Go(permit)),
+                Asked::Go(permit) => {
+                    self.announce(&mut inner, now);
+                    return Some(Answer::Go(permit));
+                }
                 Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
             }
         }
@@ -204,6 +210,7 @@ impl Gate {
             let now = self.clock.now();
             match inner.ask(free, now) {
                 Asked::Go(permit) => {
+                    self.announce(&mut inner, now);
                     inner.waiting.pop_front();
                     self.answer(lane, Answer::Go(permit));
                     if inner.waiting.is_empty() {
@@ -222,6 +229,13 @@ impl Gate {
         }
     }
 
+    /// Has the other shards keep their distance from a request that goes at `now`.
+    fn announce(&self, inner: &mut Inner, now: Nanos) {
+        if let Some(at) = inner.spacing.admitted(now) {
+            self.messages.send(Frame::Arrived(at));
+        }
+    }
+
     fn answer(&self, lane: usize, answer: Answer) {
         let slot = &self.lanes[lane];
         slot.answer.set(Some(answer));
@@ -236,6 +250,9 @@ impl Gate {
         inner.under_way -= 1;
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
+        }
+        if let Some(at) = inner.spacing.ended(attempt) {
+            self.messages.send(Frame::Arrived(at));
         }
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what they wait for.
@@ -264,6 +281,11 @@ impl Gate {
         if let Some(host) = self.inner.borrow_mut().hosts.get_mut(order.host as usize) {
             host.ordered(order);
         }
+    }
+
+    /// Takes in that the target was at a request of another shard at `at`.
+    pub(super) fn arrived(&self, at: Nanos) {
+        self.inner.borrow_mut().spacing.arrived(at);
     }
 
     /// Crawls these IDs, too.
@@ -397,7 +419,8 @@ impl Inner {
     /// Lets an attempt go at `now`, for a lane that has been free since `free`, if every limit allows it.
     fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         let since = match self.pacer.peek(now) {
-            Pace::Go(since) => since,
+            Pace::Go(_) if self.spacing.next() > now => return self.refused(self.spacing.next(), now),
+            Pace::Go(since) => since.max(self.spacing.next()),
             Pace::Wait(next) if self.hosts.len() > 1 => return Asked::At(next, Binding::Rate),
             Pace::Wait(next) => return self.refused(next, now),
         };

@@ -60,6 +60,8 @@ pub(super) enum Heard {
     Admissions(Admissions),
     /// The target asks for patience.
     Pause(PauseOrder),
+    /// The target was at a request of its then.
+    Arrived(Nanos),
     /// It has nothing left to do.
     Idle,
     /// It gave these IDs away.
@@ -178,6 +180,7 @@ impl Member {
                 Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
                 Frame::Admissions(admissions) => heard.push(Heard::Admissions(admissions)),
                 Frame::Pause(order) => heard.push(Heard::Pause(order)),
+                Frame::Arrived(at) => heard.push(Heard::Arrived(at)),
                 Frame::Idle => heard.push(Heard::Idle),
                 Frame::Shed(range) => heard.push(Heard::Shed(range)),
                 Frame::Share(share) => heard.push(Heard::Share(share)),

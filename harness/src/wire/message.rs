@@ -29,6 +29,8 @@ pub enum Frame {
     Admissions(Admissions),
     /// The target asks for patience, which concerns every shard that it takes for the same client.
     Pause(PauseOrder),
+    /// The target was at a request of this shard then; said of budgets that keep any two requests apart.
+    Arrived(Nanos),
     /// Everything that it had to do is done; it waits for more, or for [`Control::Finish`].
     Idle,
     /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
@@ -48,6 +50,8 @@ pub enum Control {
     Stop(Nanos),
     /// Wait as the target told another shard.
     Pause(PauseOrder),
+    /// The target was at a request of another shard then.
+    Arrived(Nanos),
     /// Give away the upper half of the IDs that are not started.
     Shed,
     /// Crawl these IDs, too.

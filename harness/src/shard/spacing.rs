@@ -1,0 +1,106 @@
+//! Keeping any two requests of a slow budget apart, whichever shards they come from and however late they are.
+//!
+//! A schedule alone cannot do that: when a request is late and the next one is not, they arrive too close together. So
+//! the time until the next one counts from when the target was at the last one. That was between sending it and its
+//! answer; a target that answers at once is so given the time exactly, a slow one up to a hundredth more. Until the answer
+//! is there, the time counts from when the request was let go. Called by the gate. It must not read a clock.
+
+use std::time::Duration;
+
+use crate::clock::Nanos;
+use crate::plan::ShardPlan;
+use crate::sample::Attempt;
+
+/// A target may take this part of the spacing to come to a request: more of it would cost more of the budget.
+const UNDER_WAY: u32 = 100;
+
+/// The spacing of a shard's requests.
+#[derive(Debug)]
+pub(super) struct Spacing {
+    spacing: Option<Duration>,
+    next: Nanos,
+}
+
+impl Spacing {
+    /// The spacing that the plan asks for, if any.
+    pub(super) const fn new(plan: &ShardPlan) -> Self {
+        Self { spacing: plan.spacing, next: Nanos(0) }
+    }
+
+    /// The next request goes no sooner than this.
+    pub(super) const fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Takes in a request that goes at `now`. Some when the other shards have to know.
+    pub(super) fn admitted(&mut self, now: Nanos) -> Option<Nanos> {
+        self.spacing?;
+        self.arrived(now);
+        Some(now)
+    }
+
+    /// Takes in an attempt that ended. Some when the other shards have to know: when the target was at it.
+    pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
+        let spacing = self.spacing?;
+        let arrived = attempt.done.min(attempt.sent?.plus(spacing / UNDER_WAY));
+        self.arrived(arrived);
+        Some(arrived)
+    }
+
+    /// Takes in that the target was at a request, of any shard, at `at`.
+    pub(super) fn arrived(&mut self, at: Nanos) {
+        if let Some(spacing) = self.spacing {
+            self.next = self.next.max(at.plus(spacing));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::plan;
+    use crate::sample::{Advice, Outcome};
+    use crate::units::Rate;
+
+    fn spacing(permits: u64, burst: u64) -> Spacing {
+        let mut run = plan();
+        (run.rate, run.burst) = (Some(Rate { permits, period_ns: 1_000_000_000 }), burst);
+        Spacing::new(&run.split(&[])[0])
+    }
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_time_counts_from_when_the_target_was_at_the_request() {
+        let attempt = |sent: Option<u64>, done: u64| Attempt {
+            sent: sent.map(|sent| Nanos(sent * MS)),
+            first_byte: None,
+            done: Nanos(done * MS),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome: Outcome::Ok,
+            advice: Advice::default(),
+        };
+        let mut spacing = spacing(2, 2);
+        assert_eq!(spacing.admitted(Nanos(0)), Some(Nanos(0)));
+        assert_eq!(spacing.next(), Nanos(500 * MS));
+        spacing.ended(&attempt(Some(3), 4));
+        assert_eq!(spacing.next(), Nanos(504 * MS));
+        // Whoever takes long to answer may have looked at once: a hundredth is what that may cost.
+        spacing.ended(&attempt(Some(10), 400));
+        assert_eq!(spacing.next(), Nanos(515 * MS));
+        assert_eq!(spacing.ended(&attempt(None, 900)), None, "what was never sent never arrived");
+        spacing.arrived(Nanos(7 * MS));
+        assert_eq!(spacing.next(), Nanos(515 * MS));
+    }
+
+    #[test]
+    fn bursts_and_quick_rates_are_not_spaced() {
+        for (permits, burst) in [(2, 3), (51, 2), (5_000, 52)] {
+            assert_eq!(spacing(permits, burst).admitted(Nanos(5)), None, "{permits}/s, {burst} at once");
+        }
+        assert!(spacing(50, 2).admitted(Nanos(5)).is_some());
+    }
+}
