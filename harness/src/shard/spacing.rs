@@ -2,8 +2,9 @@
 //!
 //! A schedule alone cannot do that: when a request is late and the next one is not, they arrive too close together. So
 //! the time until the next one counts from when the target was at the last one. That was between sending it and its
-//! answer; a target that answers at once is so given the time exactly, a slow one up to a hundredth more. Until the answer
-//! is there, the time counts from when the request was let go. Called by the gate. It must not read a clock.
+//! answer. Of a target that was seen to answer at once, it is counted from the answer: a slow one was late in arriving. Of
+//! a target that never answers at once, it is counted from the request, and a little more. Until the answer is there, it
+//! counts from when the request was let go. Called by the gate. It must not read a clock.
 
 use std::time::Duration;
 
@@ -11,20 +12,23 @@ use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::sample::Attempt;
 
-/// A target may take this part of the spacing to come to a request: more of it would cost more of the budget.
-const UNDER_WAY: u32 = 100;
+/// A target that takes no more than this part of the spacing to answer answers at once; one that takes longer is taken to
+/// come to a request within it: more would cost more of the budget.
+const AT_ONCE: u32 = 100;
 
 /// The spacing of a shard's requests.
 #[derive(Debug)]
 pub(super) struct Spacing {
     spacing: Option<Duration>,
+    /// The quickest answer so far took so long.
+    quickest: Duration,
     next: Nanos,
 }
 
 impl Spacing {
     /// The spacing that the plan asks for, if any.
     pub(super) const fn new(plan: &ShardPlan) -> Self {
-        Self { spacing: plan.spacing, next: Nanos(0) }
+        Self { spacing: plan.spacing, quickest: Duration::MAX, next: Nanos(0) }
     }
 
     /// The next request goes no sooner than this.
@@ -41,8 +45,12 @@ impl Spacing {
 
     /// Takes in an attempt that ended. Some when the other shards have to know: when the target was at it.
     pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
-        let spacing = self.spacing?;
-        let arrived = attempt.done.min(attempt.sent?.plus(spacing / UNDER_WAY));
+        let (at_once, sent) = (self.spacing? / AT_ONCE, attempt.sent?);
+        let took = Duration::from_nanos(attempt.done.since(sent));
+        // The first one may be late; whether the target is slow is known from the second on.
+        let is_slow = self.quickest.min(took) > at_once && self.quickest < Duration::MAX;
+        self.quickest = self.quickest.min(took);
+        let arrived = if is_slow { sent.plus(at_once) } else { attempt.done };
         self.arrived(arrived);
         Some(arrived)
     }
@@ -70,9 +78,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    #[test]
-    fn the_time_counts_from_when_the_target_was_at_the_request() {
-        let attempt = |sent: Option<u64>, done: u64| Attempt {
+    fn attempt(sent: Option<u64>, done: u64) -> Attempt {
+        Attempt {
             sent: sent.map(|sent| Nanos(sent * MS)),
             first_byte: None,
             done: Nanos(done * MS),
@@ -82,18 +89,31 @@ mod tests {
             status: None,
             outcome: Outcome::Ok,
             advice: Advice::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_time_counts_from_when_the_target_was_at_the_request() {
         let mut spacing = spacing(2, 2);
         assert_eq!(spacing.admitted(Nanos(0)), Some(Nanos(0)));
         assert_eq!(spacing.next(), Nanos(500 * MS));
         spacing.ended(&attempt(Some(3), 4));
         assert_eq!(spacing.next(), Nanos(504 * MS));
-        // Whoever takes long to answer may have looked at once: a hundredth is what that may cost.
+        // It answers at once, so this request was late.
         spacing.ended(&attempt(Some(10), 400));
-        assert_eq!(spacing.next(), Nanos(515 * MS));
+        assert_eq!(spacing.next(), Nanos(900 * MS));
         assert_eq!(spacing.ended(&attempt(None, 900)), None, "what was never sent never arrived");
         spacing.arrived(Nanos(7 * MS));
-        assert_eq!(spacing.next(), Nanos(515 * MS));
+        assert_eq!(spacing.next(), Nanos(900 * MS));
+    }
+
+    #[test]
+    fn a_slow_target_costs_a_hundredth_of_the_budget_at_most() {
+        let mut spacing = spacing(2, 2);
+        for at in [0, 600, 1_200, 1_800] {
+            spacing.ended(&attempt(Some(at), at + 590));
+        }
+        assert_eq!(spacing.next(), Nanos(2_305 * MS));
     }
 
     #[test]
