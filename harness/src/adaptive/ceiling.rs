@@ -32,7 +32,7 @@ const SECONDS_AGREE: f64 = 0.08;
 const SHORT_S: f64 = 0.25;
 
 /// A burst beyond this part of a second's requests is no use for an estimate: it is uncertain by more than what is sought.
-const USABLE_BURST: f64 = 0.5;
+const USABLE_BURST: f64 = 0.6;
 
 /// A pace that lasted no longer than this many seconds and yet found less than this part of itself accepted was far too
 /// fast; a second's count is then no count of a second.
@@ -251,4 +251,84 @@ fn fit(before: &[Window], episode: &Episode) -> Option<f64> {
         }
     }
     Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a bucket of `rate` and `burst` accepts of a ramp that doubles `per_s` times a second, from far below its rate
+    /// to the moment at which it is empty.
+    fn ramp(rate: f64, burst: f64, per_s: f64) -> Episode {
+        let growth = per_s * std::f64::consts::LN_2;
+        // With r the pace at the end, the excess over the rate is (r - rate * (1 + ln(r / rate))) / growth.
+        let excess = |pace: f64| (pace - rate * (1.0 + (pace / rate).ln())) / growth;
+        let (mut low, mut high) = (rate, rate * 1e6);
+        for _ in 0..200 {
+            let middle = f64::midpoint(low, high);
+            if excess(middle) < burst { low = middle } else { high = middle }
+        }
+        let accepted = |seconds: f64| low / growth * (1.0 - (-growth * seconds).exp());
+        let windows = (1..=400).map(|step| f64::from(step) * 0.005);
+        let windows: Vec<Window> = windows.map(|seconds| Window { seconds, accepted: accepted(seconds) }).collect();
+        let accepted = windows.last().map_or(0.0, |window| window.accepted);
+        Episode { windows, active_s: 2.0, accepted, least: accepted / 3.0, refused: low, base: 5.0 }
+    }
+
+    /// What a bucket of `burst` accepts of far too much at once.
+    fn flood(burst: f64) -> Episode {
+        let windows = vec![Window { seconds: 0.000_1, accepted: burst }];
+        Episode { windows, active_s: 0.000_1, accepted: burst, least: 0.0, refused: 1e9, base: 0.1 }
+    }
+
+    #[test]
+    fn a_flood_and_a_ramp_tell_a_bucket() {
+        for (rate, bucket) in [(1_000.0, 10.0), (1_000.0, 100.0), (50.0, 10.0), (20_000.0, 1_000.0)] {
+            let mut ceiling = Ceiling::new();
+            ceiling.first(&flood(bucket));
+            ceiling.keep(flood(bucket));
+            let estimate = ceiling.after_search(&ramp(rate, bucket, 20.0));
+            assert_eq!(estimate.certainty, Certainty::Coarse);
+            assert!((estimate.per_s / rate - 1.0).abs() < 0.05, "{rate}/s, burst {bucket}: {estimate:?}");
+            let found = ceiling.burst().unwrap();
+            assert!((found / bucket - 1.0).abs() < 0.1, "{rate}/s, burst {bucket}: {found}");
+            // A gentler ramp says the same, so it is believed.
+            let estimate = ceiling.after_rise(&ramp(rate, bucket, 0.3));
+            assert_eq!(estimate.certainty, Certainty::Agreed, "{rate}/s, burst {bucket}: {estimate:?}");
+            assert!((estimate.per_s / rate - 1.0).abs() < 0.05, "{rate}/s, burst {bucket}: {estimate:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_count_twice_is_a_window() {
+        let mut ceiling = Ceiling::new();
+        ceiling.first(&flood(500.0));
+        ceiling.keep(flood(500.0));
+        let full = Episode { active_s: 0.3, least: 380.0, refused: 9_000.0, ..flood(510.0) };
+        let estimate = ceiling.after_search(&full);
+        assert_eq!(estimate, Estimate { per_s: 500.0, certainty: Certainty::Agreed });
+        assert!(ceiling.is_window() && ceiling.burst().is_none());
+    }
+
+    #[test]
+    fn an_estimate_is_never_below_what_was_accepted_all_along() {
+        let mut ceiling = Ceiling::new();
+        ceiling.first(&flood(10.0));
+        ceiling.keep(flood(10.0));
+        let little = Episode { least: 700.0, refused: 900.0, ..flood(30.0) };
+        assert!(ceiling.after_search(&little).per_s >= 700.0);
+        assert!(ceiling.after_rise(&little).per_s >= 700.0);
+    }
+
+    #[test]
+    fn nothing_accepted_is_no_estimate_and_no_panic() {
+        let nothing =
+            || Episode { windows: vec![], active_s: 1e-6, accepted: 0.0, least: 0.0, refused: 0.1, base: 0.1 };
+        let mut ceiling = Ceiling::new();
+        ceiling.first(&nothing());
+        ceiling.keep(nothing());
+        for estimate in [ceiling.after_search(&nothing()), ceiling.after_rise(&nothing())] {
+            assert!(estimate.per_s.is_finite() && estimate.per_s >= 0.0, "{estimate:?}");
+        }
+    }
 }

@@ -4,29 +4,25 @@
 //! Kept by a shard's `Adaptive`, which tells it what ended and when throttling was noticed. Knows nothing of paces.
 
 use crate::clock::Nanos;
+use crate::plan::AdaptiveKind;
 use crate::sample::{Attempt, ErrorKind, Outcome};
-
-use super::AdaptiveKind;
 
 /// What is left of the limit after throttling or a timeout.
 const CUT: f64 = 0.7;
 
-/// Cuts for attempts that never got a connection are at least this far apart: when they began is not known, so they
+/// Cuts for attempts that never got a connection are at least this far apart, ns: when they began is not known, so they
 /// cannot be told from those that the last cut answered.
 const UNSENT_CUT_NS: u64 = 1_000_000_000;
 
-/// The part of the way back to where it was cut that the limit goes in a window.
-const RECOVERY: f64 = 0.25;
-
-/// Gradient2: the part of the new limit that is taken at once.
+/// Gradient2's constants (Netflix's concurrency-limits): the part of the new limit that is taken at once, how many requests
+/// may queue, how many answers the long latency remembers, of how many it is the plain mean at first, when it is too long
+/// to be true, and what is then left of it.
 const SMOOTHING: f64 = 0.2;
-
-/// Gradient2: how many requests may queue at the target.
 const QUEUE: f64 = 4.0;
-
-/// Gradient2: how many answers the long latency remembers, and of how many it is the plain mean at first.
 const LONG_WINDOW: f64 = 600.0;
 const WARM_UP: f64 = 10.0;
+const STALE: f64 = 2.0;
+const STALE_DECAY: f64 = 0.9;
 
 /// The limit of one shard.
 #[derive(Debug)]
@@ -40,105 +36,218 @@ pub(super) struct Concurrency {
 
 #[derive(Debug)]
 enum Growth {
-    Aimd { window: Nanos, peak: u32, reach: Reach },
-    Gradient { long_ns: f64, samples: f64 },
+    Aimd(Window),
+    Gradient(Latency),
 }
 
-/// How far a limit may grow in leaps.
-#[derive(Debug, Clone, Copy)]
-enum Reach {
-    /// Nothing is known yet: it doubles.
-    Unknown,
-    /// It was fine up to here.
-    Was(f64),
+/// One round trip: it ends when an attempt ends that was sent in it.
+#[derive(Debug)]
+struct Window {
+    since: Nanos,
+    peak: u32,
+    step: Step,
+}
+
+/// How a limit grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It doubles: the target has not shown any strain yet.
+    Double,
+    /// By one.
+    One,
+}
+
+/// The long-term mean of the latency.
+#[derive(Debug)]
+struct Latency {
+    long_ns: f64,
+    samples: f64,
 }
 
 impl Concurrency {
-    /// A limit of `first` out of `lanes`.
+    /// A limit of `first` out of `lanes`, from `start` on.
     pub(super) fn new(kind: AdaptiveKind, lanes: u32, first: u32, start: Nanos) -> Self {
         let lanes = f64::from(lanes.max(1));
         let growth = match kind {
-            AdaptiveKind::Aimd => Growth::Aimd { window: start, peak: 0, reach: Reach::Unknown },
-            AdaptiveKind::Gradient => Growth::Gradient { long_ns: 0.0, samples: 0.0 },
+            AdaptiveKind::Aimd => Growth::Aimd(Window { since: start, peak: 0, step: Step::Double }),
+            AdaptiveKind::Gradient => Growth::Gradient(Latency { long_ns: 0.0, samples: 0.0 }),
         };
         Self { limit: f64::from(first).clamp(1.0, lanes), lanes, growth, cut_at: None }
     }
 
-    /// The limit now, 1 to all lanes.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and a u32, always")]
+    /// The limit now: 1 to all lanes.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "always between 1 and a u32")]
     pub(super) fn limit(&self) -> u32 {
         self.limit as u32
     }
 
-    /// An attempt ended while `in_flight` were under way, itself included.
-    pub(super) fn ended(&mut self, in_flight: u32, attempt: &Attempt) {
-        if is_overload(attempt) {
-            if self.is_news(attempt) {
-                self.cut(attempt.done, Some(Reach::Was(self.limit * CUT)));
+    /// An attempt ended at `now` while `in_flight` were under way, itself included.
+    pub(super) fn ended(&mut self, now: Nanos, in_flight: u32, attempt: &Attempt) {
+        if is_strain(attempt) {
+            if self.is_news(now, attempt) {
+                self.cut(now);
+                if let Growth::Aimd(window) = &mut self.growth {
+                    window.step = Step::One;
+                }
             }
             return;
         }
-        let used = f64::from(in_flight) * 2.0 >= self.limit;
-        match &mut self.growth {
-            Growth::Aimd { window, peak, reach } => {
-                *peak = (*peak).max(in_flight);
-                if attempt.sent.unwrap_or(attempt.done) < *window {
-                    return;
-                }
-                if attempt.outcome != Outcome::Throttled && f64::from(*peak) * 2.0 >= self.limit {
-                    let step = match *reach {
-                        Reach::Unknown => self.limit,
-                        Reach::Was(limit) => ((limit - self.limit) * RECOVERY).max(1.0),
-                    };
-                    self.limit = (self.limit + step).clamp(1.0, self.lanes);
-                }
-                (*window, *peak) = (attempt.done, 0);
-            }
-            Growth::Gradient { long_ns, samples } => {
-                let Some(sent) = attempt.sent.filter(|_| matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound))
-                else {
-                    return;
-                };
-                let short_ns = attempt.done.since(sent).max(1) as f64;
-                *samples = (*samples + 1.0).min(LONG_WINDOW);
-                let weight = if *samples <= WARM_UP { 1.0 / *samples } else { 2.0 / (LONG_WINDOW + 1.0) };
-                *long_ns += (short_ns - *long_ns) * weight;
-                if *long_ns > 2.0 * short_ns {
-                    *long_ns *= 0.9;
-                }
-                if used {
-                    let gradient = (*long_ns / short_ns).clamp(0.5, 1.0);
-                    let aim = self.limit * gradient + QUEUE;
-                    self.limit = (self.limit * (1.0 - SMOOTHING) + aim * SMOOTHING).clamp(1.0, self.lanes);
-                }
-            }
-        }
+        let grown = match &mut self.growth {
+            Growth::Aimd(window) => window.ended(now, self.limit, in_flight, attempt),
+            Growth::Gradient(latency) => latency.ended(self.limit, in_flight, attempt),
+        };
+        self.limit = grown.clamp(1.0, self.lanes);
     }
 
-    /// An episode of throttling was noticed.
+    /// An episode of throttling was noticed at `at`. It says nothing of how many requests in flight are too many, so
+    /// afterwards the limit grows as it did: what keeps the rate is the pace.
     pub(super) fn throttled(&mut self, at: Nanos) {
-        self.cut(at, None);
+        self.cut(at);
     }
 
-    fn is_news(&self, attempt: &Attempt) -> bool {
+    fn is_news(&self, now: Nanos, attempt: &Attempt) -> bool {
         self.cut_at.is_none_or(|cut| match attempt.sent {
             Some(sent) => sent >= cut,
-            None => attempt.done.since(cut) >= UNSENT_CUT_NS,
+            None => now.since(cut) >= UNSENT_CUT_NS,
         })
     }
 
-    fn cut(&mut self, at: Nanos, back_to: Option<Reach>) {
+    fn cut(&mut self, at: Nanos) {
         self.limit = (self.limit * CUT).floor().clamp(1.0, self.lanes);
         self.cut_at = Some(at);
-        if let Growth::Aimd { window, peak, reach } = &mut self.growth {
-            (*window, *peak) = (at, 0);
-            *reach = back_to.unwrap_or(*reach);
+        if let Growth::Aimd(window) = &mut self.growth {
+            (window.since, window.peak) = (at, 0);
         }
     }
 }
 
-/// Whether an attempt says that more is under way than the target copes with.
-fn is_overload(attempt: &Attempt) -> bool {
+impl Window {
+    /// The limit after an attempt that ended.
+    fn ended(&mut self, now: Nanos, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
+        self.peak = self.peak.max(in_flight);
+        if attempt.sent.unwrap_or(now) < self.since {
+            return limit;
+        }
+        let used = f64::from(self.peak) * 2.0 >= limit;
+        (self.since, self.peak) = (now, 0);
+        match self.step {
+            _ if !used || attempt.outcome == Outcome::Throttled => limit,
+            Step::Double => limit * 2.0,
+            Step::One => limit + 1.0,
+        }
+    }
+}
+
+impl Latency {
+    /// The limit after an attempt that ended. Only good answers tell how long the target takes.
+    fn ended(&mut self, limit: f64, in_flight: u32, attempt: &Attempt) -> f64 {
+        let good = matches!(attempt.outcome, Outcome::Ok | Outcome::NotFound);
+        let Some(sent) = attempt.sent.filter(|_| good) else { return limit };
+        let short_ns = attempt.done.since(sent).max(1) as f64;
+        self.samples = (self.samples + 1.0).min(LONG_WINDOW);
+        let weight = if self.samples <= WARM_UP { 1.0 / self.samples } else { 2.0 / (LONG_WINDOW + 1.0) };
+        self.long_ns += (short_ns - self.long_ns) * weight;
+        if self.long_ns > STALE * short_ns {
+            self.long_ns *= STALE_DECAY;
+        }
+        if f64::from(in_flight) * 2.0 < limit {
+            return limit;
+        }
+        let gradient = (self.long_ns / short_ns).clamp(0.5, 1.0);
+        limit * (1.0 - SMOOTHING) + (limit * gradient + QUEUE) * SMOOTHING
+    }
+}
+
+/// Whether an attempt says that more is under way than the target copes with. A cap on connections shows as connections
+/// that are refused or not answered.
+const fn is_strain(attempt: &Attempt) -> bool {
     use ErrorKind::{ConnectFailed, ConnectRefused, ConnectTimeout, Timeout};
     matches!(attempt.outcome, Outcome::Error(Timeout | ConnectTimeout | ConnectRefused | ConnectFailed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn attempt(sent_ms: u64, done_ms: u64, outcome: Outcome) -> Attempt {
+        Attempt {
+            sent: Some(Nanos(sent_ms * MS)),
+            first_byte: None,
+            done: Nanos(done_ms * MS),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome,
+            advice: crate::sample::Advice::default(),
+        }
+    }
+
+    fn end(concurrency: &mut Concurrency, in_flight: u32, attempt: &Attempt) -> u32 {
+        concurrency.ended(attempt.done, in_flight, attempt);
+        concurrency.limit()
+    }
+
+    #[test]
+    fn aimd_grows_once_per_round_trip_and_only_when_used() {
+        let mut aimd = Concurrency::new(AdaptiveKind::Aimd, 100, 10, Nanos(0));
+        assert_eq!(end(&mut aimd, 4, &attempt(0, 1, Outcome::Ok)), 10, "hardly used");
+        assert_eq!(end(&mut aimd, 5, &attempt(1, 2, Outcome::Ok)), 20, "doubles while nothing is known");
+        assert_eq!(end(&mut aimd, 20, &attempt(1, 2, Outcome::Ok)), 20, "sent before the window");
+        assert_eq!(end(&mut aimd, 20, &attempt(2, 3, Outcome::Error(ErrorKind::Timeout))), 14);
+        assert_eq!(end(&mut aimd, 13, &attempt(2, 4, Outcome::Error(ErrorKind::Timeout))), 14, "cut once for all");
+        assert_eq!(end(&mut aimd, 14, &attempt(3, 5, Outcome::Ok)), 15, "one more after trouble");
+        assert_eq!(end(&mut aimd, 14, &attempt(4, 5, Outcome::Ok)), 15, "within the same round trip");
+        assert_eq!(end(&mut aimd, 15, &attempt(5, 6, Outcome::Throttled)), 15, "no growth on a refusal");
+        aimd.throttled(Nanos(6 * MS));
+        assert_eq!(aimd.limit(), 10);
+        for round in 7..500 {
+            end(&mut aimd, 100, &attempt(round, round + 1, Outcome::Ok));
+        }
+        assert_eq!(aimd.limit(), 100, "all lanes and no more");
+    }
+
+    #[test]
+    fn a_limit_never_falls_below_one() {
+        for kind in [AdaptiveKind::Aimd, AdaptiveKind::Gradient] {
+            let mut concurrency = Concurrency::new(kind, 3, 0, Nanos(0));
+            for round in 0..20 {
+                end(&mut concurrency, 1, &attempt(round, round, Outcome::Error(ErrorKind::Timeout)));
+                assert_eq!(concurrency.limit(), 1, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn connections_that_fail_together_cut_once_a_second() {
+        let mut aimd = Concurrency::new(AdaptiveKind::Aimd, 100, 100, Nanos(0));
+        for done_ms in [10, 11, 12, 1_009, 1_010] {
+            let failed = attempt(0, done_ms, Outcome::Error(ErrorKind::ConnectRefused));
+            end(&mut aimd, 50, &Attempt { sent: None, ..failed });
+        }
+        assert_eq!(aimd.limit(), 49);
+    }
+
+    #[test]
+    fn the_gradient_follows_the_latency() {
+        let mut gradient = Concurrency::new(AdaptiveKind::Gradient, 1_000, 10, Nanos(0));
+        // 0.2 of the queue of 4 for each answer that takes as long as ever.
+        for round in 0..100 {
+            let limit = gradient.limit();
+            end(&mut gradient, limit, &attempt(round, round + 10, Outcome::Ok));
+        }
+        let calm = gradient.limit();
+        assert!((89..=90).contains(&calm), "{calm}");
+        // Ten times the latency: halved, smoothed, until the queue of 4 balances it.
+        for round in 200..240 {
+            let limit = gradient.limit();
+            end(&mut gradient, limit, &attempt(round, round + 100, Outcome::Ok));
+        }
+        assert!(gradient.limit() < calm / 3, "{}", gradient.limit());
+        let hardly_used = gradient.limit();
+        end(&mut gradient, 1, &attempt(300, 310, Outcome::Ok));
+        assert_eq!(gradient.limit(), hardly_used);
+    }
 }

@@ -69,11 +69,6 @@ impl History {
         }
     }
 
-    /// When the first request was sent.
-    pub(super) const fn first(&self) -> Option<Nanos> {
-        self.first
-    }
-
     /// How many were accepted in all.
     pub(super) const fn total(&self) -> u64 {
         self.accepted
@@ -105,4 +100,55 @@ impl History {
 /// Nanoseconds as seconds; never 0, so that a rate over them is finite.
 pub(super) fn seconds(ns: u64) -> f64 {
     ns.max(1_000) as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Nanos {
+        Nanos(ms * MS)
+    }
+
+    #[test]
+    fn windows_end_at_the_same_moment_and_add_up() {
+        let mut history = History::new();
+        history.sent(at(1_000));
+        // Answers come in any order; one from before the history began is not its own.
+        for sent in [1_012, 1_000, 1_010, 999] {
+            history.accepted(at(sent));
+        }
+        assert_eq!(history.total(), 3);
+        let window = |seconds: f64, accepted: f64| Window { seconds, accepted };
+        assert_eq!(history.windows(at(1_020)), [window(0.01, 2.0), window(0.02, 3.0)]);
+        assert_eq!(history.windows(at(1_005)), [window(0.005, 1.0),], "what came later is left out");
+        history.clear();
+        assert_eq!((history.total(), history.windows(at(1_020))), (0, vec![]));
+    }
+
+    #[test]
+    fn it_forgets_details_and_keeps_the_whole() {
+        let mut history = History::new();
+        history.sent(at(0));
+        for ms in 0..10_000 {
+            history.accepted(at(ms));
+        }
+        history.accepted(at(0));
+        let windows = history.windows(at(10_000));
+        assert_eq!(windows.len(), SLOTS);
+        assert_eq!(windows.last(), Some(&Window { seconds: 10.0, accepted: 10_001.0 }));
+        for pair in windows.windows(2) {
+            assert!(pair[0].seconds < pair[1].seconds && pair[0].accepted < pair[1].accepted);
+        }
+    }
+
+    #[test]
+    fn no_window_has_no_width() {
+        let mut history = History::new();
+        history.sent(at(7));
+        history.accepted(at(7));
+        assert_eq!(history.windows(at(7)), [Window { seconds: 1e-6, accepted: 1.0 }]);
+    }
 }

@@ -49,6 +49,9 @@ const HELD_SHARE: f64 = 0.988;
 const AGREED_PAUSES: f64 = 60.0;
 const FAIR_PAUSES: f64 = 30.0;
 
+/// What a hold takes a shorter pause for, in seconds: where nobody waits, a refusal still costs the target something.
+const LEAST_PAUSE_S: f64 = 0.1;
+
 /// A rise's growth, as a part of the pace per second: at first at least, and at most. It doubles every second.
 const FIRST_GROWTH: f64 = 0.01;
 const FASTEST_GROWTH: f64 = 2.8;
@@ -92,6 +95,7 @@ pub(super) struct LearntPace {
     per_s: f64,
     /// The theoretical arrival time of the next request (GCRA).
     tat: Nanos,
+    last_admitted: Option<Nanos>,
     grown_at: Nanos,
     usage: Usage,
     history: History,
@@ -106,6 +110,8 @@ pub(super) struct LearntPace {
     /// An episode that nothing was learnt from yet: its aftermath is still coming in.
     noticed: Option<Nanos>,
     quiet_until: Nanos,
+    /// This shard's own last refusal.
+    refused: Option<Refused>,
     /// How many holds in a row were refused at once.
     hasty: i32,
 }
@@ -117,6 +123,7 @@ impl LearntPace {
             phase: Phase::Free,
             per_s: FLOOR,
             tat: start,
+            last_admitted: None,
             grown_at: start,
             usage: Usage::new(),
             history: History::new(),
@@ -127,6 +134,7 @@ impl LearntPace {
             last_episode: None,
             noticed: None,
             quiet_until: start,
+            refused: None,
             hasty: 0,
         }
     }
@@ -165,6 +173,7 @@ impl LearntPace {
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.history.sent(now);
         self.usage.admitted();
+        self.last_admitted = Some(now);
         if self.phase != Phase::Free {
             self.tat = later(self.tat.max(now), self.interval_ns());
         }
@@ -176,6 +185,9 @@ impl LearntPace {
         let took_ns = attempt.done.since(sent) as f64;
         // The smoothing of TCP's round trip (RFC 6298).
         self.rtt_ns = if self.rtt_ns == 0.0 { took_ns } else { self.rtt_ns + (took_ns - self.rtt_ns) / 8.0 };
+        if attempt.outcome == Outcome::Throttled {
+            self.refused = Some(Refused { sent, noticed: attempt.done });
+        }
         let accepted = match attempt.outcome {
             Outcome::Throttled => false,
             Outcome::Ok | Outcome::NotFound | Outcome::SoftBlocked | Outcome::Rejected => true,
@@ -188,15 +200,25 @@ impl LearntPace {
 
     /// Throttling was noticed at `at`; nothing will be sent until `until`.
     pub(super) fn throttled(&mut self, at: Nanos, until: Nanos) -> News {
-        // What is noticed within half a round trip after a pause was sent before it.
-        let answerable = later(self.quiet_until, whole_ns(self.rtt_ns / 2.0));
-        let known = self.noticed.is_some() || (self.last_episode.is_some() && at < answerable);
-        self.quiet_until = self.quiet_until.max(until);
+        let known = self.noticed.is_some() || (self.last_episode.is_some() && self.was_sent_before_the_end(at));
+        // Where nobody waits, later refusals must not put off the end of their own aftermath.
+        if until > at || !known {
+            self.quiet_until = self.quiet_until.max(until);
+        }
         if known {
             return News::Aftermath;
         }
         self.noticed = Some(at);
         News::Episode
+    }
+
+    /// Whether the request whose refusal was noticed at `at` was sent before the last pause ended.
+    fn was_sent_before_the_end(&self, at: Nanos) -> bool {
+        match self.refused {
+            Some(refused) if refused.noticed == at => refused.sent < self.quiet_until,
+            // Another shard's: what is noticed within half a round trip after a pause was sent before it.
+            _ => at < later(self.quiet_until, whole_ns(self.rtt_ns / 2.0)),
+        }
     }
 
     /// Grows the pace for the time since it last grew.
@@ -233,7 +255,7 @@ impl LearntPace {
     /// Learns from the episode that was noticed at `noticed`, whose pause is over.
     fn learn(&mut self, noticed: Nanos, now: Nanos) {
         let episode = self.episode(noticed);
-        let pause_s = seconds(self.quiet_until.since(noticed));
+        let pause_s = seconds(self.quiet_until.since(noticed)).max(LEAST_PAUSE_S);
         let hold = |pauses: f64| Phase::Hold { until: later(now, whole_ns(pauses * pause_s * 1e9)) };
         let (per_s, phase) = match self.phase {
             Phase::Free => {
@@ -271,8 +293,9 @@ impl LearntPace {
 
     /// What is known of the episode that was noticed at `noticed`.
     fn episode(&self, noticed: Nanos) -> Episode {
-        // Requests are told by when they were sent, so the refused one is, too.
-        let end = Nanos(noticed.0.saturating_sub(whole_ns(self.rtt_ns))).max(self.began);
+        // What is sent between the refused request and its answer meets a bucket that stays empty, and is accepted at just
+        // the rate that is sought: counting up to the answer needs no guess of when the refused request was sent.
+        let end = noticed.max(self.began);
         let accepted = self.history.total() as f64;
         Episode {
             windows: self.history.windows(end),
@@ -309,8 +332,10 @@ impl LearntPace {
         self.set(self.per_s * (self.growth_per_s() * late_s).min(2.0).exp());
         self.grown_at = now;
         self.began = self.quiet_until;
-        // Nothing to catch up with: the first moments after a pause would be a burst.
-        self.tat = later(now, self.slack_ns());
+        // Nothing to catch up with: the first moments after a pause would be a burst. At a slow pace the first request also
+        // keeps its distance from the last one, or all shards would begin together after every pause.
+        let spaced = self.last_admitted.map_or(now, |last| later(last, self.interval_ns()));
+        self.tat = later(spaced.max(now), self.slack_ns());
     }
 
     fn set(&mut self, per_s: f64) {
@@ -325,6 +350,13 @@ impl LearntPace {
         let burst_ns = self.ceiling.burst().map_or(SLACK_NS, |burst| burst / 2.0 * 1e9 / self.per_s);
         whole_ns(burst_ns.min(SLACK_NS))
     }
+}
+
+/// A refused request of this shard.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    sent: Nanos,
+    noticed: Nanos,
 }
 
 /// How far a refused hold steps down.

@@ -7,12 +7,20 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Adaptive, AdaptiveKind};
+use super::{Adaptive, Standing};
 use crate::clock::Nanos;
 use crate::pacer::Pace;
+use crate::plan::AdaptiveKind;
 use crate::sample::{Attempt, Outcome};
 
-pub(super) const SECOND: u64 = 1_000_000_000;
+/// A second, ns.
+const SECOND: u64 = 1_000_000_000;
+
+/// How long a shard's news of throttling takes to reach the others through the supervisor.
+const BROADCAST_NS: u64 = 1_000_000;
+
+/// A later end of a pause is broadcast only when it is later by this much.
+const NEWS_NS: u64 = 10_000_000;
 
 /// How the target counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,15 +39,35 @@ pub(super) enum Algorithm {
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) kind: AdaptiveKind,
+    /// How the target counts.
     pub(super) algorithm: Algorithm,
     /// From each moment on (seconds), so many requests per second.
     pub(super) rates: Vec<(u64, f64)>,
-    pub(super) shards: usize,
+    /// How many shards crawl, and how many may be in flight in each.
+    pub(super) shards: u32,
     pub(super) lanes: u32,
     /// The mean round trip; each way is drawn from 0.9 to 1.1 of its half.
     pub(super) rtt_ns: u64,
-    pub(super) seconds: u64,
+    /// How long the crawl takes.
+    pub(super) seconds: usize,
+    /// The seed of the round trips.
     pub(super) seed: u64,
+}
+
+impl Case {
+    /// A minute against 1,000/s, by AIMD.
+    pub(super) fn new(algorithm: Algorithm, shards: u32, rtt_us: u64) -> Self {
+        Self {
+            kind: AdaptiveKind::Aimd,
+            algorithm,
+            rates: vec![(0, 1_000.0)],
+            shards,
+            lanes: 256,
+            rtt_ns: rtt_us * 1_000,
+            seconds: 60,
+            seed: 1,
+        }
+    }
 }
 
 /// What became of it.
@@ -49,9 +77,10 @@ pub(super) struct Outcomes {
     pub(super) accepted: Vec<u64>,
     /// Throttled, per second.
     pub(super) throttled: Vec<u64>,
-    pub(super) episodes: Vec<u64>,
-    pub(super) limits: Vec<u32>,
-    pub(super) paces: Vec<Option<f64>>,
+    /// How many episodes of throttling there were.
+    pub(super) episodes: usize,
+    /// Where each shard stands in the end.
+    pub(super) standings: Vec<Standing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +91,7 @@ enum Event {
     Wakes { shard: usize },
 }
 
+/// The target's limiter.
 struct Limiter {
     algorithm: Algorithm,
     tokens: f64,
@@ -72,6 +102,7 @@ struct Limiter {
 }
 
 impl Limiter {
+    /// Counts a request that arrives at `now`. When it is refused, in how many nanoseconds one would be accepted.
     fn refuses(&mut self, now: u64, rate: f64) -> Option<u64> {
         match self.algorithm {
             Algorithm::None => None,
@@ -82,7 +113,7 @@ impl Limiter {
                     self.tokens -= 1.0;
                     return None;
                 }
-                Some(((1.0 - self.tokens) / rate * 1e9) as u64)
+                Some(whole((1.0 - self.tokens) / rate * 1e9))
             }
             Algorithm::FixedWindow => {
                 if now / SECOND != self.window {
@@ -102,12 +133,13 @@ impl Limiter {
                     self.log.push_back(now);
                     return None;
                 }
-                Some(self.log[self.log.len() - rate as usize] + SECOND - now)
+                Some(self.log[self.log.len() - usize::try_from(whole(rate)).unwrap_or(1)] + SECOND - now)
             }
         }
     }
 }
 
+/// One shard, as its gate knows it.
 struct Shard {
     adaptive: Adaptive,
     in_flight: u32,
@@ -115,6 +147,17 @@ struct Shard {
     wakes: u64,
 }
 
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is meant")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// The second of the crawl that `now` is in.
+fn second(now: u64) -> usize {
+    usize::try_from(now / SECOND).unwrap_or(usize::MAX)
+}
+
+/// A crawl under way.
 pub(super) struct Simulation {
     case: Case,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -126,9 +169,26 @@ pub(super) struct Simulation {
     outcomes: Outcomes,
 }
 
+impl Outcomes {
+    /// The part of what `rate` per second allows that was accepted in these seconds.
+    pub(super) fn accepted_share(&self, seconds: std::ops::Range<usize>, rate: f64) -> f64 {
+        let length = seconds.len() as f64;
+        self.accepted[seconds].iter().sum::<u64>() as f64 / (rate * length)
+    }
+
+    /// The part of the attempts from second `from` on that was throttled.
+    pub(super) fn throttled_share(&self, from: usize) -> f64 {
+        let from = from.min(self.accepted.len());
+        let throttled = self.throttled[from..].iter().sum::<u64>() as f64;
+        let accepted = self.accepted[from..].iter().sum::<u64>() as f64;
+        throttled / (throttled + accepted).max(1.0)
+    }
+}
+
 impl Simulation {
+    /// Crawls.
     pub(super) fn run(case: &Case) -> Outcomes {
-        let first = (10 / case.shards as u32).max(1);
+        let first = (10 / case.shards).max(1);
         let shard = |_| Shard {
             adaptive: Adaptive::new(case.kind, case.lanes, first, Nanos(0)),
             in_flight: 0,
@@ -146,22 +206,22 @@ impl Simulation {
             draws: case.seed,
             known_until: 0,
             outcomes: Outcomes {
-                accepted: vec![0; case.seconds as usize],
-                throttled: vec![0; case.seconds as usize],
+                accepted: vec![0; case.seconds],
+                throttled: vec![0; case.seconds],
                 ..Outcomes::default()
             },
         };
-        for shard in 0..case.shards {
+        for shard in 0..this.shards.len() {
             this.send_what_may_go(shard, 0);
         }
         while let Some(Reverse((now, _, event))) = this.events.pop() {
-            if now >= case.seconds * SECOND {
+            let second = second(now);
+            if second >= case.seconds {
                 break;
             }
             this.happens(now, event);
         }
-        this.outcomes.limits = this.shards.iter().map(|shard| shard.adaptive.limit()).collect();
-        this.outcomes.paces = this.shards.iter().map(|shard| shard.adaptive.standing().pace_per_s).collect();
+        this.outcomes.standings = this.shards.iter().map(|shard| shard.adaptive.standing()).collect();
         this.outcomes
     }
 
@@ -170,7 +230,7 @@ impl Simulation {
             Event::Arrives { shard, sent, back } => {
                 let rate = self.case.rates.iter().rev().find(|(from, _)| from * SECOND <= now).map_or(1.0, |r| r.1);
                 let refused = self.limiter.refuses(now, rate);
-                let second = (now / SECOND) as usize;
+                let second = second(now);
                 if refused.is_some() {
                     self.outcomes.throttled[second] += 1;
                 } else {
@@ -199,11 +259,14 @@ impl Simulation {
                     self.pause(shard, now, now + wait);
                     // Told to the supervisor, which tells everybody.
                     if now >= self.known_until {
-                        self.outcomes.episodes.push(now);
+                        self.outcomes.episodes += 1;
                     }
-                    if now + wait > self.known_until + 10_000_000 {
+                    if now + wait > self.known_until + NEWS_NS {
                         for other in (0..self.shards.len()).filter(|other| *other != shard) {
-                            self.at(now + 1_000_000, Event::Paused { shard: other, noticed: now, until: now + wait });
+                            self.at(
+                                now + BROADCAST_NS,
+                                Event::Paused { shard: other, noticed: now, until: now + wait },
+                            );
                         }
                     }
                     self.known_until = self.known_until.max(now + wait);
@@ -225,7 +288,8 @@ impl Simulation {
 
     /// A shard resumes up to a tenth later than it may, each at its own place in that tenth.
     fn pause(&mut self, shard: usize, noticed: u64, until: u64) {
-        let stagger = (until - noticed) / 10 * shard as u64 / self.case.shards as u64;
+        let place = shard as u64;
+        let stagger = (until - noticed) / 10 * place / u64::from(self.case.shards);
         let it = &mut self.shards[shard];
         it.adaptive.throttled(Nanos(noticed), Nanos(until));
         it.paused_until = it.paused_until.max(until + stagger);
@@ -267,138 +331,12 @@ impl Simulation {
         self.events.push(Reverse((time, self.made, event)));
     }
 
-    /// A number from `low` to `high`, by SplitMix64 (Steele, Lea and Flood, 2014).
+    /// A number from `low` to `high`, by `SplitMix64` (Steele, Lea and Flood, 2014).
     fn draw(&mut self, low: u64, high: u64) -> u64 {
         self.draws = self.draws.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.draws;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         low + (z ^ (z >> 31)) % (high - low + 1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn table() {
-        let only = std::env::var("ONLY").unwrap_or_default();
-        let rate: f64 = std::env::var("RATE").map_or(1000.0, |r| r.parse().unwrap());
-        let secs: u64 = std::env::var("SECS").map_or(60, |r| r.parse().unwrap());
-        let lanes: u32 = std::env::var("LANES").map_or(256, |r| r.parse().unwrap());
-        let kind = if std::env::var("GRAD").is_ok() { AdaptiveKind::Gradient } else { AdaptiveKind::Aimd };
-        let (mut sum, mut n) = (0.0, 0);
-        let mut groups: std::collections::BTreeMap<String, Vec<f64>> = Default::default();
-        for algorithm in [
-            Algorithm::Bucket(10.0),
-            Algorithm::Bucket(100.0),
-            Algorithm::Bucket(rate),
-            Algorithm::FixedWindow,
-            Algorithm::SlidingWindow,
-        ] {
-            for shards in [1, 2, 4] {
-                for rtt_us in [100, 2_000, 20_000, 200_000] {
-                    let name = format!("{algorithm:?} x{shards} {rtt_us}us");
-                    if !name.contains(&only) {
-                        continue;
-                    }
-                    let mut line = String::new();
-                    let first: u64 = std::env::var("SEED").map_or(1, |s| s.parse().unwrap());
-                    for seed in first..=(if std::env::var("TRACE").is_ok() { first } else { 8 }) {
-                        let case = Case {
-                            kind,
-                            algorithm,
-                            rates: vec![(0, rate)],
-                            shards,
-                            lanes,
-                            rtt_ns: rtt_us * 1000,
-                            seconds: secs,
-                            seed,
-                        };
-                        let out = Simulation::run(&case);
-                        let ok: u64 = out.accepted.iter().sum();
-                        let late: u64 = out.throttled[5..].iter().sum();
-                        let late_ok: u64 = out.accepted[5..].iter().sum();
-                        let share = ok as f64 / (rate * secs as f64) * 100.0;
-                        sum += share;
-                        n += 1;
-                        groups.entry(format!("{algorithm:?}")).or_default().push(share);
-                        groups.entry(format!("_{rtt_us:06}us")).or_default().push(share);
-                        groups.entry(format!("_x{shards}")).or_default().push(share);
-                        let ep: Vec<String> = out.episodes.iter().map(|e| format!("{:.1}", *e as f64 / 1e9)).collect();
-                        line += &format!(
-                            " | {share:5.1}% {:4.2}% {:2} [{:28}]",
-                            late as f64 / (late + late_ok).max(1) as f64 * 100.0,
-                            ep.len(),
-                            ep.iter().take(6).cloned().collect::<Vec<_>>().join(" ")
-                        );
-                    }
-                    if std::env::var("SHORT").is_err() {
-                        println!("{name:28}{line}");
-                    }
-                }
-            }
-        }
-        let g: Vec<String> = groups
-            .iter()
-            .map(|(k, v)| {
-                format!(
-                    "{k} {:.1}/{:.1}",
-                    v.iter().sum::<f64>() / v.len() as f64,
-                    v.iter().cloned().fold(200.0, f64::min)
-                )
-            })
-            .collect();
-        println!("mean {:.2} {}", sum / n as f64, g.join(", "));
-    }
-
-    #[test]
-    fn changes() {
-        for (name, to) in if std::env::var("TRACE").is_ok() {
-            vec![("x2", 2000.0)]
-        } else {
-            vec![("x2", 2000.0), ("x0.5", 500.0), ("x0.1", 100.0)]
-        } {
-            for algorithm in [
-                Algorithm::Bucket(10.0),
-                Algorithm::Bucket(100.0),
-                Algorithm::Bucket(1000.0),
-                Algorithm::FixedWindow,
-                Algorithm::SlidingWindow,
-            ] {
-                for rtt_us in [100, 20_000] {
-                    let mut line = String::new();
-                    for seed in 1..=2 {
-                        let case = Case {
-                            kind: AdaptiveKind::Aimd,
-                            algorithm,
-                            rates: vec![(0, 1000.0), (100, to)],
-                            shards: 2,
-                            lanes: 256,
-                            rtt_ns: rtt_us * 1000,
-                            seconds: 300,
-                            seed,
-                        };
-                        let out = Simulation::run(&case);
-                        let share = |a: usize, b: usize, r: f64| {
-                            out.accepted[a..b].iter().sum::<u64>() as f64 / r / (b - a) as f64 * 100.0
-                        };
-                        let thr: u64 = out.throttled[100..].iter().sum();
-                        line += &format!(
-                            " | {:5.1} {:5.1} {:5.1} {:5.1} {:5.1} {:5.1} thr {thr} ep {}",
-                            share(10, 100, 1000.0),
-                            share(100, 120, to),
-                            share(120, 150, to),
-                            share(150, 200, to),
-                            share(200, 250, to),
-                            share(250, 300, to),
-                            out.episodes.len()
-                        );
-                    }
-                    println!("{name:5}{algorithm:?} {rtt_us}us {line}");
-                }
-            }
-        }
     }
 }

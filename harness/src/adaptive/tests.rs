@@ -1,0 +1,291 @@
+//! What a controller as a whole promises: in simulated crawls, and under any sequence of calls.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::simulation::{Algorithm, Case, Outcomes, Simulation};
+use super::*;
+use crate::sample::{Advice, Outcome};
+
+const BUCKETS: [Algorithm; 3] = [Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::Bucket(1_000.0)];
+const WINDOWS: [Algorithm; 2] = [Algorithm::FixedWindow, Algorithm::SlidingWindow];
+
+/// Runs `case`, prints a line about it, and returns the outcome.
+fn crawl(case: &Case) -> Outcomes {
+    let outcomes = Simulation::run(case);
+    println!(
+        "{:?} {:?} x{} {:>6} us: {:5.1} % accepted, {:.2} % throttled after 5 s, {} episodes",
+        case.kind,
+        case.algorithm,
+        case.shards,
+        case.rtt_ns / 1_000,
+        outcomes.accepted_share(0..case.seconds, case.rates[0].1) * 100.0,
+        outcomes.throttled_share(5) * 100.0,
+        outcomes.episodes,
+    );
+    outcomes
+}
+
+/// Crawls with 1, 2 and 4 shards at round trips of `rtts_us`; the mean of all must reach `mean`, each one `least`.
+fn reaches(algorithms: &[Algorithm], rtts_us: &[u64], mean: f64, least: f64) {
+    let mut shares = Vec::new();
+    for &algorithm in algorithms {
+        for shards in [1, 2, 4] {
+            for &rtt_us in rtts_us {
+                let outcomes = crawl(&Case::new(algorithm, shards, rtt_us));
+                let share = outcomes.accepted_share(0..60, 1_000.0);
+                assert!(share >= least, "{algorithm:?}, {shards} shards, {rtt_us} us: {share}");
+                let throttled = outcomes.throttled_share(5);
+                assert!(throttled <= 0.02, "{algorithm:?}, {shards} shards, {rtt_us} us: {throttled} throttled");
+                shares.push(share);
+            }
+        }
+    }
+    let reached = shares.iter().sum::<f64>() / shares.len() as f64;
+    println!("mean {reached:.3}");
+    assert!(reached >= mean, "{algorithms:?}: {reached}");
+}
+
+#[test]
+fn a_bucket_near_by_is_used_to_93_percent() {
+    reaches(&BUCKETS, &[100, 2_000], 0.94, 0.88);
+}
+
+#[test]
+fn a_window_near_by_is_used_to_96_percent() {
+    reaches(&WINDOWS, &[100, 2_000], 0.96, 0.93);
+}
+
+#[test]
+fn a_limit_at_twenty_milliseconds_is_used_to_93_percent() {
+    reaches(&[Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::FixedWindow], &[20_000], 0.91, 0.84);
+}
+
+#[test]
+fn a_limit_far_away_is_used_as_well_as_jitter_lets_it() {
+    reaches(&[Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::SlidingWindow], &[200_000], 0.8, 0.65);
+}
+
+#[test]
+fn the_gradient_keeps_to_a_limit_as_well() {
+    for algorithm in BUCKETS {
+        let outcomes = crawl(&Case { kind: AdaptiveKind::Gradient, ..Case::new(algorithm, 2, 2_000) });
+        assert!(outcomes.accepted_share(0..60, 1_000.0) >= 0.9, "{algorithm:?}");
+        assert!(outcomes.throttled_share(5) <= 0.02, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn other_limits_are_found_as_well() {
+    for (rate, lanes, seconds) in [(2.0_f64, 16, 300), (50.0, 256, 60), (20_000.0, 1_024, 20)] {
+        for algorithm in
+            [Algorithm::Bucket((rate / 2.0).max(10.0)), Algorithm::Bucket(rate.max(10.0)), Algorithm::FixedWindow]
+        {
+            let base = Case::new(algorithm, 2, 2_000);
+            let outcomes = crawl(&Case { rates: vec![(0, rate)], lanes, seconds, ..base });
+            let share = outcomes.accepted_share(0..seconds, rate);
+            assert!(share >= 0.75, "{algorithm:?} of {rate}/s: {share}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_changes_is_followed() {
+    for to in [2_000.0, 500.0, 100.0] {
+        for algorithm in [Algorithm::Bucket(10.0), Algorithm::Bucket(100.0), Algorithm::SlidingWindow] {
+            let rates = vec![(0, 1_000.0), (70, to)];
+            let outcomes = crawl(&Case { rates, seconds: 160, ..Case::new(algorithm, 2, 2_000) });
+            let before = outcomes.accepted_share(10..70, 1_000.0);
+            let after = outcomes.accepted_share(140..160, to);
+            assert!(before >= 0.9, "{algorithm:?}: {before} of the first limit");
+            assert!(after >= 0.85, "{algorithm:?}: {after} of {to}/s");
+            assert!(outcomes.throttled_share(5) <= 0.02, "{algorithm:?}, then {to}/s");
+        }
+    }
+}
+
+#[test]
+fn a_target_without_a_limit_costs_nothing() {
+    for kind in [AdaptiveKind::Aimd, AdaptiveKind::Gradient] {
+        let case = Case { kind, seconds: 2, lanes: 64, ..Case::new(Algorithm::None, 2, 2_000) };
+        let outcomes = crawl(&case);
+        for standing in outcomes.standings {
+            assert_eq!(standing, Standing { limit: 64, pace_per_s: None }, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn without_throttling_there_is_no_pace_and_with_it_there_is() {
+    let at = |ms: u64| Nanos(ms * 1_000_000);
+    let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 10, 10, at(0));
+    assert_eq!(adaptive.poll(at(1)), Pace::Go(at(1)));
+    adaptive.admitted(at(1));
+    assert_eq!(adaptive.standing(), Standing { limit: 10, pace_per_s: None });
+    adaptive.throttled(at(2), at(1_002));
+    adaptive.throttled(at(3), at(2_002));
+    adaptive.throttled(at(4), at(1_002));
+    assert_eq!(adaptive.limit(), 7, "one episode, one cut");
+    assert_eq!(adaptive.poll(at(5)), Pace::Wait(at(2_002)));
+    assert_eq!(adaptive.poll(at(2_002)), Pace::Wait(at(2_012)), "at a slow pace, a distance from the last one");
+    let paced = adaptive.standing().pace_per_s.unwrap();
+    assert!((0.1..1.0).contains(&paced), "nothing was accepted yet: {paced}");
+}
+
+/// A controller that was throttled once, after 1,000 accepted requests in a second, and whose pause ended at 2 s.
+fn throttled_once() -> Adaptive {
+    let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 1_000, 1_000, Nanos(0));
+    for request in 0..1_000 {
+        let sent = Nanos(request * 1_000_000);
+        adaptive.admitted(sent);
+        let attempt = Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done: sent,
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: Some(200),
+            outcome: Outcome::Ok,
+            advice: Advice::default(),
+        };
+        adaptive.ended(sent, 1, &attempt);
+    }
+    adaptive.throttled(Nanos(1_000_000_000), Nanos(2_000_000_000));
+    adaptive
+}
+
+#[test]
+fn a_pace_that_is_not_used_does_not_grow() {
+    let mut adaptive = throttled_once();
+    for ms in 2_000..12_000 {
+        let now = Nanos(ms * 1_000_000);
+        if let Pace::Go(_) = adaptive.poll(now)
+            && ms % 100 == 0
+        {
+            adaptive.admitted(now);
+        }
+    }
+    let unused = adaptive.standing().pace_per_s.unwrap();
+    assert!((500.0..2_000.0).contains(&unused), "from 500/s, with 10/s sent: {unused}");
+}
+
+#[test]
+fn a_late_shard_catches_up_with_no_more_than_four_milliseconds() {
+    let mut adaptive = throttled_once();
+    for ms in [2_000, 2_001, 3_000] {
+        let now = Nanos(ms * 1_000_000);
+        let mut at_once = 0.0;
+        while let Pace::Go(_) = adaptive.poll(now) {
+            adaptive.admitted(now);
+            at_once += 1.0;
+        }
+        let per_s = adaptive.standing().pace_per_s.unwrap();
+        assert!(at_once >= 1.0 || ms == 2_001, "at {ms} ms");
+        assert!(at_once <= per_s * 0.004 + 1.0, "{at_once} at once at {ms} ms, at a pace of {per_s}/s");
+    }
+}
+
+#[test]
+fn where_nobody_waits_what_was_under_way_is_no_news() {
+    let mut adaptive = throttled_once();
+    let refused = |sent_ms: u64, done_ms: u64| Attempt {
+        sent: Some(Nanos(sent_ms * 1_000_000)),
+        first_byte: None,
+        done: Nanos(done_ms * 1_000_000),
+        connect_ns: None,
+        bytes_sent: 0,
+        bytes_received: 0,
+        status: Some(429),
+        outcome: Outcome::Throttled,
+        advice: Advice::default(),
+    };
+    let mut limits = Vec::new();
+    for (sent_ms, done_ms) in [(3_000, 3_100), (3_050, 3_150), (3_099, 3_199), (3_101, 3_201)] {
+        adaptive.poll(Nanos(done_ms * 1_000_000));
+        let attempt = refused(sent_ms, done_ms);
+        adaptive.ended(attempt.done, 1, &attempt);
+        adaptive.throttled(attempt.done, attempt.done);
+        limits.push(adaptive.limit());
+    }
+    assert_eq!(limits, [489, 489, 489, 342], "the second and third were sent before the first was refused");
+}
+
+/// Something that may happen to a controller.
+#[derive(Debug, Clone)]
+enum Call {
+    Later(u64),
+    Ask,
+    AskAndGo,
+    End { took_ns: u64, outcome: Outcome, in_flight: u32 },
+    Throttle { ago_ns: u64, pause_ns: u64 },
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        4 => Just(Outcome::Ok),
+        2 => Just(Outcome::Throttled),
+        1 => Just(Outcome::Rejected),
+        1 => Just(Outcome::Error(crate::sample::ErrorKind::Timeout)),
+        1 => Just(Outcome::Error(crate::sample::ErrorKind::ConnectRefused)),
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    // From a nanosecond to half an hour, evenly over the magnitudes.
+    let span = (0..41_u32, 1..3_u64).prop_map(|(bits, factor)| factor << bits);
+    prop_oneof![
+        3 => span.clone().prop_map(Call::Later),
+        2 => Just(Call::Ask),
+        4 => Just(Call::AskAndGo),
+        3 => (span.clone(), outcome(), 0..40_u32)
+            .prop_map(|(took_ns, outcome, in_flight)| Call::End { took_ns, outcome, in_flight }),
+        1 => (0..1_000_000_u64, span).prop_map(|(ago_ns, pause_ns)| Call::Throttle { ago_ns, pause_ns }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn it_keeps_its_promises_whatever_happens(
+        gradient: bool, lanes in 0..40_u32, first in 0..50_u32, calls in prop::collection::vec(call(), 1..300),
+    ) {
+        let kind = if gradient { AdaptiveKind::Gradient } else { AdaptiveKind::Aimd };
+        let mut now = Nanos(1_000_000);
+        let mut adaptive = Adaptive::new(kind, lanes, first, now);
+        for call in calls {
+            match call {
+                Call::Later(ns) => now = now.plus(Duration::from_nanos(ns)),
+                Call::Ask | Call::AskAndGo => match adaptive.poll(now) {
+                    Pace::Go(since) => {
+                        prop_assert!(since <= now);
+                        if matches!(call, Call::AskAndGo) {
+                            adaptive.admitted(now);
+                        }
+                    }
+                    Pace::Wait(next) => prop_assert!(next > now, "{next:?} at {now:?}"),
+                },
+                Call::End { took_ns, outcome, in_flight } => {
+                    let attempt = Attempt {
+                        sent: Some(Nanos(now.0.saturating_sub(took_ns))), first_byte: None, done: now, connect_ns: None,
+                        bytes_sent: 0, bytes_received: 0, status: None, outcome, advice: Advice::default() };
+                    adaptive.ended(now, in_flight, &attempt);
+                }
+                Call::Throttle { ago_ns, pause_ns } => {
+                    adaptive.throttled(Nanos(now.0.saturating_sub(ago_ns)), now.plus(Duration::from_nanos(pause_ns)));
+                }
+            }
+            prop_assert!((1..=lanes.max(1)).contains(&adaptive.limit()));
+            if let Some(per_s) = adaptive.standing().pace_per_s {
+                prop_assert!((0.1..=1e9).contains(&per_s), "{per_s}");
+            }
+        }
+        // However it was treated, it lets a request go in the end: no pace is slower than one in ten seconds.
+        let mut asked = 0;
+        while let Pace::Wait(next) = adaptive.poll(now) {
+            now = next;
+            asked += 1;
+            prop_assert!(asked < 3_000, "starved at {now:?}: {:?}", adaptive.standing());
+        }
+    }
+}
