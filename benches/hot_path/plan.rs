@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan};
-use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use criterion::Criterion;
 
 pub(crate) fn benches(criterion: &mut Criterion) {
@@ -16,6 +16,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         shards: 64,
         connections: 1000,
         rate: Some(Rate { permits: 100_003, period_ns: 1_000_000_000 }),
+        shape: RateShape::Constant,
         burst: 1000,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),

@@ -1,8 +1,10 @@
 //! `Pacer`: when the next request may go, given a reading of the clock; and the audit of when requests went.
 //!
 //! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::poll`] and does the waiting. A budget is
-//! kept by `governor` (GCRA); [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report
+//! kept by `governor` (GCRA) in a time of its own, which a [`Curve`] and moved shares bend; [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report
 //! can prove the promise instead of repeating it.
+
+mod tempo;
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -16,6 +18,8 @@ use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use serde::{Deserialize, Serialize};
 
+use self::tempo::Tempo;
+pub use self::tempo::{Curve, Share};
 use crate::clock::Nanos;
 use crate::plan::Budget;
 
@@ -26,14 +30,6 @@ pub enum Pace {
     Go(Nanos),
     /// Not before this moment, which is always later than the one asked about.
     Wait(Nanos),
-}
-
-/// TODO
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share(pub u32);
-impl Share {
-    /// TODO
-    pub const WHOLE: Self = Self(1 << 30);
 }
 
 /// When requests may go.
@@ -49,7 +45,13 @@ impl Pacer {
     /// A pacer for a shard's share of the budget, counted from `start`, the common start of all shards.
     #[must_use]
     pub fn new(budget: Option<Budget>, start: Nanos) -> Self {
-        budget.map_or(Self::Unlimited, |budget| Self::Budgeted(Box::new(BudgetPacer::new(budget, start))))
+        Self::shaped(budget, Curve::FLAT, start)
+    }
+
+    /// The same for a rate that changes.
+    #[must_use]
+    pub fn shaped(budget: Option<Budget>, curve: Curve, start: Nanos) -> Self {
+        budget.map_or(Self::Unlimited, |budget| Self::Budgeted(Box::new(BudgetPacer::new(budget, curve, start))))
     }
 
     /// What [`Pacer::poll`] would say at `now`, and since when; without a budget, since ever. Nothing is charged.
@@ -57,10 +59,7 @@ impl Pacer {
     pub fn peek(&self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited => Pace::Go(Nanos::default()),
-            Self::Budgeted(pacer) => match pacer.audit.allowed_since() {
-                since if since <= now => Pace::Go(since),
-                later => Pace::Wait(later),
-            },
+            Self::Budgeted(pacer) => pacer.peek(now),
         }
     }
 
@@ -72,8 +71,13 @@ impl Pacer {
         }
     }
 
-    /// TODO shapes helper
-    pub fn set_share(&mut self, _share: Share, _now: Nanos) {}
+    /// The shard has `share` of the run's budget, which `parts` shards share, from `now` on. What it has saved up to its
+    /// burst stays; nothing else is handed out.
+    pub fn set_share(&mut self, share: Share, parts: u32, now: Nanos) {
+        if let Self::Budgeted(pacer) = self {
+            pacer.tempo.set_share(share, parts, now);
+        }
+    }
 
     /// Whether there is no budget.
     #[must_use]
@@ -91,17 +95,17 @@ impl Pacer {
     }
 }
 
-/// A budget kept by a governor.
+/// A budget kept by a governor, in the budget's own time.
 #[derive(Debug)]
 pub struct BudgetPacer {
     limiter: RateLimiter<NotKeyed, InMemoryState, Reading, NoOpMiddleware<ReadingAt>>,
     reading: Reading,
-    first: Nanos,
+    tempo: Tempo,
     audit: BudgetAudit,
 }
 
 impl BudgetPacer {
-    fn new(budget: Budget, start: Nanos) -> Self {
+    fn new(budget: Budget, curve: Curve, start: Nanos) -> Self {
         let first = start.plus(Duration::from_nanos(budget.phase_ns));
         let reading = Reading(Rc::new(Cell::new(first.0)));
         let burst = u32::try_from(budget.burst).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
@@ -110,22 +114,31 @@ impl BudgetPacer {
             .unwrap_or(Quota::per_second(NonZeroU32::MIN))
             .allow_burst(burst);
         let limiter = RateLimiter::direct_with_clock(quota, reading.clone());
-        Self { limiter, reading, first, audit: BudgetAudit::new(budget, first) }
+        Self { limiter, reading, tempo: Tempo::new(curve, start), audit: BudgetAudit::new(budget, first) }
+    }
+
+    fn peek(&self, now: Nanos) -> Pace {
+        let allowed = self.audit.allowed_since();
+        if allowed <= self.tempo.own(now) {
+            Pace::Go(self.tempo.when(allowed).min(now))
+        } else {
+            Pace::Wait(self.tempo.when(allowed).max(Nanos(now.0.saturating_add(1))))
+        }
     }
 
     fn poll(&mut self, now: Nanos) -> Pace {
-        if now < self.first {
-            return Pace::Wait(self.first);
-        }
-        self.reading.0.set(now.0);
-        match self.limiter.check() {
-            Ok(()) => {
-                let allowed = self.audit.allowed_since();
-                self.audit.admitted(now);
-                Pace::Go(allowed.min(now))
+        let pace = self.peek(now);
+        if matches!(pace, Pace::Go(_)) {
+            let own = self.tempo.own(now);
+            self.reading.0.set(own.0);
+            // The audit allowed it by its own books. Both have to.
+            if let Err(not_until) = self.limiter.check() {
+                let next = self.tempo.when(Nanos(not_until.earliest_possible().0));
+                return Pace::Wait(next.max(Nanos(now.0.saturating_add(1))));
             }
-            Err(not_until) => Pace::Wait(Nanos(not_until.earliest_possible().0.max(now.0 + 1))),
+            self.audit.admitted(own, now);
         }
+        pace
     }
 }
 
@@ -186,7 +199,10 @@ pub struct BudgetAudit {
     budget: Budget,
     first: Nanos,
     tat: Nanos,
+    /// In the budget's own time.
     busy_since: Nanos,
+    /// By the clock.
+    busy_since_clock: Nanos,
     busy_admitted: u64,
     worst_excess_ns: u64,
     worst: WorstWindow,
@@ -197,7 +213,16 @@ impl BudgetAudit {
     #[must_use]
     pub fn new(budget: Budget, first: Nanos) -> Self {
         let worst = WorstWindow { width_ns: 0, admitted: 0, allowed: budget.burst };
-        Self { budget, first, tat: first, busy_since: first, busy_admitted: 0, worst_excess_ns: 0, worst }
+        Self {
+            budget,
+            first,
+            tat: first,
+            busy_since: first,
+            busy_since_clock: first,
+            busy_admitted: 0,
+            worst_excess_ns: 0,
+            worst,
+        }
     }
 
     /// Since when the next request has been allowed, or will be.
@@ -207,21 +232,21 @@ impl BudgetAudit {
         Nanos(self.tat.0.saturating_sub(tolerance)).max(self.first)
     }
 
-    /// Books an admission at `now`. Admissions come in the order of time.
-    pub fn admitted(&mut self, now: Nanos) {
-        if self.tat <= now {
-            (self.tat, self.busy_since, self.busy_admitted) = (now, now, 0);
+    /// Books an admission at `own` of the budget's own time, which is `clock` by the clock. Admissions come in the order of
+    /// time.
+    pub fn admitted(&mut self, own: Nanos, clock: Nanos) {
+        if self.tat <= own {
+            (self.tat, self.busy_since, self.busy_since_clock, self.busy_admitted) = (own, own, clock, 0);
         }
         self.tat = Nanos(self.tat.0.saturating_add(self.budget.interval_ns));
         self.busy_admitted += 1;
-        let excess = self.tat.since(now);
+        let excess = self.tat.since(own);
         if excess > self.worst_excess_ns {
-            let width_ns = now.since(self.busy_since);
             self.worst_excess_ns = excess;
             self.worst = WorstWindow {
-                width_ns,
+                width_ns: clock.since(self.busy_since_clock),
                 admitted: self.busy_admitted,
-                allowed: self.budget.burst + width_ns / self.budget.interval_ns,
+                allowed: self.budget.burst + own.since(self.busy_since) / self.budget.interval_ns,
             };
         }
     }
@@ -320,7 +345,7 @@ mod tests {
     fn the_audit_notices_a_broken_promise() {
         let mut audit = BudgetAudit::new(Budget { interval_ns: 10, burst: 2, phase_ns: 0 }, Nanos(0));
         for at in [0, 0, 10, 11] {
-            audit.admitted(Nanos(at));
+            audit.admitted(Nanos(at), Nanos(at));
         }
         assert!(!audit.kept());
         assert_eq!(audit.worst(), WorstWindow { width_ns: 11, admitted: 4, allowed: 3 });

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::manners::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName};
 use crate::clock::duration_ns;
-use crate::units::{IdRange, Rate};
+use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
 /// The most shards that a run may have: well above any machine's cores, well below the limit on descriptors.
 pub const MAX_SHARDS: u32 = 1024;
@@ -42,6 +42,9 @@ const SLOW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Requests that are this far apart, or further, are kept so over all shards: a message about each of them costs nothing.
 const SPACED: Duration = Duration::from_millis(20);
+
+/// The longest ramp: its arithmetic is exact up to here.
+const LONGEST_RAMP: Duration = Duration::from_hours(24);
 
 /// Where the part `i` of `total` over `parts` starts; `i == parts` gives the end of the last part.
 ///
@@ -127,8 +130,10 @@ pub struct RunPlan {
     pub shards: u32,
     /// Requests in flight at most, over all shards.
     pub connections: u32,
-    /// The budget over all shards; none is as fast as it goes.
+    /// The budget over all shards; none is as fast as it goes. The highest one when it changes.
     pub rate: Option<Rate>,
+    /// How it changes in the course of the run.
+    pub shape: RateShape,
     /// How many requests the budget may let through at once, over all shards; 0 without a rate.
     pub burst: u64,
     /// How requests arrive.
@@ -177,6 +182,9 @@ pub enum PlanError {
         /// As asked or resolved.
         shards: u32,
     },
+    /// No time for it, or too much.
+    #[error("--rate {0} is a ramp over the whole run: say with --duration how long that is, a day at most")]
+    RampTime(String),
     /// Zero or beyond an hour.
     #[error("--timeout must be between 1ms and 1h")]
     Timeout,
@@ -218,6 +226,12 @@ impl RunPlan {
         (1 + late).saturating_mul(u64::from(shards))
     }
 
+    /// The budget and how it changes; none without one.
+    #[must_use]
+    pub fn shaped_rate(&self) -> Option<ShapedRate> {
+        self.rate.map(|peak| ShapedRate { peak, shape: self.shape })
+    }
+
     /// Checks the plan as a whole.
     ///
     /// # Errors
@@ -236,6 +250,11 @@ impl RunPlan {
             return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
         }
         self.manners.validate()?;
+        if let (RateShape::Ramp { .. }, Some(rate)) = (self.shape, self.shaped_rate())
+            && self.duration.is_none_or(|duration| duration > LONGEST_RAMP)
+        {
+            return Err(PlanError::RampTime(rate.to_string()));
+        }
         if let Some(connections) = self.per_host.connections.filter(|connections| *connections < self.shards) {
             return Err(PlanError::PerHostConnections { connections, shards: self.shards });
         }
@@ -285,6 +304,7 @@ impl RunPlan {
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             budget: self.rate.map(|rate| Budget::of(&rate, self.burst, parts, i)),
             manners: self.manners,
+            shape: self.shape,
             per_host: self.per_host.share(parts, i),
             spacing: self.spacing(),
             siblings: self.shards,
@@ -307,6 +327,8 @@ pub struct ShardPlan {
     pub connections: u32,
     /// Its share of the budget.
     pub budget: Option<Budget>,
+    /// How the budget changes in the course of the run.
+    pub shape: RateShape,
     /// What happens when the target asks for patience.
     pub manners: Manners,
     /// Its share of what each host is to bear.
@@ -404,6 +426,7 @@ pub(crate) mod tests {
             shards: 2,
             connections: 8,
             rate: None,
+            shape: RateShape::Constant,
             burst: 0,
             arrivals: Arrivals::Asap,
             manners: Manners::default(),

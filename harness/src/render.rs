@@ -8,6 +8,7 @@ use crate::report::{
     Witness,
 };
 use crate::stats::Series;
+use crate::units::RateShape;
 
 /// What a closed loop's times are worth, in one sentence.
 const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
@@ -80,11 +81,16 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let ids = per_shard(&|part| part.ids.len());
     let connections = per_shard(&|part| u64::from(part.connections));
     let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
-    let budget = plan.rate.map_or_else(
+    let budget = plan.shaped_rate().map_or_else(
         || "none: as fast as it goes".to_owned(),
         |rate| {
-            let share = decimal(rate.per_second() / f64::from(plan.shards));
-            format!("{rate} in all, {share}/s per shard, at most {} at once", grouped(plan.burst))
+            let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
+            let (how, most) = match rate.shape {
+                RateShape::Constant => ("", ""),
+                RateShape::Ramp { .. } => (" over the whole run", "up to "),
+                RateShape::Steps { .. } => ("", "up to "),
+            };
+            format!("{rate} in all{how}, {most}{share}/s per shard, at most {} at once", grouped(plan.burst))
         },
     );
     let mut rows = vec![

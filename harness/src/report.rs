@@ -155,9 +155,8 @@ impl Report {
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
         let totals = Totals::new(&merged.counters, duration_s, peak);
-        if let Some(rate) = plan.rate {
-            let offer = |row: IntervalRow| row.with_offer(rate.per_second(), duration_s);
-            intervals = intervals.into_iter().map(offer).collect();
+        if plan.rate.is_some() {
+            intervals = intervals.into_iter().map(|row| row.with_offer(plan, duration_s)).collect();
         }
         let supervisor_cpu_s = cpu_s(&record.supervisor);
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);

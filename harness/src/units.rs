@@ -3,11 +3,15 @@
 //! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its text; every error
 //! says what was wrong and what would be right.
 
+mod rate;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
 
 /// Why a text is no valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,9 +28,9 @@ pub enum UnitError {
     /// A range that holds no ID.
     #[error("the range `{0}` is empty: its end must be greater than its start")]
     EmptyRange(String),
-    /// Not a rate.
-    #[error("`{0}` is not a rate: write N, N/s, N/min or N/h with a whole N of at least 1, for example 5000 or 30/min")]
-    Rate(String),
+    /// Not a rate, in any of its forms.
+    #[error(transparent)]
+    Rate(#[from] RateError),
     /// Not a duration.
     #[error("`{0}` is not a duration: write a number with us, ms, s, m or h (250ms, 1m 30s); a bare number is seconds")]
     Duration(String),
@@ -123,61 +127,6 @@ impl FromStr for IdRange {
     }
 }
 
-/// A rate: `permits` requests in each `period`, over all shards together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rate {
-    /// Requests per period; at least 1.
-    pub permits: u64,
-    /// The period in nanoseconds; at least 1.
-    pub period_ns: u64,
-}
-
-impl Rate {
-    /// The rate in requests per second.
-    #[must_use]
-    pub fn per_second(&self) -> f64 {
-        self.permits as f64 * 1e9 / self.period_ns as f64
-    }
-
-    /// The whole requests that it comes to in `ns`.
-    #[must_use]
-    pub fn permits_in(&self, ns: u64) -> u64 {
-        let permits = u128::from(self.permits) * u128::from(ns) / u128::from(self.period_ns.max(1));
-        u64::try_from(permits).unwrap_or(u64::MAX)
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.period_ns {
-            1_000_000_000 => write!(f, "{}/s", self.permits),
-            60_000_000_000 => write!(f, "{}/min", self.permits),
-            3_600_000_000_000 => write!(f, "{}/h", self.permits),
-            other => write!(f, "{} per {}", self.permits, humantime::format_duration(Duration::from_nanos(other))),
-        }
-    }
-}
-
-impl FromStr for Rate {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bad = || UnitError::Rate(text.to_owned());
-        let (permits, unit) = text.split_once('/').unwrap_or((text, "s"));
-        let period_s: u64 = match unit.trim() {
-            "s" => 1,
-            "min" => 60,
-            "h" => 3600,
-            _ => return Err(bad()),
-        };
-        let permits = parse_count(permits.trim()).map_err(|_| bad())?;
-        if permits == 0 || permits > 1_000_000_000 {
-            return Err(bad());
-        }
-        Ok(Self { permits, period_ns: period_s * 1_000_000_000 })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -209,16 +158,6 @@ mod tests {
     }
 
     #[test]
-    fn rates_carry_their_period() {
-        assert_eq!("5000".parse(), Ok(Rate { permits: 5000, period_ns: 1_000_000_000 }));
-        assert_eq!("30/min".parse(), Ok(Rate { permits: 30, period_ns: 60_000_000_000 }));
-        assert_eq!("7/h".parse::<Rate>().unwrap().to_string(), "7/h");
-        for text in ["0", "-5", "5/day", "1.5/s", "", "/s", "2g"] {
-            assert!(matches!(text.parse::<Rate>(), Err(UnitError::Rate(_))), "{text}");
-        }
-    }
-
-    #[test]
     fn a_bare_duration_is_seconds() {
         assert_eq!(parse_duration("10"), Ok(Duration::from_secs(10)));
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
@@ -235,7 +174,6 @@ mod tests {
             let _ = parse_count(&text);
             let _ = parse_duration(&text);
             let _ = text.parse::<IdRange>();
-            let _ = text.parse::<Rate>();
         }
 
         #[test]

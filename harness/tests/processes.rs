@@ -20,7 +20,7 @@ use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::{
     Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError, supervise,
 };
-use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::Workload;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::{Pid, getpid};
@@ -80,6 +80,7 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         shards,
         connections: 4 * shards,
         rate: None,
+        shape: RateShape::Constant,
         burst: 0,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),

@@ -17,7 +17,7 @@ use crawlmark_harness::results::{ResultDir, ResultError, default_path};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord};
-use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Usage};
 
 const MS: u64 = 1_000_000;
@@ -30,6 +30,7 @@ fn plan() -> RunPlan {
         shards: 2,
         connections: 8,
         rate: Some(Rate { permits: 2_000, period_ns: 1_000_000_000 }),
+        shape: RateShape::Constant,
         burst: 10,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::units::{IdRange, Rate, parse_duration};
+use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 
 use super::{Auto, MannersArgs, parse_method, parse_name, parse_positive, parse_tag};
@@ -21,6 +21,9 @@ Examples:
     crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000
   Only what is JSON and has an id is good, and so is what is known to be gone:
     crawlmark run http://127.0.0.1:8080/items/{id} --expect json --expect 'regex:\"id\":\\d+' --expect status:200,410
+  A climb from 100 to 5,000 a second in a minute, and one by 500 every ten seconds:
+    crawlmark run http://127.0.0.1:8080/items/{id} --rate 100:5000 -d 60s
+    crawlmark run http://127.0.0.1:8080/items/{id} --rate 500:5000:500@10s -d 2m
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
 
@@ -80,9 +83,12 @@ pub struct RunArgs {
     /// Connections in all, one request at a time on each
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, help_heading = "Load")]
     pub connections: u32,
-    /// Requests in all, at most: N, N/s, N/min or N/h, over all shards
+    /// Requests in all, at most, over all shards: N, N/s, N/min or N/h
+    ///
+    /// N is per second. A:B is a ramp from A to B over the whole --duration, A:B:STEP@TIME goes from A to B in steps, each
+    /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
-    pub rate: Option<Rate>,
+    pub rate: Option<ShapedRate>,
     /// How many requests the budget may let through at once; 10 ms of the rate, and 1 per shard, unless given
     #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
     pub burst: Option<u64>,

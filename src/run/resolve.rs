@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, PerHost, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, PerHost, Pinning, PlanError, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
-use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::Config;
 use nix::ifaddrs::getifaddrs;
 
@@ -158,7 +158,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
     }
-    refuse_unlimited_strangers(&addresses, args.rate)?;
+    let rate = args.rate.map(|rate| rate.peak);
+    refuse_unlimited_strangers(&addresses, rate)?;
     let ids = match (args.ids, args.requests) {
         (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
         (Some(ids), None) => ids,
@@ -173,18 +174,22 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         }
         Auto::Exactly(shards) => shards,
     };
-    let burst = match (&args.rate, args.burst) {
+    let burst = match (&rate, args.burst) {
         (Some(_), Some(burst)) => burst,
         (Some(rate), None) => RunPlan::default_burst(rate, shards),
         (None, _) => 0,
     };
+    if let (Some(rate), None) = (args.rate.filter(|rate| matches!(rate.shape, RateShape::Ramp { .. })), args.duration) {
+        return Err(usage(PlanError::RampTime(rate.to_string())));
+    }
     let plan = RunPlan {
         target: template.to_string(),
         workload,
         ids,
         shards,
         connections: args.connections,
-        rate: args.rate,
+        rate,
+        shape: args.rate.map_or(RateShape::Constant, |rate| rate.shape),
         burst,
         arrivals: Arrivals::Asap,
         manners: args.manners.resolve(),

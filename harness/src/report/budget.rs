@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, share};
+use crate::clock::duration_ns;
+use crate::pacer::Curve;
 use crate::plan::RunPlan;
 use crate::supervisor::{BusiestWindow, RunRecord};
 use crate::wire::SLOT;
@@ -12,13 +14,13 @@ use crate::wire::SLOT;
 pub struct BudgetReport {
     /// As asked, for people.
     pub rate: String,
-    /// As asked, per second.
+    /// As asked, per second; the highest one when it changes.
     pub rate_per_s: f64,
     /// Requests at once over all shards.
     pub burst: u64,
     /// Attempts per second.
     pub achieved_per_s: f64,
-    /// Attempts over `burst + rate * duration`, at most 1.
+    /// Attempts over the burst and what the rate came to in the duration, at most 1.
     pub utilisation: f64,
     /// Whether no window of any width, in any shard that told, held more than its burst plus its rate times the width.
     pub kept: bool,
@@ -69,12 +71,12 @@ impl BudgetReport {
             .map(|window| BusiestReport {
                 width_ms: width_ms(window),
                 admitted: window.admitted,
-                allowed: plan.burst + rate.permits_in(width_ms(window) * 1_000_000),
+                allowed: plan.burst + allowed_in(plan, window),
             })
             .collect();
-        let allowed = plan.burst as f64 + rate.per_second() * totals.duration_s;
+        let allowed = plan.burst as f64 + offered(plan, 0.0, totals.duration_s);
         Some(Self {
-            rate: rate.to_string(),
+            rate: plan.shaped_rate()?.to_string(),
             rate_per_s: rate.per_second(),
             burst: plan.burst,
             achieved_per_s: totals.attempts_per_s,
@@ -91,4 +93,22 @@ impl BudgetReport {
             busiest,
         })
     }
+}
+
+/// Requests that the budget offers from one moment of a run to another, in seconds since its start; nothing without one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a run is far shorter than 2^63 ns")]
+pub(super) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
+    let Some(rate) = plan.rate else { return 0.0 };
+    let curve = Curve::of(plan.shape, plan.duration);
+    let own_s = |s: f64| curve.at((s.max(0.0) * 1e9) as u64) as f64 / 1e9;
+    rate.per_second() * (own_s(to_s) - own_s(from_s))
+}
+
+/// What the rate comes to in a window of 10 ms slots.
+fn allowed_in(plan: &RunPlan, window: &BusiestWindow) -> u64 {
+    let Some(rate) = plan.rate else { return 0 };
+    let slot_ns = duration_ns(SLOT);
+    let end = (window.last_slot + 1) * slot_ns;
+    let curve = Curve::of(plan.shape, plan.duration);
+    rate.permits_in(curve.at(end) - curve.at(end.saturating_sub(window.slots as u64 * slot_ns)))
 }

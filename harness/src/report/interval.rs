@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::BindingReport;
+use super::budget::offered;
+use crate::plan::RunPlan;
 use crate::shard::INTERVAL;
 use crate::stats::{Percentile, Series};
 use crate::supervisor::Interval;
@@ -53,9 +55,10 @@ pub struct IntervalRow {
 }
 
 impl IntervalRow {
-    /// The row with what a budget of `rate_per_s` offered in it, in a run of `duration_s`: the last second is cut off.
-    pub(super) fn with_offer(mut self, rate_per_s: f64, duration_s: f64) -> Self {
-        self.offered = Some(rate_per_s * (duration_s - self.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64()));
+    /// The row with what the budget offered in it, in a run of `duration_s`: the last second is cut off.
+    pub(super) fn with_offer(mut self, plan: &RunPlan, duration_s: f64) -> Self {
+        let start_s = self.start_s as f64;
+        self.offered = Some(offered(plan, start_s, (start_s + INTERVAL.as_secs_f64()).min(duration_s).max(start_s)));
         self
     }
 

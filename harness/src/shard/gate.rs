@@ -26,7 +26,7 @@ use super::spacing::Spacing;
 use super::supply::{Again, Next, Supply, Task};
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
-use crate::pacer::{Pace, Pacer, Share};
+use crate::pacer::{Curve, Pace, Pacer, Share};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Fate, Outcome, Permit, Repeat};
 use crate::units::IdRange;
@@ -114,7 +114,7 @@ impl Gate {
             supply: Supply::new(plan.ids),
             hosts: (0..plan.per_host.hosts.max(1)).map(|host| Host::new(host, plan, start)).collect(),
             host_of,
-            pacer: Pacer::new(plan.budget, start),
+            pacer: Pacer::shaped(plan.budget, Curve::of(plan.shape, plan.duration), start),
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
             slots: Slots::new(start),
@@ -301,7 +301,10 @@ impl Gate {
 
     /// Keeps within another share of the budget from now on, and says so.
     pub(super) fn set_share(&self, share: u32) {
-        self.inner.borrow_mut().pacer.set_share(Share(share), self.clock.now());
+        let mut inner = self.inner.borrow_mut();
+        let parts = inner.plan.siblings;
+        inner.pacer.set_share(Share(share), parts, self.clock.now());
+        drop(inner);
         self.messages.send(Frame::Share(share));
         self.keeper.call();
     }

@@ -1,0 +1,266 @@
+//! `Tempo`: the time that a budget lives in, which runs slower than the clock's while the rate is lower than its peak,
+//! and faster or slower once shares have moved between shards.
+//!
+//! In its own time a budget is one request per interval, whatever its rate does, so one limiter and one audit do for all
+//! of them. With `r(t)` the rate at `t`, `p` its peak, and `s` the shard's share over an equal one, that time is
+//!
+//! ```text
+//! v(t) = integral from the start to t of s * r(u) / p du
+//! ```
+//!
+//! in whole nanoseconds, rounded down: a window holds no more than it may, to within a nanosecond. Of a rate that stays and
+//! shares that have not moved, `v(t)` is `t`, exactly. Pure; called by the pacer and by the report.
+
+use std::time::Duration;
+
+use crate::clock::{Nanos, duration_ns};
+use crate::units::RateShape;
+
+/// A part of a run's budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(pub u32);
+
+impl Share {
+    /// All of it.
+    pub const WHOLE: Self = Self(1 << 30);
+}
+
+/// How a rate changes in the course of a run, relative to its peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Curve {
+    shape: RateShape,
+    /// Over how long a ramp goes, ns.
+    ramp_ns: u64,
+}
+
+impl Curve {
+    /// One that does not change.
+    pub const FLAT: Self = Self { shape: RateShape::Constant, ramp_ns: 0 };
+
+    /// The curve of a rate that changes so in a run of this length; a ramp without one does not climb.
+    #[must_use]
+    pub fn of(shape: RateShape, duration: Option<Duration>) -> Self {
+        Self { shape, ramp_ns: duration.map_or(0, duration_ns) }
+    }
+
+    /// Whether it does not change.
+    #[must_use]
+    pub const fn is_flat(&self) -> bool {
+        matches!(self.shape, RateShape::Constant)
+    }
+
+    /// The budget's own time `t` ns after the start, ns; never more than `t`.
+    #[must_use]
+    pub fn at(&self, t: u64) -> u64 {
+        let permits = match self.shape {
+            RateShape::Constant => return t,
+            RateShape::Ramp { from, to } => {
+                let ramp = u128::from(self.ramp_ns.max(1));
+                let (climbing, rest) = (u128::from(t).min(ramp), u128::from(t).saturating_sub(ramp));
+                let (from, to) = (u128::from(from.permits), u128::from(to.permits));
+                // from * t + (to - from) * t^2 / (2 * ramp), where t^2 <= t * ramp keeps it positive.
+                let square = climbing * climbing / (2 * ramp);
+                let falls = from.saturating_sub(to) * square + u128::from(from > to);
+                (from * climbing + to.saturating_sub(from) * square).saturating_sub(falls) + to * rest
+            }
+            RateShape::Steps { from, to, step, every_ns } => {
+                let (from, to, step) =
+                    (u128::from(from.permits), u128::from(to.permits), u128::from(step.permits).max(1));
+                let every = u128::from(every_ns.max(1));
+                // How many rates there are before the last one, and how many of them are over.
+                let rates = from.abs_diff(to).div_ceil(step);
+                let over = (u128::from(t) / every).min(rates);
+                let added = step * (over * over.saturating_sub(1) / 2);
+                let rate = |k: u128| {
+                    if k == rates {
+                        to
+                    } else if to > from {
+                        from + step * k
+                    } else {
+                        from - step * k
+                    }
+                };
+                let whole = if to > from { from * over + added } else { from * over - added };
+                every * whole + rate(over) * (u128::from(t) - every * over)
+            }
+        };
+        u64::try_from(permits / u128::from(self.peak().max(1))).unwrap_or(u64::MAX)
+    }
+
+    fn peak(&self) -> u64 {
+        self.shape.peak().map_or(1, |peak| peak.permits)
+    }
+
+    /// The first moment, ns after the start and not before `from`, at which the budget's own time is `own` or more.
+    #[must_use]
+    pub fn reaches(&self, own: u64, from: u64) -> u64 {
+        if self.is_flat() {
+            return own.max(from);
+        }
+        if self.at(from) >= own {
+            return from;
+        }
+        // Never faster than the clock: it takes at least so long. Twice as long is enough sooner or later.
+        let mut ahead = own - self.at(from);
+        let mut low = from;
+        let mut high = from.saturating_add(ahead);
+        while self.at(high) < own && high < u64::MAX {
+            low = high;
+            ahead = ahead.saturating_mul(2);
+            high = high.saturating_add(ahead);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.at(middle) >= own { high = middle } else { low = middle }
+        }
+        high
+    }
+}
+
+/// The time that a shard's budget lives in.
+#[derive(Debug)]
+pub(super) struct Tempo {
+    curve: Curve,
+    start: Nanos,
+    moved: Option<Moved>,
+}
+
+/// A share that is not the one that the shard began with.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    share: Share,
+    /// How many equal shares there are.
+    parts: u32,
+    /// Since when it holds, ns after the start.
+    since: u64,
+    /// The budget's own time then.
+    own: u64,
+}
+
+impl Tempo {
+    /// The tempo of a budget that starts at `start` with an equal share.
+    pub(super) const fn new(curve: Curve, start: Nanos) -> Self {
+        Self { curve, start, moved: None }
+    }
+
+    /// The shard has `share` of `parts` equal ones from `now` on.
+    pub(super) fn set_share(&mut self, share: Share, parts: u32, now: Nanos) {
+        let own = self.own(now).since(self.start);
+        self.moved = Some(Moved { share, parts, since: now.since(self.start), own });
+    }
+
+    /// The budget's own time at `now`: never runs backwards.
+    pub(super) fn own(&self, now: Nanos) -> Nanos {
+        let t = now.since(self.start);
+        let own = match self.moved {
+            None => self.curve.at(t),
+            Some(Moved { share, parts, since, own }) => {
+                let passed = self.curve.at(t).saturating_sub(self.curve.at(since));
+                let part = u128::from(passed) * u128::from(share.0) * u128::from(parts) / u128::from(Share::WHOLE.0);
+                own.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
+            }
+        };
+        Nanos(self.start.0.saturating_add(own))
+    }
+
+    /// The first moment at which the budget's own time is `own` or more, as far as it is known: not before the share was
+    /// last changed, and the end of time when there is no share at all.
+    pub(super) fn when(&self, own: Nanos) -> Nanos {
+        let wanted = own.since(self.start);
+        let reached = match self.moved {
+            None => self.curve.reaches(wanted, 0),
+            Some(Moved { share: Share(0), .. }) => return Nanos(u64::MAX),
+            Some(Moved { share, parts, since, own }) => {
+                let missing = u128::from(wanted.saturating_sub(own)) * u128::from(Share::WHOLE.0);
+                let passed = missing.div_ceil(u128::from(share.0) * u128::from(parts));
+                let passed = u64::try_from(passed).unwrap_or(u64::MAX);
+                self.curve.reaches(self.curve.at(since).saturating_add(passed), since)
+            }
+        };
+        Nanos(self.start.0.saturating_add(reached))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::{Rate, ShapedRate};
+
+    const S: u64 = 1_000_000_000;
+
+    fn curve(text: &str, ramp_s: u64) -> Curve {
+        let shape = text.parse::<ShapedRate>().unwrap().shape;
+        Curve { shape, ramp_ns: ramp_s * S }
+    }
+
+    #[test]
+    fn own_time_is_the_integral_of_the_rate() {
+        let seconds = |curve: Curve, t: u64| curve.at(t * S) as f64 / S as f64;
+        // 0 to 100 in 10 s: half of the peak in the mean; then at the peak.
+        let up = curve("0:100", 10);
+        assert_eq!([5, 10, 12].map(|t| seconds(up, t)), [1.25, 5.0, 7.0]);
+        let down = curve("100:50", 10);
+        assert!((seconds(down, 10) - 7.5).abs() < 1e-6 && (seconds(down, 12) - 8.5).abs() < 1e-6);
+        // 10, 14, 18, 20, 20 ... for 5 s each.
+        let steps = curve("10:20:4@5s", 0);
+        assert_eq!([5, 10, 15, 17, 20].map(|t| seconds(steps, t)), [2.5, 6.0, 10.5, 12.5, 15.5]);
+        // 20, 16, 12, 10, 10 ...
+        let falling = curve("20:10:4@5s", 0);
+        assert_eq!([5, 10, 15, 20].map(|t| seconds(falling, t)), [5.0, 9.0, 12.0, 14.5]);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_never_reached() {
+        let mut tempo = Tempo::new(Curve::FLAT, Nanos(7));
+        tempo.set_share(Share(0), 4, Nanos(107));
+        assert_eq!((tempo.own(Nanos(1_000)), tempo.when(Nanos(108))), (Nanos(107), Nanos(u64::MAX)));
+        tempo.set_share(Share(Share::WHOLE.0 / 2), 4, Nanos(1_000));
+        assert_eq!((tempo.own(Nanos(1_010)), tempo.when(Nanos(127))), (Nanos(127), Nanos(1_010)));
+    }
+
+    fn any_shape() -> impl Strategy<Value = RateShape> {
+        let rate = |permits| Rate { permits, period_ns: S };
+        let ramp = (0..1_000_u64, 1..1_000_u64).prop_map(move |(a, b)| RateShape::Ramp { from: rate(a), to: rate(b) });
+        let steps = (1..1_000_u64, 1..1_000_u64, 1..300_u64, 1..500_u64).prop_map(move |(a, b, c, every_ns)| {
+            RateShape::Steps { from: rate(a), to: rate(b), step: rate(c), every_ns }
+        });
+        prop_oneof![Just(RateShape::Constant), ramp, steps]
+    }
+
+    proptest! {
+        #[test]
+        fn own_time_never_runs_backwards_nor_faster_than_the_clock(
+            shape in any_shape(), ramp_ns in 1..2_000_u64, t in 0..5_000_u64, later in 0..5_000_u64,
+        ) {
+            let curve = Curve { shape, ramp_ns };
+            let (one, other) = (curve.at(t), curve.at(t + later));
+            // Rounding down may hold back a nanosecond, which is then made up for.
+            prop_assert!(one <= other && other - one <= later + 1, "{one} {other}");
+        }
+
+        #[test]
+        fn a_moment_is_named_exactly(
+            shape in any_shape(), ramp_ns in 1..2_000_u64, moves in prop::collection::vec((0..900_u64, 0..=Share::WHOLE.0), 0..4),
+            ahead in 0..2_000_u64,
+        ) {
+            let mut tempo = Tempo::new(Curve { shape, ramp_ns }, Nanos(11));
+            let mut now = Nanos(11);
+            for (later, share) in moves {
+                now = Nanos(now.0 + later);
+                let before = tempo.own(now);
+                tempo.set_share(Share(share), 3, now);
+                prop_assert_eq!(tempo.own(now), before, "a move hands out nothing");
+            }
+            let wanted = Nanos(tempo.own(now).0 + ahead);
+            let when = tempo.when(wanted);
+            if when < Nanos(u64::MAX) {
+                prop_assert!(tempo.own(when) >= wanted, "never early");
+                if when > now {
+                    prop_assert!(tempo.own(Nanos(when.0 - 1)) < wanted, "never late");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Rates as people type them: one that stays, one that climbs or falls all the time, one that does so in steps.
+//!
+//! Called by the command line (through `FromStr`), by the plan and by the pacer, which makes a schedule of a shape.
+//! Nothing here knows the time.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{parse_count, parse_duration};
+
+/// The most requests that a period of a rate may have.
+const MOST_PERMITS: u64 = 1_000_000_000;
+
+/// The most steps from one rate to another: enough for a finer staircase than anybody can read.
+const MOST_STEPS: u64 = 10_000;
+
+/// The shortest step.
+const SHORTEST_STEP: Duration = Duration::from_millis(1);
+
+/// Why a text is no valid rate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RateError {
+    /// Not a rate that stays.
+    #[error("`{0}` is not a rate: write N, N/s, N/min or N/h with a whole N of at least 1, for example 5000 or 30/min")]
+    Constant(String),
+    /// None of the forms: another number of parts, or a part that is no number.
+    #[error(
+        "`{0}` is not a rate: write N for one that stays, A:B for a ramp or A:B:STEP@TIME for steps, with whole numbers \
+         up to 1g and a unit at the end of them if not per second, for example 5000, 100:1000 or 60:600:60/min@30s"
+    )]
+    Form(String),
+    /// A unit after a part that is not the last number.
+    #[error("`{0}` has a unit before its last number: write it once, after the last, as in 60:600/min")]
+    Unit(String),
+    /// An end, or a start of steps, of no request at all.
+    #[error("`{0}` has a rate of 0: only a ramp may start at 0, everything else is at least 1")]
+    Zero(String),
+    /// A change that changes nothing.
+    #[error("`{0}` starts and ends at the same rate: write one number for a rate that stays")]
+    Flat(String),
+    /// Not a time, or too short a one.
+    #[error(
+        "`{0}` does not say how long a step lasts: write a time of at least 1ms after the @, as in 100:1000:100@10s"
+    )]
+    StepTime(String),
+    /// Steps of nothing.
+    #[error("`{0}` has steps of 0: write how much each adds, as in 100:1000:100@10s (it takes off when A is above B)")]
+    StepSize(String),
+    /// Too many steps.
+    #[error("`{text}` takes {steps} steps: {MOST_STEPS} at most; make each one larger")]
+    Steps {
+        /// As typed.
+        text: String,
+        /// How many it would take.
+        steps: u64,
+    },
+}
+
+/// A rate: `permits` requests in each `period`, over all shards together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Requests per period; at least 1, but for the start of a ramp.
+    pub permits: u64,
+    /// The period in nanoseconds; at least 1.
+    pub period_ns: u64,
+}
+
+impl Rate {
+    /// The rate in requests per second.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.permits as f64 * 1e9 / self.period_ns as f64
+    }
+
+    /// The whole requests that it comes to in `ns`.
+    #[must_use]
+    pub fn permits_in(&self, ns: u64) -> u64 {
+        let permits = u128::from(self.permits) * u128::from(ns) / u128::from(self.period_ns.max(1));
+        u64::try_from(permits).unwrap_or(u64::MAX)
+    }
+
+    /// The higher of two rates.
+    #[must_use]
+    fn max_with(self, other: Self) -> Self {
+        let per_period = |rate: Self, other: Self| u128::from(rate.permits) * u128::from(other.period_ns);
+        if per_period(self, other) > per_period(other, self) { self } else { other }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.period_ns {
+            1_000_000_000 => write!(f, "{}/s", self.permits),
+            60_000_000_000 => write!(f, "{}/min", self.permits),
+            3_600_000_000_000 => write!(f, "{}/h", self.permits),
+            other => write!(f, "{} per {}", self.permits, humantime::format_duration(Duration::from_nanos(other))),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let bad = || RateError::Constant(text.to_owned());
+        let (permits, period_ns) = permits_and_period(text).ok_or_else(bad)?;
+        let permits = parse_permits(permits).filter(|permits| *permits > 0).ok_or_else(bad)?;
+        Ok(Self { permits, period_ns })
+    }
+}
+
+/// A number and the period of the unit behind it; a second when there is none.
+fn permits_and_period(text: &str) -> Option<(&str, u64)> {
+    let (permits, unit) = text.split_once('/').unwrap_or((text, "s"));
+    let period_s: u64 = match unit.trim() {
+        "s" => 1,
+        "min" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    Some((permits, period_s * 1_000_000_000))
+}
+
+fn parse_permits(text: &str) -> Option<u64> {
+    parse_count(text.trim()).ok().filter(|permits| *permits <= MOST_PERMITS)
+}
+
+/// How a rate changes in the course of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateShape {
+    /// Not at all.
+    #[default]
+    Constant,
+    /// Evenly, all the time, over the run's whole duration.
+    Ramp {
+        /// At the start; may be of 0 permits.
+        from: Rate,
+        /// At the end, and for what is left to do after it.
+        to: Rate,
+    },
+    /// By `step` every `every_ns`, until it is `to`, and then no more.
+    Steps {
+        /// At the start.
+        from: Rate,
+        /// At the end; the last step may be a shorter one.
+        to: Rate,
+        /// How much each step adds, or takes off when `to` is below `from`.
+        step: Rate,
+        /// How long each rate but the last stays, in nanoseconds; at least 1.
+        every_ns: u64,
+    },
+}
+
+impl RateShape {
+    /// The highest rate; none when it does not change.
+    #[must_use]
+    pub fn peak(&self) -> Option<Rate> {
+        match *self {
+            Self::Constant => None,
+            Self::Ramp { from, to } | Self::Steps { from, to, .. } => Some(from.max_with(to)),
+        }
+    }
+}
+
+/// A rate and how it changes, as typed after `--rate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShapedRate {
+    /// The rate; the highest one when it changes.
+    pub peak: Rate,
+    /// How it changes.
+    pub shape: RateShape,
+}
+
+impl fmt::Display for ShapedRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shape {
+            RateShape::Constant => self.peak.fmt(f),
+            RateShape::Ramp { from, to } => write!(f, "{}:{to}", from.permits),
+            RateShape::Steps { from, to, step, every_ns } => {
+                let every = humantime::format_duration(Duration::from_nanos(every_ns));
+                write!(f, "{}:{}:{step}@{every}", from.permits, to.permits)
+            }
+        }
+    }
+}
+
+impl FromStr for ShapedRate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let (rates, time) = match text.split_once('@') {
+            Some((rates, time)) => (rates, Some(time)),
+            None => (text, None),
+        };
+        let form = || RateError::Form(text.to_owned());
+        let parts: Vec<&str> = rates.split(':').collect();
+        let (last, before) = parts.split_last().ok_or_else(form)?;
+        if before.iter().any(|part| part.contains('/')) {
+            return Err(RateError::Unit(text.to_owned()));
+        }
+        let (last, period_ns) = permits_and_period(last).ok_or_else(form)?;
+        let rate = |part: &str| parse_permits(part).map(|permits| Rate { permits, period_ns }).ok_or_else(form);
+        let shape = match (before, time) {
+            ([], None) => return Ok(Self { peak: text.parse()?, shape: RateShape::Constant }),
+            ([from], None) => RateShape::Ramp { from: rate(from)?, to: rate(last)? },
+            ([from, to], time) => RateShape::Steps {
+                from: rate(from)?,
+                to: rate(to)?,
+                step: rate(last)?,
+                every_ns: time.and_then(parse_every_ns).ok_or_else(|| RateError::StepTime(text.to_owned()))?,
+            },
+            _ => return Err(form()),
+        };
+        let peak = check(shape, text)?;
+        Ok(Self { peak, shape })
+    }
+}
+
+fn parse_every_ns(text: &str) -> Option<u64> {
+    let every = parse_duration(text.trim()).ok()?;
+    u64::try_from(every.as_nanos()).ok().filter(|_| every >= SHORTEST_STEP)
+}
+
+/// The peak of a shape that makes sense.
+fn check(shape: RateShape, text: &str) -> Result<Rate, RateError> {
+    let owned = || text.to_owned();
+    match shape {
+        RateShape::Ramp { to, .. } if to.permits == 0 => return Err(RateError::Zero(owned())),
+        RateShape::Steps { from, to, .. } if from.permits == 0 || to.permits == 0 => {
+            return Err(RateError::Zero(owned()));
+        }
+        RateShape::Ramp { from, to } | RateShape::Steps { from, to, .. } if from == to => {
+            return Err(RateError::Flat(owned()));
+        }
+        RateShape::Steps { step, .. } if step.permits == 0 => return Err(RateError::StepSize(owned())),
+        RateShape::Steps { from, to, step, .. } => {
+            let steps = from.permits.abs_diff(to.permits).div_ceil(step.permits);
+            if steps > MOST_STEPS {
+                return Err(RateError::Steps { text: owned(), steps });
+            }
+        }
+        RateShape::Ramp { .. } | RateShape::Constant => {}
+    }
+    shape.peak().ok_or_else(|| RateError::Form(owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn per_s(permits: u64) -> Rate {
+        Rate { permits, period_ns: SECOND }
+    }
+
+    #[test]
+    fn rates_carry_their_period() {
+        assert_eq!("5000".parse(), Ok(per_s(5_000)));
+        assert_eq!("30/min".parse(), Ok(Rate { permits: 30, period_ns: 60 * SECOND }));
+        assert_eq!("7/h".parse::<Rate>().unwrap().to_string(), "7/h");
+        for text in ["0", "-5", "5/day", "1.5/s", "", "/s", "2g"] {
+            assert!(matches!(text.parse::<Rate>(), Err(RateError::Constant(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_may_stay_climb_and_fall() {
+        let minute = |permits| Rate { permits, period_ns: 60 * SECOND };
+        let (from, to) = (per_s(100), per_s(1_000));
+        let steps = |from, to, step, every_ns| RateShape::Steps { from, to, step, every_ns };
+        for (text, shape, peak) in [
+            ("5000", RateShape::Constant, per_s(5_000)),
+            ("100:1k", RateShape::Ramp { from, to }, to),
+            ("100 : 1_000/s", RateShape::Ramp { from, to }, to),
+            ("1000:100", RateShape::Ramp { from: to, to: from }, to),
+            ("0:60/min", RateShape::Ramp { from: minute(0), to: minute(60) }, minute(60)),
+            ("100:1000:50@10s", steps(from, to, per_s(50), 10 * SECOND), to),
+            ("1000:100:70/s@1m 30s", steps(to, from, per_s(70), 90 * SECOND), to),
+            ("60:600:60/min@500ms", steps(minute(60), minute(600), minute(60), SECOND / 2), minute(600)),
+        ] {
+            assert_eq!(text.parse(), Ok(ShapedRate { peak, shape }), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_rate_is_named() {
+        type Kind = fn(String) -> RateError;
+        let cases: [(&str, Kind); 21] = [
+            ("", RateError::Constant),
+            ("0", RateError::Constant),
+            ("5/day", RateError::Form),
+            ("1:2:3:4@1s", RateError::Form),
+            (":", RateError::Form),
+            ("1:", RateError::Form),
+            (":5", RateError::Form),
+            ("1:2g", RateError::Form),
+            ("1:2@5s", RateError::Form),
+            ("7@5s", RateError::Form),
+            ("1/s:2/s", RateError::Unit),
+            ("1:2/s:1@1s", RateError::Unit),
+            ("100:0", RateError::Zero),
+            ("0:10:1@1s", RateError::Zero),
+            ("10:0:1@1s", RateError::Zero),
+            ("5:5", RateError::Flat),
+            ("5:5:1@1s", RateError::Flat),
+            ("5:9:0@1s", RateError::StepSize),
+            ("5:9:1", RateError::StepTime),
+            ("5:9:1@", RateError::StepTime),
+            ("5:9:1@999us", RateError::StepTime),
+        ];
+        for (text, kind) in cases {
+            assert_eq!(text.parse::<ShapedRate>(), Err(kind(text.to_owned())), "{text}");
+        }
+        assert!("1:10_001:1@1s".parse::<ShapedRate>().is_ok());
+        let error = "1:10_002:1@1s".parse::<ShapedRate>().unwrap_err();
+        assert_eq!(error.to_string(), "`1:10_002:1@1s` takes 10001 steps: 10000 at most; make each one larger");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in ".{0,24}", like in "[0-9km:/@.]{0,24}(s|min|h)?") {
+            for text in [text, like] {
+                let _ = text.parse::<Rate>();
+                let _ = text.parse::<ShapedRate>();
+            }
+        }
+
+        #[test]
+        fn a_printed_rate_parses_to_itself(
+            from in 1..1_000_000_u64, to in 1..1_000_000_u64, step in 200..1_000_u64, every_ns in 1_000_000..u64::MAX / 2,
+            form in 0..3, period_s in prop::sample::select(vec![1_u64, 60, 3_600]),
+        ) {
+            let rate = |permits| Rate { permits, period_ns: period_s * SECOND };
+            let (from, to, step) = (rate(from), rate(to), rate(step));
+            prop_assume!(from != to);
+            let shape = match form {
+                0 => RateShape::Constant,
+                1 => RateShape::Ramp { from, to },
+                _ => RateShape::Steps { from, to, step, every_ns },
+            };
+            let shaped = ShapedRate { peak: shape.peak().unwrap_or(from), shape };
+            prop_assert_eq!(shaped.to_string().parse(), Ok(shaped));
+        }
+    }
+}
