@@ -13,7 +13,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use crate::process::DEADLINE;
 use crate::report::Report;
-use crate::run::{Run, program};
+use crate::run::{ONE_ATTEMPT, Run, program};
 use crate::target::Target;
 
 fn decode(base64: &str) -> Histogram<u64> {
@@ -66,7 +66,8 @@ fn check_series(report: &Report, merged: &BTreeMap<String, (Histogram<u64>, usiz
 fn the_log_of_seconds_merges_to_the_distribution_of_the_run() {
     // Two thirds of the items need a second second; every series has something to say.
     let target = Target::start("--processes 2 --fault error:0.1 --limit 1/h:burst=700");
-    let line = format!("{} --ids 0..900 --rate 600/s --burst 4 --shards 2 -c 16 --name named", target.url());
+    let line =
+        format!("{} --ids 0..900 --rate 600/s --burst 4 --shards 2 -c 16 --name named {ONE_ATTEMPT}", target.url());
     let ended = Run::start(line.split(' ')).end();
     let report = ended.report(0);
     let merged = merged_by_tag(&fs::read(ended.result().join("latency.hlog")).unwrap());

@@ -53,7 +53,7 @@ fn contents(directory: &Path) -> Vec<String> {
 /// Calls `run` with each case's arguments, `URL` standing for a target that listens, and expects to be refused with a
 /// message that holds the case's word.
 #[track_caller]
-fn assert_refused(cases: &[(&[&str], &str)]) {
+pub(crate) fn assert_refused(cases: &[(&[&str], &str)]) {
     let door = Door::open();
     let url = door.url();
     for (args, named) in cases {

@@ -4,7 +4,7 @@ use crawlmark_mock_server::{Fault, Faults};
 use serde_json::json;
 
 use crate::report::{Report, counts};
-use crate::run::crawl;
+use crate::run::{ONE_ATTEMPT, crawl};
 use crate::target::{Target, assert_agree};
 
 /// Crawls `target`, and has the target confirm the report.
@@ -32,7 +32,7 @@ fn a_plain_crawl_asks_for_every_id_once() {
 fn injected_faults_are_all_found_and_nothing_else() {
     const IDS: u64 = 10_000;
     let target = Target::start("--processes 2 --seed 7 --fault error:0.02:502 --fault drop:0.01");
-    let report = confirmed(&target, "--ids 0..10k --shards 2 -c 32 --expect items:7");
+    let report = confirmed(&target, &format!("--ids 0..10k --shards 2 -c 32 --expect items:7 {ONE_ATTEMPT}"));
     let faults: Faults = "error:0.02:502,drop:0.01".parse().unwrap();
     let picked = |fault| (0..IDS).filter(|id| faults.pick(7, *id, 0) == Some(fault)).count() as u64;
     let (errors, drops) = (picked(Fault::Status(502)), picked(Fault::Drop));
@@ -47,7 +47,7 @@ fn injected_faults_are_all_found_and_nothing_else() {
 fn what_the_target_turns_away_is_throttled() {
     // A burst and then nothing for an hour: how many are let through depends on no clock.
     let target = Target::start("--processes 2 --limit 1/h:burst=300");
-    let report = confirmed(&target, "--ids 0..1k --shards 2 -c 16");
+    let report = confirmed(&target, &format!("--ids 0..1k --shards 2 -c 16 {ONE_ATTEMPT}"));
     report.assert_states(&[("ok", 300), ("gave_up", 700)]);
     assert_eq!(report.count("/totals/throttled"), 700);
     assert_eq!(report.statuses(), [("200".to_owned(), 300), ("429".to_owned(), 700)].into());

@@ -9,7 +9,7 @@ use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use crate::report::Report;
-use crate::run::Run;
+use crate::run::{ONE_ATTEMPT, Run};
 
 /// A double that always answers with `answer`, on a thread of its own.
 async fn double(answer: ResponseTemplate) -> MockServer {
@@ -19,10 +19,10 @@ async fn double(answer: ResponseTemplate) -> MockServer {
     server
 }
 
-/// Crawls `path` on the double.
+/// Crawls `path` on the double, with one attempt for each item.
 fn crawl(server: &MockServer, path: &str, flags: &[&str]) -> Report {
     let url = format!("http://{}{path}", server.address());
-    Run::start([url.as_str()].iter().chain(flags)).end().report(0)
+    Run::start([url.as_str()].into_iter().chain(ONE_ATTEMPT.split(' ')).chain(flags.iter().copied())).end().report(0)
 }
 
 async fn received(server: &MockServer) -> Vec<Request> {

@@ -9,7 +9,7 @@ use crawlmark_mock_server::Faults;
 use serde_json::json;
 
 use crate::report::{Report, counts};
-use crate::run::crawl;
+use crate::run::crawl_once;
 use crate::target::{Target, assert_agree};
 
 /// The items of each crawl.
@@ -231,7 +231,7 @@ fn the_crawl_meets_each_fault() {
         let patience = case.patience();
         let flags = format!("-n {IDS} --shards 2 -c 4 --expect items:1 --timeout {patience}s");
         let flags = flags.replace("0.3s", "300ms");
-        let report = crawl(&format!("{} {flags}", target.url()));
+        let report = crawl_once(&format!("{} {flags}", target.url()));
         let state = match case.crawl {
             Seen::Ok | Seen::OkAndGone => "ok",
             _ => "failed",
@@ -258,11 +258,11 @@ fn the_crawl_meets_each_fault() {
 #[test]
 fn a_drip_is_late_by_its_time_and_too_late_beyond_the_timeout() {
     let target = Target::start("--processes 1 --fault drip:1:200ms");
-    let report = crawl(&format!("{} --ids 0..8 --shards 1 -c 8 --expect items:1", target.url()));
+    let report = crawl_once(&format!("{} --ids 0..8 --shards 1 -c 8 --expect items:1", target.url()));
     report.assert_states(&[("ok", 8)]);
     assert!(report.number("/latency/service/min_us") >= 200_000.0);
     let target = Target::start("--processes 1 --fault drip:1:1h");
-    let report = crawl(&format!("{} --ids 0..8 --shards 1 -c 8 --expect items:1 --timeout 200ms", target.url()));
+    let report = crawl_once(&format!("{} --ids 0..8 --shards 1 -c 8 --expect items:1 --timeout 200ms", target.url()));
     report.assert_states(&[("failed", 8)]);
     assert_eq!(report.errors(), [("timeout".to_owned(), 8)].into());
     assert_eq!(report.statuses(), [("200".to_owned(), 8)].into());
@@ -273,11 +273,11 @@ fn a_surplus_of_bytes_does_not_poison_the_next_answer() {
     // Nothing is expected, so that half an item is as good as a whole one: only the connections tell. What is behind it
     // must not be taken for an answer, nor may anything be asked on its connection again.
     let target = Target::start("--processes 1 --fault short-length:1");
-    let report = crawl(&format!("{} --ids 0..100 --shards 2 -c 4 --expect whole", target.url()));
+    let report = crawl_once(&format!("{} --ids 0..100 --shards 2 -c 4 --expect whole", target.url()));
     report.assert_states(&[("ok", 100)]);
     assert_eq!(report.count("/totals/connections_opened"), 100);
     let target = Target::start("--processes 1 --fault short-length:0.3");
-    let report = crawl(&format!("{} --ids 0..300 --shards 2 -c 4 --expect items:1", target.url()));
+    let report = crawl_once(&format!("{} --ids 0..300 --shards 2 -c 4 --expect items:1", target.url()));
     assert_agree(&report, &target.books());
     let short = counts(&target.books()["faults"])["short_length"];
     report.assert_states(&[("ok", 300 - short), ("failed", short)]);
@@ -323,7 +323,7 @@ fn a_mix_of_faults_is_found_counted_and_confirmed_to_the_last() {
                        huge-body:0.002:1m,short-length:0.02,long-length:0.002";
     let faults = picked(&MIX.parse().unwrap(), SEED, IDS);
     assert_eq!(faults.len(), 15, "every kind is in it: {faults:?}");
-    let report = crawl(&format!(
+    let report = crawl_once(&format!(
         "--ids 0..{IDS} --seed {SEED} --shards 2 -c 64 --timeout 2s --target-processes 2 --target-fault {MIX}"
     ));
     assert_accounted_for(&report, &faults, IDS);
@@ -335,7 +335,7 @@ fn a_mix_of_faults_is_found_counted_and_confirmed_to_the_last() {
 
 #[test]
 fn a_head_too_long_to_read_is_no_difference_to_the_books() {
-    let report = crawl("--ids 0..200 --shards 2 -c 8 --target-fault huge-headers:0.2:512k,error:0.1");
+    let report = crawl_once("--ids 0..200 --shards 2 -c 8 --target-fault huge-headers:0.2:512k,error:0.1");
     assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness/differences"));
     let unread = report.count("/witness/ledger/faults/huge_headers");
     assert!(unread > 0);
@@ -344,7 +344,7 @@ fn a_head_too_long_to_read_is_no_difference_to_the_books() {
 
 #[test]
 fn holds_that_grow_and_stalls_are_to_be_had_for_a_run() {
-    let report = crawl(
+    let report = crawl_once(
         "--ids 0..200 --shards 2 -c 8 --target-latency-per-in-flight 1us --target-stall 100ms,10ms --target-latency 1ms",
     );
     report.assert_states(&[("ok", 200)]);

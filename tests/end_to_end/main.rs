@@ -14,6 +14,7 @@ mod expect;
 mod faults;
 mod foreign;
 mod limits;
+mod manners;
 mod prefixes;
 mod process;
 mod protocols;

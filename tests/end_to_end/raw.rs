@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket};
 
 use crate::report::Report;
-use crate::run::{Run, crawl};
+use crate::run::{Run, crawl_once};
 use crate::scripted::{OK, Peer, with_server};
 
 /// The items of each crawl.
@@ -18,7 +18,7 @@ const IDS: u64 = 12;
 /// Crawls a server whose connections are served by `serve`.
 #[track_caller]
 fn crawl_served(serve: impl Fn(Peer) + Sync, flags: &str) -> Report {
-    with_server(serve, |address| crawl(&format!("http://{address}/{{id}} -n {IDS} --shards 2 -c 4 {flags}")))
+    with_server(serve, |address| crawl_once(&format!("http://{address}/{{id}} -n {IDS} --shards 2 -c 4 {flags}")))
 }
 
 /// Every item failed, of one and the same.
@@ -208,7 +208,7 @@ fn a_connection_closed_while_it_rests_costs_nothing() {
         }
     };
     let report = with_server(serve, |address| {
-        crawl(&format!("http://{address}/ -n 4 --shards 1 -c 1 --rate 3/s --burst 1 --timeout 5s"))
+        crawl_once(&format!("http://{address}/ -n 4 --shards 1 -c 1 --rate 3/s --burst 1 --timeout 5s"))
     });
     // On a machine that stalls for that long, a request may meet the goodbye on its way.
     let lost: u64 = report.errors().values().sum();
@@ -254,7 +254,7 @@ fn a_target_that_stops_listening_refuses_the_rest() {
             drop(listener.accept().unwrap());
             drop(listener);
         });
-        crawl(&format!("http://{address}/ -n {IDS} --shards 2 -c 4"))
+        crawl_once(&format!("http://{address}/ -n {IDS} --shards 2 -c 4"))
     });
     report.assert_states(&[("failed", IDS)]);
     // A connection may open in the moment before.
@@ -270,7 +270,7 @@ fn a_connection_that_does_not_open_is_a_timeout_of_its_own() {
     // The queue has room for one: the program's look at whether anybody is there. The kernel lets the rest wait.
     listen(&socket, Backlog::new(0).unwrap()).unwrap();
     let port = getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port();
-    let report = crawl(&format!("http://127.0.0.1:{port}/ -n 4 --shards 2 -c 4 --connect-timeout 200ms"));
+    let report = crawl_once(&format!("http://127.0.0.1:{port}/ -n 4 --shards 2 -c 4 --connect-timeout 200ms"));
     report.assert_states(&[("failed", 4)]);
     assert_eq!(report.errors(), [("connect_timeout".to_owned(), 4)].into());
     assert_eq!((report.count("/totals/attempts_sent"), report.count("/totals/connections_opened")), (0, 0));

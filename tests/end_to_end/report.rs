@@ -12,6 +12,9 @@ use crate::schema;
 /// The states of an item.
 pub(crate) const STATES: [&str; 7] = ["ok", "not_found", "failed", "gave_up", "aborted", "not_attempted", "lost"];
 
+/// Retries that a run may spend before its first attempts have earned any.
+const RETRY_RESERVE: u64 = 100;
+
 /// A report that has passed every check that holds for all reports.
 pub(crate) struct Report(Value);
 
@@ -22,9 +25,12 @@ impl Report {
         let report = Self(serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap());
         assert_eq!(schema::complaints(&report.0), Vec::<String>::new());
         report.check_states();
+        report.check_attempts();
         report.check_shards();
         report.check_times();
         report.check_intervals();
+        report.check_binding();
+        report.check_manners();
         report
     }
 
@@ -104,23 +110,53 @@ impl Report {
             let sum: u64 = STATES.iter().map(|state| ledger[state].as_u64().unwrap()).sum();
             assert_eq!(Some(sum), ledger["planned"].as_u64(), "{ledger}");
         }
-        let ended = self.count("/ledger/planned") - self.items("not_attempted") - self.items("lost");
-        // Nothing is retried, so far.
-        assert_eq!(self.count("/totals/attempts"), ended);
         assert_eq!(self.at("/interrupted").as_bool().unwrap(), !self.at("/interrupted_by").is_null());
-        assert_eq!(self.is_whole(), self.text("/validity/verdict") != "incomplete");
+        assert_eq!(self.is_whole(), self.text("/validity/verdict") != "incomplete", "{}", self.at("/validity"));
     }
 
-    /// The shards' parts are disjoint, in order and without a gap, and they sum to the whole.
-    fn check_shards(&self) {
-        let mut next = self.count("/plan/ids/start");
-        for (number, shard) in self.shards().iter().enumerate() {
-            let (start, end) = (&shard["id_range"]["start"], &shard["id_range"]["end"]);
-            assert_eq!((shard["shard"].as_u64(), start.as_u64()), (Some(number as u64), Some(next)));
-            next = end.as_u64().unwrap();
-            assert_eq!(shard["ledger"]["planned"].as_u64(), Some(next - start.as_u64().unwrap()));
+    /// Items that ended, by themselves or cut off.
+    fn ended(&self) -> u64 {
+        self.count("/ledger/planned") - self.items("not_attempted") - self.items("lost")
+    }
+
+    /// Each item has one first attempt, and no more retries than were allowed, of itself and in all.
+    fn check_attempts(&self) {
+        let (attempts, retries) = (self.count("/totals/attempts"), self.count("/totals/retries"));
+        let first = attempts - retries;
+        if self.is_whole() {
+            assert_eq!(first, self.ended());
+        } else {
+            // A shard that died may have left items that were to be tried again.
+            assert!(first >= self.ended(), "{first} first attempts of {} items", self.ended());
         }
-        assert_eq!(next, self.count("/plan/ids/end"));
+        assert!(retries <= first * self.count("/plan/manners/retries"), "{retries} retries of {first} items");
+        let budget = match self.count("/plan/manners/retry_budget_percent") {
+            0 => 0,
+            percent => first * percent / 100 + RETRY_RESERVE.max(self.count("/plan/shards")),
+        };
+        assert!(retries <= budget, "{retries} retries of {budget}");
+        if self.is_whole() && retries == 0 {
+            let good = self.items("ok") + self.items("not_found");
+            assert_eq!(self.items("gave_up"), self.count("/totals/throttled"));
+            assert_eq!(self.items("failed"), attempts - self.items("aborted") - good - self.items("gave_up"));
+        }
+    }
+
+    /// What was planned for the shards, and what they held at the end, are disjoint, without a gap, and the whole.
+    fn check_shards(&self) {
+        let whole = (self.count("/plan/ids/start"), self.count("/plan/ids/end"));
+        let range = |range: &Value| (range["start"].as_u64().unwrap(), range["end"].as_u64().unwrap());
+        assert_partition(self.shards().iter().map(|shard| range(&shard["id_range"])).collect(), whole);
+        let mut held = Vec::new();
+        for (number, shard) in self.shards().iter().enumerate() {
+            assert_eq!(shard["shard"].as_u64(), Some(number as u64));
+            let of_shard: Vec<(u64, u64)> = shard["held"].as_array().unwrap().iter().map(range).collect();
+            let size: u64 = of_shard.iter().map(|(start, end)| end - start).sum();
+            assert_eq!(shard["ledger"]["planned"].as_u64(), Some(size), "shard {number} held {of_shard:?}");
+            held.extend(of_shard);
+        }
+        held.sort_unstable();
+        assert_partition(held, whole);
         assert_eq!(self.shards().len() as u64, self.count("/plan/shards"));
         let connections: u64 = self.shards().iter().map(|shard| shard["connections"].as_u64().unwrap()).sum();
         assert_eq!(connections, self.count("/plan/connections"));
@@ -130,6 +166,10 @@ impl Report {
             let mut whole = BTreeMap::new();
             add_leaves(part, &self.0[part], &mut whole);
             assert_eq!(sums, whole);
+        }
+        if self.count("/moved/ranges") == 0 {
+            assert_eq!(self.count("/moved/ids"), 0);
+            self.shards().iter().for_each(|shard| assert_eq!(shard["held"], held_as_planned(shard)));
         }
     }
 
@@ -146,11 +186,12 @@ impl Report {
             return;
         }
         let ended = self.count("/totals/attempts") - self.items("aborted");
-        let unsent = self.count("/totals/attempts") - self.items("aborted") - self.count("/totals/attempts_sent");
+        let good = self.items("ok") + self.items("not_found");
+        let throttled = self.count("/totals/throttled");
         for (series, occasions) in [
-            ("service", self.items("ok") + self.items("not_found")),
-            ("service_throttled", self.count("/totals/throttled")),
-            ("service_error", self.items("failed") - unsent),
+            ("service", good),
+            ("service_throttled", throttled),
+            ("service_error", self.count("/totals/attempts_sent") - good - throttled),
             ("sched_lag", ended),
             ("budget_wait", ended),
             ("pool_wait", ended),
@@ -159,6 +200,13 @@ impl Report {
             assert_eq!(self.count(&format!("/latency/{series}/count")), occasions, "{series}");
         }
         assert_eq!(self.count("/latency/service/censored"), timeouts + self.items("aborted"));
+        let (timed, by_themselves) = (self.count("/latency/item/count"), self.ended() - self.items("aborted"));
+        if *self.at("/interrupted") == false && self.at("/plan/duration_us").is_null() {
+            assert_eq!(timed, by_themselves, "item");
+        } else {
+            // An item that was to be tried again when the run was over has a state, and never got its end.
+            assert!((good..=by_themselves).contains(&timed), "item: {timed} of {by_themselves}");
+        }
     }
 
     /// The seconds are in order and sum to the run.
@@ -173,11 +221,50 @@ impl Report {
         for state in ["ok", "not_found", "failed", "aborted"] {
             assert_eq!(sum(state), self.items(state), "{state}");
         }
-        for counter in ["attempts", "throttled", "bytes_received"] {
+        for counter in ["attempts", "retries", "throttled", "soft_blocked", "bytes_received"] {
             assert_eq!(sum(counter), self.count(&format!("/totals/{counter}")), "{counter}");
         }
-        assert_eq!(sum("items"), self.count("/totals/attempts"), "nothing is retried, so far");
+        assert_eq!(sum("items"), self.ended(), "items");
     }
+
+    /// The times of the limits add up to all of the time, of the run, of each shard and of each second.
+    fn check_binding(&self) {
+        let rows = self.at("/intervals").as_array().unwrap().iter().chain(self.shards());
+        for binding in rows.map(|row| &row["binding"]).chain([self.at("/binding")]) {
+            let parts: Vec<f64> = binding.as_object().unwrap().values().map(|part| part.as_f64().unwrap()).collect();
+            let sum: f64 = parts.iter().sum();
+            assert!(parts.iter().all(|part| *part == 0.0) || (sum - 1.0).abs() < 1e-9, "{binding}");
+        }
+    }
+
+    /// What is said about waits agrees with itself.
+    fn check_manners(&self) {
+        let (violated, early) = (self.count("/manners/violated"), self.count("/manners/early_attempts"));
+        assert!(violated <= early && (violated == 0) == (early == 0), "{}", self.at("/manners"));
+        let attempts = self.count("/totals/attempts").max(1) as f64;
+        let throttled_share = self.count("/totals/throttled") as f64 / attempts;
+        assert!((self.number("/manners/throttled_share") - throttled_share).abs() < 1e-9);
+        if self.count("/totals/throttled") == 0 {
+            assert_eq!(self.count("/manners/promises"), 0);
+        }
+    }
+}
+
+/// `ranges`, start and end, follow one another from the start of `whole` to its end.
+#[track_caller]
+fn assert_partition(ranges: Vec<(u64, u64)>, whole: (u64, u64)) {
+    let (start, end) = whole;
+    let reached = ranges.iter().fold(start, |next, range| {
+        assert!(range.0 == next && range.1 >= next, "{range:?} does not begin at {next}: {ranges:?}");
+        range.1
+    });
+    assert_eq!(reached, end, "{ranges:?}");
+}
+
+/// The ranges of a shard that neither gave nor got any.
+fn held_as_planned(shard: &Value) -> Value {
+    let range = &shard["id_range"];
+    if range["start"] == range["end"] { Value::Array(Vec::new()) } else { Value::Array(vec![range.clone()]) }
 }
 
 /// The counts by name of a JSON object.

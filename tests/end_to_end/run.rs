@@ -18,6 +18,9 @@ pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_crawlmark"))
 }
 
+/// Flags for tests of what one attempt comes to: an item gets no other, and no answer makes anybody wait.
+pub(crate) const ONE_ATTEMPT: &str = "--retries 0 --on-throttle count";
+
 /// Where a run does what it does.
 struct Place {
     root: TempDir,
@@ -179,4 +182,10 @@ impl Ended {
 #[track_caller]
 pub(crate) fn crawl(line: &str) -> Report {
     Run::start(line.split_whitespace()).end().report(0)
+}
+
+/// The same with [one attempt](ONE_ATTEMPT) for each item.
+#[track_caller]
+pub(crate) fn crawl_once(line: &str) -> Report {
+    crawl(&format!("{line} {ONE_ATTEMPT}"))
 }
