@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose target cannot be started is over")]
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_mock_server::{Fault, Faults};
@@ -12,8 +13,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::bad_input::assert_refused;
+use crate::process::{children, is_stopped, signal, wait_for};
 use crate::report::Report;
 use crate::run::{Run, crawl};
+use crate::scripted::{OK, Peer, with_server};
 use crate::target::{Target, assert_agree};
 
 /// Crawls `target` with what is the default unless `flags` say otherwise, and has the target confirm the report.
@@ -226,7 +229,7 @@ fn manners_that_make_no_sense_are_refused_by_their_name() {
         (&["URL", "--max-pause", "0"], "--max-pause"),
         (&["URL", "--max-pause", "long"], "--max-pause"),
         (&["URL", "--backoff", "soon"], "--backoff"),
-        (&["URL", "--backoff", "2s,1s"], "--backoff"),
+        (&["URL", "--backoff", "1s,2s,3s"], "--backoff"),
         (&["URL", "--on-throttle", "polite"], "--on-throttle"),
         (&["URL", "--adaptive=fast"], "--adaptive"),
     ]);
@@ -266,6 +269,42 @@ fn a_shard_that_is_done_takes_over_what_a_slow_one_has_left() {
     assert_eq!(quick["id_range"], json!({ "start": 200, "end": 400 }));
     assert_eq!(slow["held"].as_array().unwrap().len(), 1);
     assert!(quick["held"].as_array().unwrap().len() >= 2);
+}
+
+#[test]
+fn what_was_given_to_a_shard_that_had_ended_is_not_lost() {
+    const LAST: u64 = 99;
+    let (is_full, is_stopped_now, is_over) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+    // The first shard is stopped in the middle of its items; the second asks it for more, and is gone when it answers.
+    let serve = |mut peer: Peer| {
+        while let Some(path) = peer.request() {
+            let id: u64 = path.rsplit('/').next().unwrap_or_default().parse().unwrap_or(0);
+            if id < 50 {
+                is_full.fetch_add(1, Ordering::SeqCst);
+                wait_for("the end of the second shard", || is_over.load(Ordering::SeqCst).then_some(()));
+            }
+            if id == LAST {
+                wait_for("a stopped shard", || is_stopped_now.load(Ordering::SeqCst).then_some(()));
+            }
+            peer.send(OK);
+        }
+    };
+    let report = with_server(serve, |address| {
+        let flags = "--ids 0..100 --shards 2 -c 4 -d 2s --shard-deadline 1h --timeout 1h";
+        let run = Run::start(format!("http://{address}/ {flags}").split(' '));
+        wait_for("the first shard to be full", || (is_full.load(Ordering::SeqCst) == 2).then_some(()));
+        let (first, second) = (run.shard(0), run.shard(1));
+        signal(first, Signal::SIGSTOP);
+        wait_for("a stopped shard", || is_stopped(first).then_some(()));
+        is_stopped_now.store(true, Ordering::SeqCst);
+        let is_gone = || children(run.pid()).iter().all(|(pid, _)| *pid != second);
+        wait_for("the end of the second shard", || is_gone().then_some(()));
+        signal(first, Signal::SIGCONT);
+        is_over.store(true, Ordering::SeqCst);
+        run.end().report(0)
+    });
+    report.assert_states(&[("ok", 52), ("not_attempted", 48)]);
+    assert_eq!(report.count("/moved/ranges"), 1);
 }
 
 #[test]
