@@ -283,6 +283,8 @@ fn queue_admissions<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, now: N
 async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
     let now = engine.clock().now();
     let meters = meters(engine, now);
+    // What was said and done in the last moment, such as IDs given away, counts as well.
+    engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;
     for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
         outbox.queue(&interval_frame(interval)?)?;
     }
@@ -292,6 +294,7 @@ async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Res
             counters: stats.counters.clone(),
             timings: encode_timings(stats)?,
             remaining: engine.progress().remaining,
+            received: engine.gate().received(),
             peak_in_flight,
             last_done,
             budget: engine.gate().budget_use(),

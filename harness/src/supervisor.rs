@@ -342,10 +342,7 @@ impl Supervisor {
         // An estimate until the donor says more: what it can have left at most.
         donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
         let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
-        let thief = &mut self.members[thief];
-        thief.ids.push(range);
-        thief.progress.remaining += range.len();
-        thief.tell(Control::Take(range));
+        self.members[thief].give(range);
         self.moved.ranges += 1;
         self.moved.ids += range.len();
     }
@@ -363,7 +360,7 @@ impl Supervisor {
         for say in self.ranges.feed(&rests) {
             match say {
                 Say::Shed(i) => self.members[i].tell(Control::Shed),
-                Say::Take(i, range) => self.members[i].tell(Control::Take(range)),
+                Say::Take(i, range) => self.members[i].give(range),
                 Say::Finish(i) => self.members[i].tell(Control::Finish),
             }
         }
@@ -493,7 +490,7 @@ fn record(mut member: Member) -> ShardRecord {
     let bounds = Bounds::for_timeout(member.plan.timeout);
     let exit = member.exit.unwrap_or(ShardExit::Unknown);
     let (pid, plan) = (member.child.pid(), member.plan.clone());
-    let ids = std::mem::take(&mut member.ids);
+    let (ids, unread) = (std::mem::take(&mut member.ids), member.unread());
     match member.last.take() {
         Some(last) if member.fault.is_none() => ShardRecord {
             plan,
@@ -502,7 +499,8 @@ fn record(mut member: Member) -> ShardRecord {
             exit,
             fault: None,
             stats: last.stats,
-            remaining: last.frame.remaining,
+            // What came too late for it was never started.
+            remaining: last.frame.remaining + unread,
             peak_in_flight: last.frame.peak_in_flight,
             last_done: last.frame.last_done,
             budget: last.frame.budget,

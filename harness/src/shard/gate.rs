@@ -276,6 +276,11 @@ impl Gate {
         self.messages.next().await
     }
 
+    /// What the supervisor has not been told yet, perhaps nothing. For the end of the shard.
+    pub(super) fn last_messages(&self) -> Vec<Frame> {
+        self.messages.take()
+    }
+
     /// Waits as the target told another shard.
     pub(super) fn pause(&self, order: PauseOrder) {
         if let Some(host) = self.inner.borrow_mut().hosts.get_mut(order.host as usize) {
@@ -341,6 +346,11 @@ impl Gate {
         let deferred = inner.hosts.iter().flat_map(|host| &host.deferred);
         let not_started = deferred.filter(|task| matches!(task, Task::First(_))).count() as u64;
         inner.supply.not_started() + not_started + self.lanes.iter().filter(untaken).count() as u64
+    }
+
+    /// IDs that it was given.
+    pub(super) fn received(&self) -> u64 {
+        self.inner.borrow().supply.received()
     }
 
     /// Items that wait for another attempt.

@@ -24,10 +24,15 @@ impl Messages {
         }
     }
 
+    /// The frames that nobody has taken yet.
+    pub(super) fn take(&self) -> Vec<Frame> {
+        self.pending.take()
+    }
+
     /// The frames that were sent since the last call, once there is one. Dropping the future loses nothing.
     pub(super) async fn next(&self) -> Vec<Frame> {
         poll_fn(|cx| {
-            let pending = std::mem::take(&mut *self.pending.borrow_mut());
+            let pending = self.take();
             if pending.is_empty() {
                 self.reader.set(Some(cx.waker().clone()));
                 return Poll::Pending;

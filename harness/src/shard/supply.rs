@@ -16,6 +16,8 @@ pub(super) struct Supply {
     ids: IdRange,
     /// Ranges that were given to it while it still had IDs.
     more: VecDeque<IdRange>,
+    /// How many IDs it was given.
+    received: u64,
     again: BinaryHeap<Reverse<Again>>,
 }
 
@@ -78,7 +80,7 @@ impl Task {
 impl Supply {
     /// The work of a shard with these IDs.
     pub(super) const fn new(ids: IdRange) -> Self {
-        Self { ids, more: VecDeque::new(), again: BinaryHeap::new() }
+        Self { ids, more: VecDeque::new(), received: 0, again: BinaryHeap::new() }
     }
 
     /// Whether there is something to do at `now`.
@@ -126,11 +128,17 @@ impl Supply {
 
     /// Adds IDs.
     pub(super) fn receive(&mut self, range: IdRange) {
+        self.received += range.len();
         if self.ids.is_empty() {
             self.ids = range;
         } else if !range.is_empty() {
             self.more.push_back(range);
         }
+    }
+
+    /// IDs that were added.
+    pub(super) const fn received(&self) -> u64 {
+        self.received
     }
 
     /// Gives away the upper half of what was not started of the last range; an empty range when that is less than two IDs.

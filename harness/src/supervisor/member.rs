@@ -83,6 +83,8 @@ pub(super) struct Member {
     pub(super) plan: ShardPlan,
     /// The IDs that it holds: those of its plan, without what it gave away, with what it was given.
     pub(super) ids: Vec<IdRange>,
+    /// IDs that it was given, whether it has read of them or not.
+    given: u64,
     pub(super) child: Child,
     pub(super) progress: Progress,
     pub(super) last: Option<Last>,
@@ -113,7 +115,8 @@ impl Member {
         let progress = Progress { remaining: plan.ids.len(), ..Progress::default() };
         Ok(Self {
             bounds: Bounds::for_timeout(plan.timeout),
-            ids: vec![plan.ids],
+            ids: [plan.ids].into_iter().filter(|ids| !ids.is_empty()).collect(),
+            given: 0,
             plan,
             child,
             progress,
@@ -257,6 +260,19 @@ impl Member {
                 Err(_) => self.unsent.clear(),
             }
         }
+    }
+
+    /// Gives it IDs to crawl.
+    pub(super) fn give(&mut self, range: IdRange) {
+        self.ids.push(range);
+        self.given += range.len();
+        self.progress.remaining += range.len();
+        self.tell(Control::Take(range));
+    }
+
+    /// IDs that it was given and that it never read of: it had ended.
+    pub(super) fn unread(&self) -> u64 {
+        self.last.as_ref().map_or(0, |last| self.given.saturating_sub(last.frame.received))
     }
 
     /// What it does with its share of the budget.

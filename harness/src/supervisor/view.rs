@@ -141,7 +141,7 @@ pub struct ShardRecord {
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
     pub stats: ShardStats,
-    /// IDs that it never started, by its own count.
+    /// IDs that it never started: by its own count, and those that were given to it after its end.
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,

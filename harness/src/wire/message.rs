@@ -285,6 +285,8 @@ pub struct FinalFrame {
     pub timings: Vec<EncodedTiming>,
     /// IDs that it never started, by its own count of what it dealt out.
     pub remaining: u64,
+    /// IDs that it was given by [`Control::Take`]: what was sent after its end, it never read.
+    pub received: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
     /// When its last attempt ended; the start when there was none.
