@@ -13,25 +13,29 @@ const HUGE_HEADERS: &str = "huge_headers";
 ///
 /// What was cut off (aborted, timed out) may or may not have reached the target, and of what the target answered some
 /// may not have been read: there the two may differ, by that many and no more. The same is true of the status of an
-/// answer whose head was longer than the crawl reads, as a fault of the target makes it. A shard that died has not told what it
-/// sent, so nothing can be compared then. IDs are compared as far as the target tracks them.
+/// answer whose head was longer than the crawl reads, as a fault of the target makes it. What was sent on a connection
+/// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
+/// the target saw the item for the first time. A shard that died has not told what it sent, so nothing can be compared
+/// then. IDs are compared as far as the target tracks them.
 pub(super) fn compare(report: &Report, books: &Ledger) -> Witness {
     let totals = &report.totals;
     let errors = |kind: ErrorKind| totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0);
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
     let huge_heads = books.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
+    let unheard = books.connections_refused.min(errors(ErrorKind::Closed) + errors(ErrorKind::Reset));
+    let unsent = totals.attempts.saturating_sub(report.ledger.aborted + totals.attempts_sent);
     let mut differences = Vec::new();
-    let mut check = |what: &str, (ours, theirs): (u64, u64), unread: u64| {
-        if ours > theirs + cut_off || theirs > ours + cut_off + unread {
+    let mut check = |what: &str, (ours, theirs): (u64, u64), (fewer, more): (u64, u64)| {
+        if ours > theirs + cut_off + fewer || theirs > ours + cut_off + more {
             differences.push(format!("{what}: {ours} here, {theirs} there"));
         }
     };
-    check("requests", (totals.attempts_sent, books.requests), 0);
+    check("requests", (totals.attempts_sent, books.requests), (unheard, 0));
     if books.uniqueness_exact {
         let items = totals.attempts_sent.saturating_sub(totals.retries);
-        check("different IDs", (items, books.unique_ids), 0);
-        check("IDs asked for again", (totals.attempts_sent - items, books.duplicate_ids), 0);
+        check("different IDs", (items, books.unique_ids), (unheard, unsent));
+        check("IDs asked for again", (totals.retries, books.duplicate_ids), (unheard + unsent, 0));
     }
     let mut statuses: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (status, count) in &totals.attempts_by_status {
@@ -41,7 +45,7 @@ pub(super) fn compare(report: &Report, books: &Ledger) -> Witness {
         statuses.entry(status.to_string()).or_default().1 = *count;
     }
     for (status, both) in statuses {
-        check(&format!("status {status}"), both, unread_heads);
+        check(&format!("status {status}"), both, (0, unread_heads));
     }
     let whole = report.shards.iter().all(|shard| shard.fault.is_none());
     Witness {

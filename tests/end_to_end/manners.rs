@@ -28,7 +28,7 @@ fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
     (report, books)
 }
 
-/// How many requests came to the target after it had said when to come, and before that.
+/// How many requests came to the target before the moment at which it had asked to be asked again.
 fn early_retries(books: &Value) -> u64 {
     books["early_retries"].as_u64().unwrap()
 }
@@ -65,7 +65,7 @@ fn what_may_pass_is_tried_again_and_the_books_know_each_time() {
     const IDS: u64 = 4_000;
     const FAULTS: &str = "error:0.08:503,reset:0.04";
     let expected = fates(&FAULTS.parse().unwrap(), 7, IDS);
-    assert!(expected.errors > 0 && expected.resets > 0 && expected.retries > expected.errors / 2);
+    assert!(expected.errors > 0 && expected.resets > 0);
     let target = Target::start(&format!("--processes 2 --seed 7 --fault {FAULTS}"));
     let (report, books) =
         confirmed(&target, &format!("--ids 0..{IDS} --shards 2 -c 32 --expect items:7 --backoff 5ms,50ms"));
@@ -148,8 +148,8 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
     assert!(report.shards().iter().all(|shard| shard["binding"]["pause"].as_f64().unwrap() > 0.0));
     assert!(report.count("/manners/honoured") >= pauses && report.count("/manners/recoveries") > 0);
     assert!(report.number("/manners/recovery_max_s") >= 1.0);
-    // What was on its way when the first was turned away comes early, and nothing else.
-    assert!(early_retries(&books) <= 3 * pauses, "{} in {pauses}", early_retries(&books));
+    // What was on its way when the first was turned away comes early and is turned away as well. Nothing else comes.
+    assert!(early_retries(&books) <= throttled, "{} of {throttled}", early_retries(&books));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn no_pause_is_longer_than_the_longest_that_was_allowed() {
 #[test]
 fn time_ends_a_crawl_that_waits() {
     let target = Target::start("--processes 1 --limit 1/h:burst=10");
-    let (report, _) = confirmed(&target, "--ids 0..1k -d 700ms --shards 2 -c 4");
+    let (report, _) = confirmed(&target, "--ids 0..1k -d 2s --shards 2 -c 4");
     // Whoever waits to be tried again was throttled until no attempt was left.
     let throttled = report.count("/totals/throttled");
     assert!((1..=4).contains(&throttled), "{throttled}");
@@ -217,6 +217,18 @@ fn a_signal_ends_a_crawl_that_waits() {
     let report = ended.report(130);
     assert_eq!((report.items("ok"), report.count("/totals/throttled")), (10, report.items("gave_up")));
     assert!((1..=4).contains(&report.items("gave_up")), "{}", report.at("/ledger"));
+}
+
+#[test]
+fn what_never_arrived_is_tried_again_and_is_no_difference_to_the_books() {
+    for over in ["close", "reset"] {
+        let limit = format!("connections:6:key=everyone:over={over}");
+        let report =
+            crawl(&format!("-n 400 --shards 2 -c 12 --backoff 5ms,50ms --target-processes 1 --target-limit {limit}"));
+        assert_eq!(*report.at("/witness/agrees"), json!(true), "{over}: {}", report.at("/witness"));
+        assert_eq!(report.items("ok") + report.items("failed"), 400, "{over}: {}", report.at("/ledger"));
+        assert!(report.count("/totals/retries") > 0, "{over}");
+    }
 }
 
 #[test]
@@ -267,7 +279,7 @@ fn a_shard_that_is_done_takes_over_what_a_slow_one_has_left() {
     // What each was planned stays what it was.
     assert_eq!(slow["id_range"], json!({ "start": 0, "end": 200 }));
     assert_eq!(quick["id_range"], json!({ "start": 200, "end": 400 }));
-    assert_eq!(slow["held"].as_array().unwrap().len(), 1);
+    assert_eq!(slow["held"][0]["start"], json!(0));
     assert!(quick["held"].as_array().unwrap().len() >= 2);
 }
 
