@@ -146,7 +146,7 @@ impl Report {
     fn check_shards(&self) {
         let whole = (self.count("/plan/ids/start"), self.count("/plan/ids/end"));
         let range = |range: &Value| (range["start"].as_u64().unwrap(), range["end"].as_u64().unwrap());
-        assert_partition(self.shards().iter().map(|shard| range(&shard["id_range"])).collect(), whole);
+        assert_partition(&self.shards().iter().map(|shard| range(&shard["id_range"])).collect::<Vec<_>>(), whole);
         let mut held = Vec::new();
         for (number, shard) in self.shards().iter().enumerate() {
             assert_eq!(shard["shard"].as_u64(), Some(number as u64));
@@ -156,7 +156,7 @@ impl Report {
             held.extend(of_shard);
         }
         held.sort_unstable();
-        assert_partition(held, whole);
+        assert_partition(&held, whole);
         assert_eq!(self.shards().len() as u64, self.count("/plan/shards"));
         let connections: u64 = self.shards().iter().map(|shard| shard["connections"].as_u64().unwrap()).sum();
         assert_eq!(connections, self.count("/plan/connections"));
@@ -252,7 +252,7 @@ impl Report {
 
 /// `ranges`, start and end, follow one another from the start of `whole` to its end.
 #[track_caller]
-fn assert_partition(ranges: Vec<(u64, u64)>, whole: (u64, u64)) {
+fn assert_partition(ranges: &[(u64, u64)], whole: (u64, u64)) {
     let (start, end) = whole;
     let reached = ranges.iter().fold(start, |next, range| {
         assert!(range.0 == next && range.1 >= next, "{range:?} does not begin at {next}: {ranges:?}");
