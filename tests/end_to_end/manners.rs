@@ -2,7 +2,7 @@
 //! witness: retries within their budget, waits that are kept, and ranges that move from shards that are slow.
 //!
 //! Where a wait must not be over by itself, the target's period is so long that nothing comes back during a test.
-#![expect(clippy::unwrap_used, reason = "a test whose target cannot be started is over")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose target cannot be started is over")]
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,9 +28,10 @@ fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
     (report, books)
 }
 
-/// How many requests came to the target before the moment at which it had asked to be asked again.
-fn early_retries(books: &Value) -> u64 {
-    books["early_retries"].as_u64().unwrap()
+/// How many requests came to the target before the moment at which it had asked to be asked again: those whose client
+/// could know, and those that may have crossed its answer.
+fn early_retries(books: &Value) -> (u64, u64) {
+    (books["early_retries"].as_u64().unwrap(), books["crossed_promises"].as_u64().unwrap())
 }
 
 /// What becomes of items whose attempts meet these faults, when each may be tried five times.
@@ -130,13 +131,28 @@ fn what_will_not_pass_is_not_tried_again() {
 
 #[test]
 fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
-    let target = Target::start("--processes 2 --limit bucket:50/s:burst=20");
-    let (report, books) = confirmed(&target, "--ids 0..120 --shards 2 -c 4");
-    report.assert_states(&[("ok", 120)]);
+    // What one shard was told the others know within a few milliseconds; a machine that stalls in that moment may make
+    // it more than the target forgives, so this is tried more than once.
+    let mut early = Vec::new();
+    for _ in 0..3 {
+        let target = Target::start("--processes 2 --limit bucket:50/s:burst=20");
+        let (report, books) = confirmed(&target, "--ids 0..120 --shards 2 -c 4");
+        check_kept_waits(&report, &books, 120);
+        early.push(early_retries(&books).0);
+        if early.contains(&0) {
+            return;
+        }
+    }
+    panic!("requests came early: {early:?}");
+}
+
+#[track_caller]
+fn check_kept_waits(report: &Report, books: &Value, items: u64) {
+    report.assert_states(&[("ok", items)]);
     let throttled = report.count("/totals/throttled");
     assert!(throttled > 0);
     assert_eq!(report.count("/totals/retries"), throttled);
-    assert_eq!(report.statuses(), [("200".to_owned(), 120), ("429".to_owned(), throttled)].into());
+    assert_eq!(report.statuses(), [("200".to_owned(), items), ("429".to_owned(), throttled)].into());
     assert_eq!(books["rejected"], json!(throttled));
     for (field, count) in [("violated", 0), ("early_attempts", 0), ("cut_pauses", 0), ("promises", throttled)] {
         assert_eq!(report.count(&format!("/manners/{field}")), count, "{field}");
@@ -148,8 +164,6 @@ fn a_wait_is_kept_by_all_shards_and_everything_comes_in_the_end() {
     assert!(report.shards().iter().all(|shard| shard["binding"]["pause"].as_f64().unwrap() > 0.0));
     assert!(report.count("/manners/honoured") >= pauses && report.count("/manners/recoveries") > 0);
     assert!(report.number("/manners/recovery_max_s") >= 1.0);
-    // What was on its way when the first was turned away comes early and is turned away as well. Nothing else comes.
-    assert!(early_retries(&books) <= throttled, "{} of {throttled}", early_retries(&books));
 }
 
 #[test]
@@ -172,7 +186,8 @@ fn who_ignores_repeats_early_and_says_so() {
     let retries = report.count("/totals/retries");
     assert!(retries > 0 && books["duplicate_ids"] == json!(retries), "{retries}: {books}");
     assert!(report.count("/manners/violated") >= 1 && report.count("/manners/early_attempts") >= retries);
-    assert!(early_retries(&books) >= retries, "{books}");
+    let (early, crossed) = early_retries(&books);
+    assert!(early > 0 && early + crossed >= retries, "{books}");
     assert_eq!(*report.at("/manners/paused_s"), json!(0.0));
 }
 
@@ -190,7 +205,7 @@ fn no_pause_is_longer_than_the_longest_that_was_allowed() {
     assert!(paused_s >= 1.0 && paused_s <= cut as f64, "{paused_s}");
     // Four waits lie between five attempts; what is longer is the machine's, and only a hang takes a minute.
     assert!((4.0..60.0).contains(&duration_s), "{duration_s}");
-    assert!(report.count("/manners/violated") >= 1 && early_retries(&books) >= 16);
+    assert!(report.count("/manners/violated") >= 1 && early_retries(&books).0 >= 16);
 }
 
 #[test]
