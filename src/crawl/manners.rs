@@ -89,7 +89,7 @@ pub fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
     Signals { throttle, wait: wait(status, throttle, &fields), quota: fields.quota() }
 }
 
-/// Whether there are fields that may tell of a quota. Good answers need not be [read](read) otherwise.
+/// Whether there are fields that may tell of a quota. Good answers need not be [read] otherwise.
 #[must_use]
 pub fn tells_of_quota(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| ["ratelimit", "x-rate"].iter().any(|start| name.as_str().starts_with(start)))

@@ -197,18 +197,18 @@ mod tests {
 
     #[test]
     fn own_time_is_the_integral_of_the_rate() {
-        let seconds = |curve: Curve, t: u64| curve.at(t * S) as f64 / S as f64;
+        let ms = |curve: Curve, t: u64| curve.at(t * S) / 1_000_000;
         // 0 to 100 in 10 s: half of the peak in the mean; then at the peak.
         let up = curve("0:100", 10);
-        assert_eq!([5, 10, 12].map(|t| seconds(up, t)), [1.25, 5.0, 7.0]);
+        assert_eq!([5, 10, 12].map(|t| ms(up, t)), [1_250, 5_000, 7_000]);
         let down = curve("100:50", 10);
-        assert!((seconds(down, 10) - 7.5).abs() < 1e-6 && (seconds(down, 12) - 8.5).abs() < 1e-6);
+        assert_eq!([10, 12].map(|t| ms(down, t)), [7_499, 8_499], "rounded down");
         // 10, 14, 18, 20, 20 ... for 5 s each.
         let steps = curve("10:20:4@5s", 0);
-        assert_eq!([5, 10, 15, 17, 20].map(|t| seconds(steps, t)), [2.5, 6.0, 10.5, 12.5, 15.5]);
+        assert_eq!([5, 10, 15, 17, 20].map(|t| ms(steps, t)), [2_500, 6_000, 10_500, 12_500, 15_500]);
         // 20, 16, 12, 10, 10 ...
         let falling = curve("20:10:4@5s", 0);
-        assert_eq!([5, 10, 15, 20].map(|t| seconds(falling, t)), [5.0, 9.0, 12.0, 14.5]);
+        assert_eq!([5, 10, 15, 20].map(|t| ms(falling, t)), [5_000, 9_000, 12_000, 14_500]);
     }
 
     #[test]

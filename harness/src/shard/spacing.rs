@@ -19,7 +19,7 @@ const AT_ONCE: u32 = 100;
 /// The spacing of a shard's requests.
 #[derive(Debug)]
 pub(super) struct Spacing {
-    spacing: Option<Duration>,
+    apart: Option<Duration>,
     /// The quickest answer so far took so long.
     quickest: Duration,
     next: Nanos,
@@ -28,7 +28,7 @@ pub(super) struct Spacing {
 impl Spacing {
     /// The spacing that the plan asks for, if any.
     pub(super) const fn new(plan: &ShardPlan) -> Self {
-        Self { spacing: plan.spacing, quickest: Duration::MAX, next: Nanos(0) }
+        Self { apart: plan.spacing, quickest: Duration::MAX, next: Nanos(0) }
     }
 
     /// The next request goes no sooner than this.
@@ -38,14 +38,14 @@ impl Spacing {
 
     /// Takes in a request that goes at `now`. Some when the other shards have to know.
     pub(super) fn admitted(&mut self, now: Nanos) -> Option<Nanos> {
-        self.spacing?;
+        self.apart?;
         self.arrived(now);
         Some(now)
     }
 
     /// Takes in an attempt that ended. Some when the other shards have to know: when the target was at it.
     pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
-        let (at_once, sent) = (self.spacing? / AT_ONCE, attempt.sent?);
+        let (at_once, sent) = (self.apart? / AT_ONCE, attempt.sent?);
         let took = Duration::from_nanos(attempt.done.since(sent));
         // The first one may be late; whether the target is slow is known from the second on.
         let is_slow = self.quickest.min(took) > at_once && self.quickest < Duration::MAX;
@@ -57,8 +57,8 @@ impl Spacing {
 
     /// Takes in that the target was at a request, of any shard, at `at`.
     pub(super) fn arrived(&mut self, at: Nanos) {
-        if let Some(spacing) = self.spacing {
-            self.next = self.next.max(at.plus(spacing));
+        if let Some(apart) = self.apart {
+            self.next = self.next.max(at.plus(apart));
         }
     }
 }
