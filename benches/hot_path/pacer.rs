@@ -8,7 +8,7 @@ use crawlmark_harness::plan::Budget;
 use criterion::Criterion;
 
 /// A shard's part of a budget of 100,000 requests a second.
-const BUDGET: Budget = Budget { interval_ns: 10_000, burst: 8, phase_ns: 0 };
+const BUDGET: Budget = Budget { interval_ns: 10_000, burst: 8, at_start: 8, phase_ns: 0 };
 
 pub(crate) fn benches(criterion: &mut Criterion) {
     // Each request comes exactly when it is due, so that every one is let through.

@@ -18,6 +18,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         rate: Some(Rate { permits: 100_003, period_ns: 1_000_000_000 }),
         shape: RateShape::Constant,
         burst: 1000,
+        at_start: 1000,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),
         per_host: PerHost::default(),

@@ -1,21 +1,17 @@
 //! `Pacer`: when the next request may go, given a reading of the clock; and the audit of when requests went.
 //!
-//! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::poll`] and does the waiting. A budget is
-//! kept by `governor` (GCRA) in a time of its own, which a [`Curve`] and moved shares bend; [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report
-//! can prove the promise instead of repeating it.
+//! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::peek`] and [`Pacer::poll`], and does the
+//! waiting. A budget is kept by the generic cell rate algorithm, in a time of its own, which a [`Curve`] and moved shares
+//! bend; [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report can prove the promise
+//! instead of repeating it.
+//!
+//! The algorithm is written out here, for a library's limiter cannot be asked without being charged, which a gate that has
+//! other limits to ask as well needs, nor begin with less than a full burst.
 
 mod tempo;
 
-use std::cell::Cell;
-use std::num::NonZeroU32;
-use std::ops::Add;
-use std::rc::Rc;
 use std::time::Duration;
 
-use governor::clock::{Clock as GovernorClock, Reference};
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 use serde::{Deserialize, Serialize};
 
 use self::tempo::Tempo;
@@ -95,11 +91,10 @@ impl Pacer {
     }
 }
 
-/// A budget kept by a governor, in the budget's own time.
+/// A budget, in its own time.
 #[derive(Debug)]
 pub struct BudgetPacer {
-    limiter: RateLimiter<NotKeyed, InMemoryState, Reading, NoOpMiddleware<ReadingAt>>,
-    reading: Reading,
+    schedule: Schedule,
     tempo: Tempo,
     audit: BudgetAudit,
 }
@@ -107,18 +102,12 @@ pub struct BudgetPacer {
 impl BudgetPacer {
     fn new(budget: Budget, curve: Curve, start: Nanos) -> Self {
         let first = start.plus(Duration::from_nanos(budget.phase_ns));
-        let reading = Reading(Rc::new(Cell::new(first.0)));
-        let burst = u32::try_from(budget.burst).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
-        // `with_period` refuses only a period of zero, which a `Budget` never has.
-        let quota = Quota::with_period(Duration::from_nanos(budget.interval_ns.max(1)))
-            .unwrap_or(Quota::per_second(NonZeroU32::MIN))
-            .allow_burst(burst);
-        let limiter = RateLimiter::direct_with_clock(quota, reading.clone());
-        Self { limiter, reading, tempo: Tempo::new(curve, start), audit: BudgetAudit::new(budget, first) }
+        let schedule = Schedule::new(budget, first);
+        Self { schedule, tempo: Tempo::new(curve, start), audit: BudgetAudit::new(budget) }
     }
 
     fn peek(&self, now: Nanos) -> Pace {
-        let allowed = self.audit.allowed_since();
+        let allowed = self.schedule.allowed_since();
         if allowed <= self.tempo.own(now) {
             Pace::Go(self.tempo.when(allowed).min(now))
         } else {
@@ -130,50 +119,44 @@ impl BudgetPacer {
         let pace = self.peek(now);
         if matches!(pace, Pace::Go(_)) {
             let own = self.tempo.own(now);
-            self.reading.0.set(own.0);
-            // The audit allowed it by its own books. Both have to.
-            if let Err(not_until) = self.limiter.check() {
-                let next = self.tempo.when(Nanos(not_until.earliest_possible().0));
-                return Pace::Wait(next.max(Nanos(now.0.saturating_add(1))));
-            }
+            self.schedule.admit(own);
             self.audit.admitted(own, now);
         }
         pace
     }
 }
 
-/// The governor's clock: the reading that the pacer was last asked about. Copying it would need a clock inside a pure
-/// schedule; sharing one cell does not.
-#[derive(Debug, Clone)]
-struct Reading(Rc<Cell<u64>>);
-
-/// A reading as the governor compares it, in nanoseconds since the run's epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct ReadingAt(u64);
-
-impl GovernorClock for Reading {
-    type Instant = ReadingAt;
-
-    fn now(&self) -> ReadingAt {
-        ReadingAt(self.0.get())
-    }
+/// The generic cell rate algorithm in its form as a virtual schedule (ITU-T I.371, Annex A): one request per interval
+/// `t`, and up to `burst` at once. A request may go from `tat - t * (burst - 1)` on, and moves `tat` to
+/// `max(tat, now) + t`.
+#[derive(Debug)]
+struct Schedule {
+    interval_ns: u64,
+    tolerance_ns: u64,
+    /// The theoretical arrival time of the next request.
+    tat: Nanos,
+    first: Nanos,
 }
 
-impl Add<governor::nanos::Nanos> for ReadingAt {
-    type Output = Self;
-
-    fn add(self, other: governor::nanos::Nanos) -> Self {
-        Self(self.0.saturating_add(other.as_u64()))
+impl Schedule {
+    fn new(Budget { interval_ns, burst, at_start, phase_ns: _ }: Budget, first: Nanos) -> Self {
+        let interval_ns = interval_ns.max(1);
+        let used = interval_ns.saturating_mul(burst.saturating_sub(at_start.max(1)));
+        Self {
+            interval_ns,
+            tolerance_ns: interval_ns.saturating_mul(burst.saturating_sub(1)),
+            tat: Nanos(first.0.saturating_add(used)),
+            first,
+        }
     }
-}
 
-impl Reference for ReadingAt {
-    fn duration_since(&self, earlier: Self) -> governor::nanos::Nanos {
-        self.0.saturating_sub(earlier.0).into()
+    /// Since when the next request has been allowed, or will be.
+    fn allowed_since(&self) -> Nanos {
+        Nanos(self.tat.0.saturating_sub(self.tolerance_ns)).max(self.first)
     }
 
-    fn saturating_sub(&self, duration: governor::nanos::Nanos) -> Self {
-        Self(self.0.saturating_sub(duration.as_u64()))
+    fn admit(&mut self, now: Nanos) {
+        self.tat = Nanos(self.tat.max(now).0.saturating_add(self.interval_ns));
     }
 }
 
@@ -197,7 +180,6 @@ pub struct WorstWindow {
 #[derive(Debug, Clone)]
 pub struct BudgetAudit {
     budget: Budget,
-    first: Nanos,
     tat: Nanos,
     /// In the budget's own time.
     busy_since: Nanos,
@@ -209,27 +191,18 @@ pub struct BudgetAudit {
 }
 
 impl BudgetAudit {
-    /// An audit of `budget` that starts at `first`, the first moment at which it allows a request.
+    /// An audit of `budget`.
     #[must_use]
-    pub fn new(budget: Budget, first: Nanos) -> Self {
-        let worst = WorstWindow { width_ns: 0, admitted: 0, allowed: budget.burst };
+    pub fn new(budget: Budget) -> Self {
         Self {
             budget,
-            first,
-            tat: first,
-            busy_since: first,
-            busy_since_clock: first,
+            tat: Nanos::default(),
+            busy_since: Nanos::default(),
+            busy_since_clock: Nanos::default(),
             busy_admitted: 0,
             worst_excess_ns: 0,
-            worst,
+            worst: WorstWindow { width_ns: 0, admitted: 0, allowed: budget.burst },
         }
-    }
-
-    /// Since when the next request has been allowed, or will be.
-    #[must_use]
-    pub fn allowed_since(&self) -> Nanos {
-        let tolerance = self.budget.interval_ns.saturating_mul(self.budget.burst - 1);
-        Nanos(self.tat.0.saturating_sub(tolerance)).max(self.first)
     }
 
     /// Books an admission at `own` of the budget's own time, which is `clock` by the clock. Admissions come in the order of
@@ -300,7 +273,7 @@ mod tests {
     #[test]
     fn v7_a_greedy_client_gets_the_burst_and_then_the_rate() {
         // 100/s, burst 10, 10 s: burst + floor(T / t) = 1,010.
-        let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, phase_ns: 0 }, Nanos(10_000 * MS));
+        let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, at_start: 10, phase_ns: 0 }, Nanos(10_000 * MS));
         assert_eq!(sent.len(), 1_010);
         assert_eq!(worst_excess_ns(&sent[..200], 10 * MS), 100 * MS);
     }
@@ -312,7 +285,7 @@ mod tests {
         let admitted = |shards: u32| -> usize {
             let mut run = plan();
             (run.shards, run.connections) = (shards, shards);
-            (run.rate, run.burst) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10);
+            (run.rate, run.burst, run.at_start) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10, 10);
             run.split(&[]).iter().map(|shard| greedy(shard.budget.unwrap(), Nanos(10_000 * MS)).len()).sum()
         };
         for shards in [1, 2, 3, 7] {
@@ -321,8 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_that_is_for_lateness_is_not_there_at_the_start() {
+        let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, at_start: 2, phase_ns: 0 }, Nanos(1_000 * MS));
+        assert_eq!((sent.len(), sent[1], sent[2]), (102, Nanos(0), Nanos(10 * MS)));
+        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 4, at_start: 1, phase_ns: 0 }), Nanos(0));
+        assert_eq!(pacer.poll(Nanos(0)), Pace::Go(Nanos(0)));
+        // Late by three of them, and then by an hour.
+        assert_eq!(
+            [39, 39, 39, 39].map(|now| pacer.poll(Nanos(now)) == Pace::Wait(Nanos(40))),
+            [false, false, false, true]
+        );
+        let hour = Nanos(3_600_000_000_000);
+        assert_eq!((0..9).filter(|_| matches!(pacer.poll(hour), Pace::Go(_))).count(), 4);
+    }
+
+    #[test]
     fn the_first_request_waits_for_its_phase() {
-        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 1, phase_ns: 5 }), Nanos(100));
+        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 1, at_start: 1, phase_ns: 5 }), Nanos(100));
         assert_eq!(pacer.poll(Nanos(100)), Pace::Wait(Nanos(105)));
         assert_eq!(pacer.poll(Nanos(105)), Pace::Go(Nanos(105)));
         assert_eq!(pacer.poll(Nanos(105)), Pace::Wait(Nanos(115)));
@@ -330,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_late_client_learns_since_when_it_was_allowed() {
-        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 3, phase_ns: 0 }), Nanos(0));
+        let mut pacer = Pacer::new(Some(Budget { interval_ns: 10, burst: 3, at_start: 3, phase_ns: 0 }), Nanos(0));
         for _ in 0..3 {
             assert_eq!(pacer.poll(Nanos(0)), Pace::Go(Nanos(0)));
         }
@@ -343,7 +331,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_broken_promise() {
-        let mut audit = BudgetAudit::new(Budget { interval_ns: 10, burst: 2, phase_ns: 0 }, Nanos(0));
+        let mut audit = BudgetAudit::new(Budget { interval_ns: 10, burst: 2, at_start: 2, phase_ns: 0 });
         for at in [0, 0, 10, 11] {
             audit.admitted(Nanos(at), Nanos(at));
         }
@@ -357,7 +345,7 @@ mod tests {
             interval_ns in 1..1_000_u64, burst in 1..20_u64, phase_ns in 0..500_u64,
             pauses in prop::collection::vec(0..3_000_u64, 1..200),
         ) {
-            let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, phase_ns }), Nanos(7));
+            let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, at_start: burst, phase_ns }), Nanos(7));
             let (mut now, mut sent) = (Nanos(7), Vec::new());
             for pause in pauses {
                 now.0 += pause;

@@ -31,10 +31,10 @@ pub const MAX_SHARDS: u32 = 1024;
 ///
 /// A shard's alarm rings tens of microseconds late at the median, but beside other work some rings come milliseconds late.
 /// In interleaved runs at 5,000/s over two shards on two virtual cores, a burst of 2 ms lost more than a hundredth of the
-/// budget, one of about 5 ms more often more than a two-hundredth than one of about 10 ms. A stall of a tenth of a second
-/// costs budget with any of them. A larger burst makes arrivals no less even while all goes well: a shard uses it at the
-/// start, and after it was late or had no connection free.
-const CATCH_UP: Duration = Duration::from_millis(10);
+/// budget, and one of 10 ms more than a two-hundredth in one run of three. A stall of a tenth of a second costs budget with
+/// any of them. Such a burst makes arrivals no less even while all goes well: it is not there at the start, and is used
+/// only after the shard was late or had no connection free.
+const CATCH_UP: Duration = Duration::from_millis(25);
 
 /// A shard whose requests are this far apart, or further, has nothing to catch up: what it forgets by being a fraction of
 /// a millisecond late is well below a hundredth of its budget, and two requests at once would be a surprise.
@@ -91,7 +91,8 @@ impl PerHost {
         let shards = u32::try_from(parts).unwrap_or(u32::MAX);
         let connections =
             self.connections.map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
-        let budget = |rate: Rate| Budget::of(&rate, RunPlan::default_burst(&rate, shards), parts, i);
+        let bursts = |rate: &Rate| Bursts { any: RunPlan::default_burst(rate, shards), at_start: u64::from(shards) };
+        let budget = |rate: Rate| Budget::of(&rate, bursts(&rate), parts, i);
         HostShare { hosts: self.hosts, connections: connections.unwrap_or(u32::MAX), budget: self.rate.map(budget) }
     }
 }
@@ -136,6 +137,9 @@ pub struct RunPlan {
     pub shape: RateShape,
     /// How many requests the budget may let through at once, over all shards; 0 without a rate.
     pub burst: u64,
+    /// How many of them it lets through at once at the start: all of a burst that was asked for, but one per shard of a
+    /// burst that is there to make up for lateness. 0 without a rate.
+    pub at_start: u64,
     /// How requests arrive.
     pub arrivals: Arrivals,
     /// What happens when the target asks for patience.
@@ -276,6 +280,23 @@ impl RunPlan {
         (0..self.shards).map(|shard| self.shard(shard, cpus)).collect()
     }
 
+    fn bursts(&self) -> Bursts {
+        Bursts { any: self.burst, at_start: self.at_start }
+    }
+
+    /// How many requests may arrive at once, over all shards: the burst, and one of a budget whose requests are
+    /// [kept apart](ShardPlan::spacing).
+    #[must_use]
+    pub fn at_once(&self) -> u64 {
+        if self.spacing().is_some() { 1 } else { self.burst }
+    }
+
+    /// The same at the start.
+    #[must_use]
+    pub fn at_once_at_start(&self) -> u64 {
+        self.at_start.min(self.at_once())
+    }
+
     /// The time between two requests of a budget that allows no burst.
     ///
     /// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that comes a millisecond
@@ -302,7 +323,7 @@ impl RunPlan {
             shard,
             ids,
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
-            budget: self.rate.map(|rate| Budget::of(&rate, self.burst, parts, i)),
+            budget: self.rate.map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
             manners: self.manners,
             shape: self.shape,
             per_host: self.per_host.share(parts, i),
@@ -351,6 +372,13 @@ pub struct ShardPlan {
     pub cpu: Option<usize>,
 }
 
+/// The bursts of a budget.
+#[derive(Debug, Clone, Copy)]
+struct Bursts {
+    any: u64,
+    at_start: u64,
+}
+
 /// A share of a rate: one request per `interval_ns`, `burst` at once at most, the first at `phase_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
@@ -358,17 +386,20 @@ pub struct Budget {
     pub interval_ns: u64,
     /// Requests at once, at least 1.
     pub burst: u64,
+    /// Requests at once at the start; at least 1, at most the burst.
+    pub at_start: u64,
     /// Nanoseconds from the common start to the first request.
     pub phase_ns: u64,
 }
 
 impl Budget {
-    fn of(rate: &Rate, burst: u64, parts: u64, i: u64) -> Self {
+    fn of(rate: &Rate, bursts: Bursts, parts: u64, i: u64) -> Self {
         let permits = u128::from(rate.permits.max(1));
         let phase = u128::from(i) * u128::from(rate.period_ns) / permits;
         Self {
             interval_ns: shard_interval_ns(rate, parts),
-            burst: split_share(burst, parts, i).max(1),
+            burst: split_share(bursts.any, parts, i).max(1),
+            at_start: split_share(bursts.at_start, parts, i).max(1),
             phase_ns: u64::try_from(phase).unwrap_or(u64::MAX),
         }
     }
@@ -428,6 +459,7 @@ pub(crate) mod tests {
             rate: None,
             shape: RateShape::Constant,
             burst: 0,
+            at_start: 0,
             arrivals: Arrivals::Asap,
             manners: Manners::default(),
             per_host: PerHost::default(),
@@ -463,11 +495,11 @@ pub(crate) mod tests {
     fn the_default_burst_forgives_milliseconds_and_is_small_where_requests_are_rare() {
         const SECOND: u64 = 1_000_000_000;
         let cases = [
-            // One that is due and 25 that fall due in 10 ms, per shard.
-            ((5_000, SECOND), 2, 52),
-            ((5_000, SECOND), 8, 64),
-            ((200, SECOND), 2, 4),
-            ((1, 1), 1, 10_000_001),
+            // One that is due and 63 that fall due in 25 ms, per shard.
+            ((5_000, SECOND), 2, 128),
+            ((5_000, SECOND), 8, 136),
+            ((200, SECOND), 2, 8),
+            ((1, 1), 1, 25_000_001),
             // As far apart as a shard's requests may be and still be caught up with, and a little further.
             ((21, SECOND), 2, 4),
             ((20, SECOND), 2, 2),
@@ -516,17 +548,17 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn the_default_burst_is_alike_in_all_shards_and_forgives_ten_milliseconds(
+        fn the_default_burst_is_alike_in_all_shards_and_forgives_its_time(
             permits in 1..10_000_000_u64, period_s in 1..4_000_u64, shards in 1..=MAX_SHARDS,
         ) {
             let rate = Rate { permits, period_ns: period_s * 1_000_000_000 };
             let burst = RunPlan::default_burst(&rate, shards);
             for i in [0, u64::from(shards) - 1] {
-                let budget = Budget::of(&rate, burst, u64::from(shards), i);
+                let budget = Budget::of(&rate, Bursts { any: burst, at_start: burst }, u64::from(shards), i);
                 prop_assert_eq!(budget.burst * u64::from(shards), burst);
                 let forgiven = (budget.burst - 1) * budget.interval_ns;
                 if budget.interval_ns < 100_000_000 {
-                    prop_assert!((10_000_000..10_000_000 + budget.interval_ns).contains(&forgiven));
+                    prop_assert!((25_000_000..25_000_000 + budget.interval_ns).contains(&forgiven));
                 } else {
                     prop_assert_eq!(forgiven, 0);
                 }

@@ -90,7 +90,7 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
                 RateShape::Ramp { .. } => (" over the whole run", "up to "),
                 RateShape::Steps { .. } => ("", "up to "),
             };
-            format!("{rate} in all{how}, {most}{share}/s per shard, at most {} at once", grouped(plan.burst))
+            format!("{rate} in all{how}, {most}{share}/s per shard, at most {} at once", grouped(plan.at_once()))
         },
     );
     let mut rows = vec![

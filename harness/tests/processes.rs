@@ -82,6 +82,7 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         rate: None,
         shape: RateShape::Constant,
         burst: 0,
+        at_start: 0,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),
         per_host: PerHost::default(),
@@ -333,6 +334,7 @@ fn a_slow_shard_leaves_the_budget_that_it_cannot_use_to_the_others() {
     let mut run_plan = plan(1_440, 4);
     run_plan.connections = 4;
     (run_plan.rate, run_plan.burst) = (Some(Rate { permits: 240, period_ns: 1_000_000_000 }), 8);
+    run_plan.at_start = 8;
     let (record, took) = one_slow_shard(&run_plan);
     let ideal = 1_440.0 / capacity(&record).min(240.0);
     assert!(took <= 1.1 * ideal, "{took} s, where {ideal} s are ideal");

@@ -32,6 +32,7 @@ fn plan() -> RunPlan {
         rate: Some(Rate { permits: 2_000, period_ns: 1_000_000_000 }),
         shape: RateShape::Constant,
         burst: 10,
+        at_start: 10,
         arrivals: Arrivals::Asap,
         manners: Manners::default(),
         per_host: PerHost::default(),

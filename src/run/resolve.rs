@@ -174,6 +174,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         }
         Auto::Exactly(shards) => shards,
     };
+    let at_start = rate.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
     let burst = match (&rate, args.burst) {
         (Some(_), Some(burst)) => burst,
         (Some(rate), None) => RunPlan::default_burst(rate, shards),
@@ -191,6 +192,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         rate,
         shape: args.rate.map_or(RateShape::Constant, |rate| rate.shape),
         burst,
+        at_start,
         arrivals: Arrivals::Asap,
         manners: args.manners.resolve(),
         per_host: PerHost::default(),

@@ -20,7 +20,7 @@ pub struct BudgetReport {
     pub burst: u64,
     /// Attempts per second.
     pub achieved_per_s: f64,
-    /// Attempts over the burst and what the rate came to in the duration, at most 1.
+    /// Attempts over what was allowed at once at the start and what the rate came to in the duration, at most 1.
     pub utilisation: f64,
     /// Whether no window of any width, in any shard that told, held more than its burst plus its rate times the width.
     pub kept: bool,
@@ -71,14 +71,14 @@ impl BudgetReport {
             .map(|window| BusiestReport {
                 width_ms: width_ms(window),
                 admitted: window.admitted,
-                allowed: plan.burst + allowed_in(plan, window),
+                allowed: plan.at_once() + allowed_in(plan, window),
             })
             .collect();
-        let allowed = plan.burst as f64 + offered(plan, 0.0, totals.duration_s);
+        let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
         Some(Self {
             rate: plan.shaped_rate()?.to_string(),
             rate_per_s: rate.per_second(),
-            burst: plan.burst,
+            burst: plan.at_once(),
             achieved_per_s: totals.attempts_per_s,
             utilisation: share(totals.attempts as f64, allowed),
             kept: uses().all(|(_, budget)| budget.kept)

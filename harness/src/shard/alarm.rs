@@ -139,7 +139,7 @@ mod tests {
         let outcome = TestRunner::new(cases).run(&budgets, |(interval_ns, burst, phase_ns)| {
             with_alarm(async |clock, mut alarm| {
                 let start = clock.now();
-                let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, phase_ns }), start);
+                let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, at_start: burst, phase_ns }), start);
                 let mut went = 0;
                 while went < 10 {
                     match pacer.poll(clock.now()) {

@@ -2,9 +2,9 @@
 //!
 //! A schedule alone cannot do that: when a request is late and the next one is not, they arrive too close together. So
 //! the time until the next one counts from when the target was at the last one. That was between sending it and its
-//! answer. Of a target that was seen to answer at once, it is counted from the answer: a slow one was late in arriving. Of
-//! a target that never answers at once, it is counted from the request, and a little more. Until the answer is there, it
-//! counts from when the request was let go. Called by the gate. It must not read a clock.
+//! answer, and is taken for a little after it was sent. Of a target that was seen to answer at once, an answer that took
+//! much longer than others may have been late because its request was: then the time counts from the answer. Until the
+//! answer is there, it counts from when the request was let go. Called by the gate. It must not read a clock.
 
 use std::time::Duration;
 
@@ -12,9 +12,12 @@ use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::sample::Attempt;
 
-/// A target that takes no more than this part of the spacing to answer answers at once; one that takes longer is taken to
-/// come to a request within it: more would cost more of the budget.
-const AT_ONCE: u32 = 100;
+/// A target is taken to come to a request within this part of the spacing, if nothing says otherwise: more would cost
+/// more of the budget.
+const AT_ONCE: u32 = 400;
+
+/// An answer that took this many times as long as the quickest one was late, and so was, perhaps, its request.
+const LATE: u32 = 4;
 
 /// The spacing of a shard's requests.
 #[derive(Debug)]
@@ -47,10 +50,11 @@ impl Spacing {
     pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
         let (at_once, sent) = (self.apart? / AT_ONCE, attempt.sent?);
         let took = Duration::from_nanos(attempt.done.since(sent));
-        // The first one may be late; whether the target is slow is known from the second on.
-        let is_slow = self.quickest.min(took) > at_once && self.quickest < Duration::MAX;
+        let is_first = self.quickest == Duration::MAX;
         self.quickest = self.quickest.min(took);
-        let arrived = if is_slow { sent.plus(at_once) } else { attempt.done };
+        let is_slow = self.quickest > at_once && !is_first;
+        let is_late = is_first || took > self.quickest.saturating_mul(LATE);
+        let arrived = if is_late && !is_slow { attempt.done } else { attempt.done.min(sent.plus(at_once)) };
         self.arrived(arrived);
         Some(arrived)
     }
@@ -108,12 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_target_costs_a_hundredth_of_the_budget_at_most() {
+    fn a_slow_target_costs_hardly_anything_of_the_budget() {
         let mut spacing = spacing(2, 2);
         for at in [0, 600, 1_200, 1_800] {
             spacing.ended(&attempt(Some(at), at + 590));
         }
-        assert_eq!(spacing.next(), Nanos(2_305 * MS));
+        assert_eq!(spacing.next(), Nanos(2_301 * MS + MS / 4));
     }
 
     #[test]

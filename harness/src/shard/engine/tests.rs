@@ -117,7 +117,7 @@ fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, 
 #[test]
 fn v7_a_budget_is_used_whole_and_never_exceeded() {
     // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
-    let budget = Budget { interval_ns: 10_000_000, burst: 10, phase_ns: 0 };
+    let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
     let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
     let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
     assert!((1_009..=1_010).contains(&attempts), "{attempts}");
@@ -130,7 +130,7 @@ fn v8_shards_share_a_budget_as_one_limiter_would() {
     for shards in [1, 2, 3, 7] {
         let mut whole = plan();
         (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
-        (whole.rate, whole.burst) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10);
+        (whole.rate, whole.burst, whole.at_start) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10, 10);
         let attempts =
             |plan: &ShardPlan| run(plan, None, Duration::from_secs(10)).0.totals(|stats, _, _| stats.counters.attempts);
         let all: u64 = whole.split(&[]).iter().map(attempts).sum();
@@ -154,7 +154,7 @@ fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
 #[test]
 fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
     for (ids, lanes) in [(0, 3), (1, 3), (1_000, 3), (1_000, 64)] {
-        for budget in [None, Some(Budget { interval_ns: 500_000, burst: 1, phase_ns: 7 })] {
+        for budget in [None, Some(Budget { interval_ns: 500_000, burst: 1, at_start: 1, phase_ns: 7 })] {
             let (engine, sum) = run(&shard(ids, lanes, budget), None, Duration::from_secs(100));
             assert_eq!(sum, (0..ids).sum::<u64>(), "{ids} IDs, {lanes} lanes");
             assert_eq!(engine.totals(|stats, _, _| stats.counters.ok), ids);
@@ -170,7 +170,7 @@ fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
 
 #[test]
 fn closing_wakes_lanes_that_wait_for_a_far_away_budget() {
-    let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, phase_ns: 0 };
+    let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
     let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
     let progress = engine.progress();
     assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
@@ -191,7 +191,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
             performed: Rc::default(),
             sent: Rc::default(),
         };
-        let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, phase_ns: 0 };
+        let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock).unwrap()));
         tokio::select! {
@@ -226,7 +226,7 @@ fn shards_of_a_low_rate_take_turns() {
 #[test]
 fn lateness_is_booked_against_the_moment_the_budget_allowed() {
     // The timer has whole milliseconds, the budget half ones: every other request is half a millisecond late.
-    let budget = Budget { interval_ns: 2_500_000, burst: 2, phase_ns: 0 };
+    let budget = Budget { interval_ns: 2_500_000, burst: 2, at_start: 2, phase_ns: 0 };
     let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
     engine.totals(|stats, _, _| {
         let lag = stats.timing(Series::SchedLag).unwrap().exact();
@@ -266,7 +266,7 @@ fn an_item_is_tried_again_until_it_is_good_and_ends_in_one_state() {
 fn retries_pass_the_same_budget_as_everything_else() {
     let answers: Answers =
         |_, attempt, _| if attempt == 0 { again(Outcome::Error(ErrorKind::Reset), None) } else { GOOD };
-    let budget = Budget { interval_ns: 10_000_000, burst: 10, phase_ns: 0 };
+    let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
     let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
     let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
     assert!((6_009..=6_010).contains(&attempts), "{attempts}");
@@ -291,7 +291,7 @@ fn nothing_goes_while_the_target_asked_for_patience() {
             GOOD
         }
     };
-    for budget in [None, Some(Budget { interval_ns: 1_000_000, burst: 5, phase_ns: 0 })] {
+    for budget in [None, Some(Budget { interval_ns: 1_000_000, burst: 5, at_start: 5, phase_ns: 0 })] {
         let (engine, _) = run_against(&shard(1 << 40, 8, budget), None, Duration::from_secs(20), answers);
         let (first, last) = (Nanos(from.plus(MS).0 + 1), from.plus(MS + Duration::from_secs(1)));
         let early = engine.sent.iter().filter(|sent| (first..last).contains(sent)).count();
@@ -322,7 +322,7 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
             performed: Rc::default(),
             sent: Rc::clone(&sent),
         };
-        let budget = Budget { interval_ns: 1_000_000, burst: 1, phase_ns: 0 };
+        let budget = Budget { interval_ns: 1_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(1 << 40, 4, Some(budget)), clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
         let told = async {
@@ -395,10 +395,10 @@ fn the_binding_limit_is_the_one_that_more_of_would_help() {
         }
     };
     let at = |s: u64| Nanos(s * 1_000_000_000);
-    let slow = Budget { interval_ns: 10_000_000, burst: 1, phase_ns: 0 };
+    let slow = Budget { interval_ns: 10_000_000, burst: 1, at_start: 1, phase_ns: 0 };
     // A request takes a millisecond: one connection bears a thousand a second.
     assert_eq!(by(&shard(1 << 40, 1, Some(slow)), None).rate_ns, 90);
-    let fast = Budget { interval_ns: 500_000, burst: 1, phase_ns: 0 };
+    let fast = Budget { interval_ns: 500_000, burst: 1, at_start: 1, phase_ns: 0 };
     assert_eq!(by(&shard(1 << 40, 1, Some(fast)), None).concurrency_ns, 100);
     assert_eq!(by(&shard(1 << 40, 1, None), None).concurrency_ns, 100);
     // Four seconds without an answer: after 50 ms every connection is in use.
