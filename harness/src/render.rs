@@ -185,8 +185,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
 
 fn retries(report: &Report) -> String {
     let mut row = format!(
-        "{}; items took {}",
+        "{}; {} items good at their first attempt; items took {}",
         grouped(report.totals.retries),
+        grouped(report.totals.ok_at_first),
         report.latency(Series::Item).map_or_else(String::new, spectrum)
     );
     if report.manners.retries_denied > 0 {

@@ -31,6 +31,7 @@ pub const MAX_HOLD: Duration = Duration::from_hours(1);
 /// | `lognormal:20ms,0.4`, `lognormal:20ms,0.4,2s` | median, sigma and maximum, which is ten medians if left out |
 /// | `pareto:5ms,1.5`, `pareto:5ms,1.5,10s` | minimum, alpha and maximum, which is a thousand minimums if left out |
 /// | `bimodal:2ms,200ms,0.05` | the first, or the second for a share of the items (a cache and its misses) |
+/// | `drift:500ms,30s,1200` | from the first to the second over so many ids, and then again: a target that tires |
 /// | `quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s` | measured quantiles, straight lines in between |
 ///
 /// Values read by [`FromStr`](std::str::FromStr) are within range. Values made by hand may be anything:
@@ -76,6 +77,15 @@ pub enum Latency {
         /// The share of items with the second hold, `0.0..=1.0`.
         share_of_second: f64,
     },
+    /// Longer and longer, or shorter and shorter, from id to id.
+    Drift {
+        /// The hold of id 0, and of each id with which it begins again.
+        from: Duration,
+        /// The hold that it comes close to.
+        to: Duration,
+        /// Over how many ids; then it begins again. 0 counts as 1.
+        over: u64,
+    },
     /// As measured elsewhere.
     Quantiles(Quantiles),
 }
@@ -91,6 +101,7 @@ impl Latency {
     ///   normal. Source: Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958);
     /// - [`Latency::Pareto`]: `min(minimum (1 - u)^(-1/alpha), max)`, the inverse of `F(x) = 1 - (minimum/x)^alpha`;
     /// - [`Latency::Bimodal`]: `second` if `u < share`, else `first`;
+    /// - [`Latency::Drift`]: `from + (to - from) (id mod over) / over`, the same for each attempt;
     /// - [`Latency::Quantiles`]: the quantile of `u`.
     ///
     /// Logarithm, cosine and power are the platform's, so two platforms may differ in the last microsecond.
@@ -115,6 +126,11 @@ impl Latency {
                 } else {
                     *first
                 }
+            }
+            Self::Drift { from, to, over } => {
+                let way = (id % over.max(&1)) as f64 / *over.max(&1) as f64;
+                let near = |end: &Duration| end.min(&MAX_HOLD).as_secs_f64();
+                Duration::from_secs_f64(near(from) * (1.0 - way) + near(to) * way)
             }
             Self::Quantiles(quantiles) => quantiles.at(draws().unit()),
         };
@@ -151,6 +167,8 @@ mod tests {
         let max = Duration::MAX;
         let mut all = vec![Latency::Fixed(max), Latency::Uniform { low: max, high: max }];
         all.push(Latency::Uniform { low: 5 * MS, high: MS });
+        all.push(Latency::Drift { from: max, to: MS, over: 0 });
+        all.push(Latency::Drift { from: MS, to: max, over: u64::MAX });
         for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -3.0, 0.0, -0.0, 1e300, 1e-300] {
             all.push(Latency::LogNormal { median: max, sigma: odd, max });
             all.push(Latency::Pareto { min: max, alpha: odd, max });
@@ -162,6 +180,12 @@ mod tests {
                 assert!(latency.hold(1, id, 0) <= MAX_HOLD, "{latency:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_drift_goes_from_end_to_end_and_begins_again() {
+        let latency = Latency::Drift { from: 10 * MS, to: 30 * MS, over: 4 };
+        assert_eq!([0, 1, 2, 3, 4, 7].map(|id| latency.hold(9, id, 3)), [10, 15, 20, 25, 10, 25].map(|ms| ms * MS));
     }
 
     /// The hold that a share of the items stays below or at, judged over `0..10_000`.

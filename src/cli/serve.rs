@@ -135,6 +135,7 @@ pub struct ServeArgs {
     ///   lognormal:MEDIAN,SIGMA     or with ,MAX: ten medians unless given
     ///   pareto:MIN,ALPHA           or with ,MAX: 1000 minimums unless given
     ///   bimodal:A,B,SHARE          B for a share of the items, else A
+    ///   drift:A,B,IDS              from A to B over so many IDs, then again
     ///   quantiles:0=5ms,0.5=20ms,0.99=100ms,1=2s
     ///                              measured, straight lines in between
     #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]

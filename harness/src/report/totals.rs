@@ -37,7 +37,9 @@ pub struct Totals {
     pub attempts: u64,
     /// Of these, beyond the first of their item.
     pub retries: u64,
-    /// Of these, those that had a connection in hand and ended by themselves.
+    /// Items that were good at their first attempt.
+    pub ok_at_first: u64,
+    /// Of the attempts, those that had a connection in hand and ended by themselves.
     pub attempts_sent: u64,
     /// Answers by status.
     pub attempts_by_status: BTreeMap<String, u64>,
@@ -108,6 +110,7 @@ impl Totals {
         Self {
             attempts: counters.attempts,
             retries: counters.retries,
+            ok_at_first: counters.ok_at_first,
             attempts_sent: counters.attempts_sent,
             attempts_by_status: counters.by_status.iter().map(|(status, n)| (status.to_string(), *n)).collect(),
             errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),

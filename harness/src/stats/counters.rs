@@ -11,6 +11,8 @@ use crate::sample::{ErrorKind, Fate, Outcome, Sample};
 pub struct Counters {
     /// Items that ended well.
     pub ok: u64,
+    /// Of these, at their first attempt.
+    pub ok_at_first: u64,
     /// Items that the target does not have.
     pub not_found: u64,
     /// Items that ended in a rejection, a challenge or an error.
@@ -58,6 +60,7 @@ impl Counters {
     pub fn merge(&mut self, other: &Self) {
         let Self {
             ok,
+            ok_at_first,
             not_found,
             failed,
             gave_up,
@@ -74,6 +77,7 @@ impl Counters {
             by_error,
         } = other;
         self.ok += ok;
+        self.ok_at_first += ok_at_first;
         self.not_found += not_found;
         self.failed += failed;
         self.gave_up += gave_up;
@@ -113,7 +117,10 @@ impl Counters {
             Outcome::Ok | Outcome::NotFound | Outcome::Rejected => {}
         }
         match sample.fate {
-            Fate::Ended => self.end_item(attempt.outcome),
+            Fate::Ended => {
+                self.end_item(attempt.outcome);
+                self.ok_at_first += u64::from(attempt.outcome == Outcome::Ok && sample.permit.attempt == 0);
+            }
             Fate::Again => {}
         }
     }

@@ -12,7 +12,7 @@ pub enum LatencyError {
     /// The model is not one of the known ones.
     #[error(
         "`{given}` is no latency: write none, fixed:20ms, uniform:10ms,30ms, lognormal:20ms,0.4, pareto:5ms,1.5, \
-         bimodal:2ms,200ms,0.05 or quantiles:0=5ms,0.5=20ms,1=2s"
+         bimodal:2ms,200ms,0.05, drift:500ms,30s,1200 or quantiles:0=5ms,0.5=20ms,1=2s"
     )]
     UnknownModel {
         /// What was given.
@@ -49,6 +49,12 @@ pub enum LatencyError {
     TooLong {
         /// Which part of the latency.
         part: Part,
+        /// What was given.
+        given: String,
+    },
+    /// The ids of a drift are no number, or none.
+    #[error("`{given}` is no number of ids for a drift: write a whole number of at least 1, as in 1200")]
+    Ids {
         /// What was given.
         given: String,
     },
@@ -124,6 +130,8 @@ pub enum Model {
     Pareto,
     /// [`Latency::Bimodal`](super::Latency::Bimodal).
     Bimodal,
+    /// [`Latency::Drift`](super::Latency::Drift).
+    Drift,
     /// [`Latency::Quantiles`](super::Latency::Quantiles).
     Quantiles,
 }
@@ -136,6 +144,7 @@ impl Model {
             Self::LogNormal => "median,sigma or median,sigma,max as in 20ms,0.4,2s",
             Self::Pareto => "min,alpha or min,alpha,max as in 5ms,1.5,10s",
             Self::Bimodal => "first,second,share of the second as in 2ms,200ms,0.05",
+            Self::Drift => "from,to,ids as in 500ms,30s,1200",
             Self::Quantiles => "share=hold pairs from 0 to 1 as in 0=5ms,0.5=20ms,1=2s",
         }
     }
@@ -148,6 +157,7 @@ impl fmt::Display for Model {
             Self::LogNormal => "log-normal",
             Self::Pareto => "Pareto",
             Self::Bimodal => "bimodal",
+            Self::Drift => "drift",
             Self::Quantiles => "quantiles",
         })
     }
@@ -173,6 +183,10 @@ pub enum Part {
     FirstMode,
     /// The hold of the others in [`Latency::Bimodal`](super::Latency::Bimodal).
     SecondMode,
+    /// The first hold of [`Latency::Drift`](super::Latency::Drift).
+    Start,
+    /// The last hold of [`Latency::Drift`](super::Latency::Drift).
+    End,
     /// One of [`Latency::Quantiles`](super::Latency::Quantiles).
     Quantile,
     /// What [`PerInFlight`](super::PerInFlight) adds for each request.
@@ -190,6 +204,8 @@ impl fmt::Display for Part {
             Self::Maximum => "maximum",
             Self::FirstMode => "first mode",
             Self::SecondMode => "second mode",
+            Self::Start => "start",
+            Self::End => "end",
             Self::Quantile => "quantile",
             Self::Growth => "growth per request in flight",
         })

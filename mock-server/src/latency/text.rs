@@ -40,6 +40,7 @@ impl FromStr for Latency {
             Some(("lognormal", parts)) => log_normal(parts),
             Some(("pareto", parts)) => pareto(parts),
             Some(("bimodal", parts)) => bimodal(parts),
+            Some(("drift", parts)) => drift(parts),
             Some(("quantiles", parts)) => quantiles(parts),
             _ => Err(LatencyError::UnknownModel { given: given.to_owned() }),
         }
@@ -96,6 +97,16 @@ fn bimodal(given: &str) -> Result<Latency, LatencyError> {
         first: bounded(Part::FirstMode, first)?,
         second: bounded(Part::SecondMode, second)?,
         share_of_second: share_of_items(share)?,
+    })
+}
+
+fn drift(given: &str) -> Result<Latency, LatencyError> {
+    let [from, to, over] = parts(given)[..] else { return Err(wrong(Model::Drift, given)) };
+    let ids = || over.parse().ok().filter(|ids| *ids > 0);
+    Ok(Latency::Drift {
+        from: bounded(Part::Start, from)?,
+        to: bounded(Part::End, to)?,
+        over: ids().ok_or_else(|| LatencyError::Ids { given: over.to_owned() })?,
     })
 }
 
@@ -156,6 +167,7 @@ impl fmt::Display for Latency {
             Self::Bimodal { first, second, share_of_second } => {
                 write!(f, "bimodal:{},{},{share_of_second}", text(first), text(second))
             }
+            Self::Drift { from, to, over } => write!(f, "drift:{},{},{over}", text(from), text(to)),
             Self::Quantiles(quantiles) => {
                 f.write_str("quantiles:")?;
                 for (position, Quantile { share, hold }) in quantiles.points().iter().enumerate() {
@@ -227,6 +239,9 @@ mod tests {
             ("bimodal:2ms,200ms", "`2ms,200ms` is no bimodal latency: write first,second,share"),
             ("bimodal:2ms,200ms,5", "`5` is no share of the items: write a number from 0 to 1"),
             ("bimodal:2ms,2h,0.5", "the second mode `2h` is longer"),
+            ("drift:1s,2s", "`1s,2s` is no drift latency: write from,to,ids as in 500ms,30s,1200"),
+            ("drift:1s,2s,0", "`0` is no number of ids for a drift: write a whole number of at least 1"),
+            ("drift:1s,2h,5", "the end `2h` is longer"),
             ("quantiles:", "`` is no quantiles latency: write share=hold pairs"),
             ("quantiles:0=1ms,50ms", "`0=1ms,50ms` is no quantiles latency: write share=hold pairs"),
             ("quantiles:0=1ms,p50=2ms", "`p50` is no share of the items"),
@@ -258,6 +273,7 @@ mod tests {
                 Latency::LogNormal { median: low, sigma, max: high },
                 Latency::Pareto { min: low, alpha, max: high },
                 Latency::Bimodal { first: high, second: low, share_of_second: share },
+                Latency::Drift { from: high, to: low, over: more_us + 1 },
                 Latency::Quantiles(Quantiles::new(&points).unwrap()),
             ] {
                 prop_assert_eq!(latency.to_string().parse(), Ok(latency));
