@@ -7,6 +7,7 @@
 mod alarm;
 mod binding;
 mod brake;
+mod deferred;
 mod engine;
 mod gate;
 mod host;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use super::alarm::Alarm;
 use super::binding::Ribbon;
+use super::deferred::Deferred;
 use super::host::{Host, Leave};
 use super::messages::Messages;
 use super::retry::{RetryBudget, Spent, backoff};
@@ -49,6 +50,10 @@ struct Inner {
     supply: Supply,
     hosts: Vec<Host>,
     host_of: HostOf,
+    /// The numbers of the hosts that something was deferred for, whoever was served last at the end.
+    behind: VecDeque<u32>,
+    /// What the lanes that wait are waiting for.
+    waits: Waits,
     pacer: Pacer,
     retries: RetryBudget,
     ribbon: Ribbon,
@@ -68,6 +73,16 @@ enum State {
     /// It has said that it has nothing to do.
     Idle,
     Closed,
+}
+
+/// What waiting lanes wait for, beside being called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// A moment.
+    ForTime,
+    /// The end of any attempt: a host with as many under way as it may have would allow another then, however long the
+    /// others want to be left alone.
+    ForAnEnd,
 }
 
 /// Where a waiting lane finds its answer.
@@ -103,8 +118,8 @@ enum Asked {
     Blocked(Binding),
 }
 
-/// Items that may wait for their hosts while others go first, for each host: enough to keep the other hosts busy.
-const MOST_DEFERRED: usize = 256;
+/// What is said when there is nothing to do.
+const NOTHING: Leave = Leave::Blocked(Binding::Idle);
 
 impl Gate {
     /// The gate of a shard that starts at `start`.
@@ -114,6 +129,8 @@ impl Gate {
             supply: Supply::new(plan.ids),
             hosts: (0..plan.per_host.hosts.max(1)).map(|host| Host::new(host, plan, start)).collect(),
             host_of,
+            behind: VecDeque::new(),
+            waits: Waits::ForTime,
             pacer: Pacer::shaped(plan.budget, Curve::of(plan.shape, plan.duration), start),
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
@@ -257,7 +274,10 @@ impl Gate {
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what they wait for.
         if !inner.waiting.is_empty() {
-            self.keeper.call_before(again.unwrap_or(Nanos(u64::MAX)));
+            match inner.waits {
+                Waits::ForTime => self.keeper.call_before(again.unwrap_or(Nanos(u64::MAX))),
+                Waits::ForAnEnd => self.keeper.call(),
+            }
         }
         self.note_idleness(&mut inner);
         if again.is_some() { Fate::Again } else { Fate::Ended }
@@ -343,9 +363,8 @@ impl Gate {
     pub(super) fn remaining(&self) -> u64 {
         let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
         let inner = self.inner.borrow();
-        let deferred = inner.hosts.iter().flat_map(|host| &host.deferred);
-        let not_started = deferred.filter(|task| matches!(task, Task::First(_))).count() as u64;
-        inner.supply.not_started() + not_started + self.lanes.iter().filter(untaken).count() as u64
+        let deferred: u64 = inner.deferred().map(Deferred::firsts).sum();
+        inner.supply.not_started() + deferred + self.lanes.iter().filter(untaken).count() as u64
     }
 
     /// IDs that it was given.
@@ -356,8 +375,7 @@ impl Gate {
     /// Items that wait for another attempt.
     pub(super) fn waiting_again(&self) -> u64 {
         let inner = self.inner.borrow();
-        let deferred = inner.hosts.iter().flat_map(|host| &host.deferred);
-        inner.supply.waiting_again() + deferred.filter(|task| matches!(task, Task::Again(_))).count() as u64
+        inner.supply.waiting_again() + inner.deferred().map(Deferred::agains).sum::<u64>()
     }
 
     /// How the budget was used; none without one.
@@ -423,18 +441,27 @@ impl Inner {
         self.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
     }
 
-    fn host(&mut self, id: u64) -> &mut Host {
+    fn host_of(&self, id: u64) -> usize {
         // With one host, nobody is asked.
-        let host = if self.hosts.len() > 1 { (self.host_of)(id) as usize % self.hosts.len() } else { 0 };
+        if self.hosts.len() > 1 { (self.host_of)(id) as usize % self.hosts.len() } else { 0 }
+    }
+
+    fn host(&mut self, id: u64) -> &mut Host {
+        let host = self.host_of(id);
         &mut self.hosts[host]
+    }
+
+    /// What had to let others go first.
+    fn deferred(&self) -> impl Iterator<Item = &Deferred> {
+        self.behind.iter().map(|host| &self.hosts[*host as usize].deferred)
     }
 
     /// Lets an attempt go at `now`, for a lane that has been free since `free`, if every limit allows it.
     fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
+        self.waits = Waits::ForTime;
         let since = match self.pacer.peek(now) {
             Pace::Go(_) if self.spacing.next() > now => return self.refused(self.spacing.next(), now),
             Pace::Go(since) => since.max(self.spacing.next()),
-            Pace::Wait(next) if self.hosts.len() > 1 => return Asked::At(next, Binding::Rate),
             Pace::Wait(next) => return self.refused(next, now),
         };
         match self.choose(now) {
@@ -448,6 +475,10 @@ impl Inner {
     /// What is binding when the budget allows nothing before `next`: it is not the budget if there is nothing to do, or a
     /// host that would not allow it then.
     fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
+        if self.hosts.len() > 1 {
+            // What one of them wants says nothing of the others.
+            return Asked::At(next, Binding::Rate);
+        }
         match self.supply.next(now) {
             Next::Now => {}
             Next::At(due) => return Asked::At(due.max(next), Binding::Idle),
@@ -462,52 +493,85 @@ impl Inner {
 
     /// The next thing to do whose host allows it at `now`, and since when it does; or what all of them wait for.
     fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
-        let mut refusal = Leave::Blocked(Binding::Idle);
-        let mut is_first = true;
-        let mut refuse = |leave: Leave| {
-            refusal = if std::mem::take(&mut is_first) { leave } else { refusal.sooner(leave) };
-        };
-        for host in self.hosts.iter_mut().filter(|host| !host.deferred.is_empty()) {
-            match host.leave(now) {
-                Leave::Go(since) => {
-                    if let Some(task) = host.deferred.pop_front() {
-                        return Ok((task, since));
-                    }
-                }
-                leave => refuse(leave),
-            }
-        }
-        loop {
-            match self.supply.next(now) {
-                Next::Now => {}
-                Next::At(due) => {
-                    refuse(Leave::At(due, Binding::Idle));
-                    return Err(refusal);
-                }
-                Next::Nothing => return Err(refusal),
-            }
-            if let [host] = &mut self.hosts[..] {
-                // There is nobody to go first.
-                return match host.leave(now) {
-                    Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(refusal),
+        if let [host] = &mut self.hosts[..] {
+            // There is nobody to go first.
+            return match self.supply.next(now) {
+                Next::Now => match host.leave(now) {
+                    Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(NOTHING),
                     leave => Err(leave),
-                };
-            }
-            let Some(task) = self.supply.take(now) else { return Err(refusal) };
-            let host = self.host(task.id());
-            match host.leave(now) {
-                // What was deferred before goes before it, and would have gone.
-                Leave::Go(since) => return Ok((task, since)),
-                leave => {
-                    host.deferred.push_back(task);
-                    let is_full = host.deferred.len() >= MOST_DEFERRED;
-                    refuse(leave);
-                    if is_full {
-                        return Err(refusal);
-                    }
+                },
+                Next::At(due) => Err(Leave::At(due, Binding::Idle)),
+                Next::Nothing => Err(NOTHING),
+            };
+        }
+        while let Some(again) = self.supply.take_due(now) {
+            let host = self.host_of(again.id);
+            self.fall_behind(host);
+            self.hosts[host].deferred.again(again);
+        }
+        let mut refusal = None;
+        if let Some(chosen) = self.choose_deferred(now, &mut refusal) {
+            return Ok(chosen);
+        }
+        // Nothing overtakes what was deferred for the same host, so there is no reason to look further once every host
+        // has something.
+        while self.behind.len() < self.hosts.len() {
+            let stretch = self.supply.stretch();
+            let Some(id) = self.supply.take_first() else {
+                if let Next::At(due) = self.supply.next(now) {
+                    self.refuse(&mut refusal, Leave::At(due, Binding::Idle));
                 }
+                break;
+            };
+            let number = self.host_of(id);
+            let host = &mut self.hosts[number];
+            // A host that is behind has refused already.
+            if host.deferred.is_empty() {
+                match host.leave(now) {
+                    Leave::Go(since) => return Ok((Task::First(id), since)),
+                    leave => self.refuse(&mut refusal, leave),
+                }
+                self.fall_behind(number);
+            }
+            self.hosts[number].deferred.first(id, stretch);
+        }
+        Err(refusal.unwrap_or(NOTHING))
+    }
+
+    /// Notes that something is about to be deferred for that host.
+    fn fall_behind(&mut self, host: usize) {
+        if self.hosts[host].deferred.is_empty() {
+            self.behind.push_back(u32::try_from(host).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// What was deferred and may go at `now`.
+    fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
+        for at in 0..self.behind.len() {
+            let number = self.behind[at] as usize;
+            match self.hosts[number].leave(now) {
+                Leave::Go(since) => {
+                    let (count, host_of) = (self.hosts.len(), &self.host_of);
+                    let host = &mut self.hosts[number];
+                    let task = host.deferred.take(|id| host_of(id) as usize % count == number);
+                    let is_behind = !host.deferred.is_empty();
+                    if let Some(number) = self.behind.remove(at).filter(|_| is_behind) {
+                        self.behind.push_back(number);
+                    }
+                    return task.map(|task| (task, since));
+                }
+                leave => self.refuse(refusal, leave),
             }
         }
+        None
+    }
+
+    /// Takes in that a host does not allow anything.
+    fn refuse(&mut self, refusal: &mut Option<Leave>, leave: Leave) {
+        if matches!(leave, Leave::Blocked(_)) {
+            self.waits = Waits::ForAnEnd;
+        }
+        *refusal = Some(refusal.map_or(leave, |before| before.sooner(leave)));
     }
 
     /// Lets `task` go at `now`, which everything has been ready for since `since`.
@@ -533,21 +597,17 @@ impl Inner {
 
     /// Whether there is nothing to do, not even later.
     fn has_nothing(&self) -> bool {
-        self.supply.next(Nanos::default()) == Next::Nothing && self.hosts.iter().all(|host| host.deferred.is_empty())
+        self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
     }
 
     /// Gives up on whatever waits for another attempt, and puts the rest back. Returns what the last attempts came to.
     fn give_up(&mut self) -> Vec<Outcome> {
         let mut given_up: Vec<Outcome> = self.supply.give_up().map(|again| again.outcome).collect();
-        for host in &mut self.hosts {
-            host.deferred.retain(|task| match task {
-                Task::First(_) => true,
-                Task::Again(again) => {
-                    given_up.push(again.outcome);
-                    false
-                }
-            });
+        for host in &self.behind {
+            given_up.extend(self.hosts[*host as usize].deferred.give_up().map(|again| again.outcome));
         }
+        let hosts = &self.hosts;
+        self.behind.retain(|host| !hosts[*host as usize].deferred.is_empty());
         given_up
     }
 

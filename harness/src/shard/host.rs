@@ -4,10 +4,8 @@
 //! Called by the gate, which asks before it lets a request go there. It must not read a clock or wait. Most crawls have
 //! one host; what is said of a host is then said of the whole shard.
 
-use std::collections::VecDeque;
-
 use super::brake::Brake;
-use super::supply::Task;
+use super::deferred::Deferred;
 use crate::adaptive::{Adaptive, Standing};
 use crate::clock::Nanos;
 use crate::pacer::{Pace, Pacer};
@@ -30,7 +28,7 @@ pub(super) struct Host {
     most: u32,
     under_way: u32,
     /// What is to be asked of it and had to let others go first.
-    pub(super) deferred: VecDeque<Task>,
+    pub(super) deferred: Deferred,
 }
 
 /// Whether a request may go.
@@ -67,7 +65,7 @@ impl Host {
             adaptive: plan.manners.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
             most,
             under_way: 0,
-            deferred: VecDeque::new(),
+            deferred: Deferred::default(),
         }
     }
 

@@ -14,6 +14,8 @@ use crate::units::IdRange;
 #[derive(Debug)]
 pub(super) struct Supply {
     ids: IdRange,
+    /// How often it went on to another range.
+    stretch: u64,
     /// Ranges that were given to it while it still had IDs.
     more: VecDeque<IdRange>,
     /// How many IDs it was given.
@@ -80,7 +82,7 @@ impl Task {
 impl Supply {
     /// The work of a shard with these IDs.
     pub(super) const fn new(ids: IdRange) -> Self {
-        Self { ids, more: VecDeque::new(), received: 0, again: BinaryHeap::new() }
+        Self { ids, stretch: 0, more: VecDeque::new(), received: 0, again: BinaryHeap::new() }
     }
 
     /// Whether there is something to do at `now`.
@@ -93,11 +95,22 @@ impl Supply {
         }
     }
 
+    /// Takes an item that was tried before and is due at `now`.
+    pub(super) fn take_due(&mut self, now: Nanos) -> Option<Again> {
+        let due = self.again.peek_mut().filter(|again| again.0.due <= now)?;
+        Some(std::collections::binary_heap::PeekMut::pop(due).0)
+    }
+
     /// Takes the next thing to do at `now`. What was tried before goes first: it has waited longest.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Task> {
-        if let Some(due) = self.again.peek_mut().filter(|again| again.0.due <= now) {
-            return Some(Task::Again(std::collections::binary_heap::PeekMut::pop(due).0));
+        if let Some(again) = self.take_due(now) {
+            return Some(Task::Again(again));
         }
+        self.take_first().map(Task::First)
+    }
+
+    /// Takes the next ID.
+    pub(super) fn take_first(&mut self) -> Option<u64> {
         if self.ids.is_empty() {
             return None;
         }
@@ -107,8 +120,14 @@ impl Supply {
             && let Some(more) = self.more.pop_front()
         {
             self.ids = more;
+            self.stretch += 1;
         }
-        Some(Task::First(id))
+        Some(id)
+    }
+
+    /// Which of its ranges, one after another, the next ID comes from: within one it has had all IDs in between.
+    pub(super) const fn stretch(&self) -> u64 {
+        self.stretch
     }
 
     /// Adds an item that is to be tried again.
@@ -131,6 +150,7 @@ impl Supply {
         self.received += range.len();
         if self.ids.is_empty() {
             self.ids = range;
+            self.stretch += 1;
         } else if !range.is_empty() {
             self.more.push_back(range);
         }

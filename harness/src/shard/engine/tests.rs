@@ -1,5 +1,7 @@
 //! Engines in virtual time, over targets that exist in memory only.
 
+mod hosts;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,0 +1,254 @@
+//! Several hosts in virtual time: ID `i` is asked of host `i` modulo their number.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Targets in virtual time: each request takes a millisecond.
+struct Hosts {
+    clock: Clock,
+    hosts: u32,
+    answers: Answers,
+    attempts: RefCell<BTreeMap<u64, u32>>,
+    /// What was asked, and when.
+    asked: Rc<RefCell<Vec<(u64, Nanos)>>>,
+}
+
+impl Workload for Hosts {
+    fn host(&self, id: u64) -> u32 {
+        u32::try_from(id % u64::from(self.hosts)).unwrap()
+    }
+
+    async fn perform(&self, id: u64) -> Attempt {
+        let sent = self.clock.now();
+        self.asked.borrow_mut().push((id, sent));
+        tokio::time::sleep(MS).await;
+        let before = *self.attempts.borrow_mut().entry(id).and_modify(|n| *n += 1).or_insert(0);
+        let (outcome, advice) = (self.answers)(id, before, sent);
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done: self.clock.now(),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: Some(200),
+            outcome,
+            advice,
+        }
+    }
+}
+
+/// A shard of so many hosts.
+fn shard_of(hosts: u32, ids: u64, connections: u32) -> ShardPlan {
+    let mut plan = shard(ids, connections, None);
+    plan.per_host.hosts = hosts;
+    plan
+}
+
+/// What a shard did.
+struct Done {
+    engine: Rc<Engine<Hosts>>,
+    asked: Vec<(u64, Nanos)>,
+    ended: Nanos,
+}
+
+impl Done {
+    /// When this host was asked.
+    fn of(&self, host: u64) -> Vec<Nanos> {
+        let hosts = u64::from(self.engine.workload.hosts);
+        self.asked.iter().filter(|(id, _)| id % hosts == host).map(|(_, at)| *at).collect()
+    }
+
+    /// Checks that each of so many items ended once or was not started.
+    fn assert_adds_up(&self, ids: u64) {
+        let progress = self.engine.progress();
+        assert_eq!((progress.in_flight, progress.waiting_again), (0, 0));
+        assert_eq!(progress.counters.items() + progress.remaining, ids);
+        let started: std::collections::BTreeSet<u64> = self.asked.iter().map(|(id, _)| *id).collect();
+        assert_eq!(started.len() as u64, ids - progress.remaining);
+    }
+}
+
+/// Runs a shard until it is idle, or until `ends`; meanwhile does `also`.
+fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl AsyncFnOnce(&Engine<Hosts>)) -> Done {
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let asked: Rc<RefCell<Vec<(u64, Nanos)>>> = Rc::default();
+        let hosts = plan.per_host.hosts;
+        let target = Hosts { clock, hosts, answers, attempts: RefCell::default(), asked: Rc::clone(&asked) };
+        let engine = Engine::new(target, plan, clock, clock.now());
+        let run = Rc::clone(&engine).run(Alarm::runtime(clock));
+        let until = async {
+            also(&engine).await;
+            let idle = async { while !engine.gate().messages().await.contains(&Frame::Idle) {} };
+            tokio::select! {
+                () = idle => {}
+                () = tokio::time::sleep(ends) => {}
+            }
+            engine.close();
+        };
+        tokio::join!(run, until);
+        Done { engine, asked: asked.take(), ended: clock.now() }
+    })
+}
+
+fn just_run(plan: &ShardPlan, ends: Duration, answers: Answers) -> Done {
+    run_hosts(plan, ends, answers, async |_| {})
+}
+
+const S: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_host_that_asks_for_patience_does_not_stop_the_others() {
+    let answers: Answers = |id, _, _| if id % 2 == 0 { again(Outcome::Throttled, Some(60 * S)) } else { GOOD };
+    let done = just_run(&shard_of(2, 1 << 40, 4), 3 * S, answers);
+    // Two of the first four requests met the refusal; from then on the four connections work for the other host.
+    assert_eq!(done.of(0).len(), 2);
+    assert_eq!(done.of(1).len(), 2 + 4 * 2_999);
+    assert_eq!(done.engine.gate().courtesy(done.ended).early_attempts, 0);
+    done.assert_adds_up(1 << 40);
+    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.ok, stats.counters.gave_up), (2 + 4 * 2_999, 2)));
+}
+
+#[test]
+fn a_host_that_was_left_alone_is_asked_for_all_it_missed_in_order() {
+    let answers: Answers = |id, _, sent| {
+        if id % 2 == 0 && sent < Nanos(1_000_000_000) { again(Outcome::Throttled, Some(2 * S)) } else { GOOD }
+    };
+    let done = just_run(&shard_of(2, 10_000, 4), 1_000 * S, answers);
+    done.assert_adds_up(10_000);
+    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.ok, stats.counters.retries), (10_000, 2)));
+    let later: Vec<u64> = done.asked.iter().filter(|(_, at)| at.0 >= 2_000_000_000).map(|(id, _)| *id).collect();
+    assert!(later.iter().copied().eq((0..10_000).step_by(2)), "{} later, or in disorder", later.len());
+    // The other host's 5,000 took 1.25 s meanwhile, over four connections.
+    assert!(done.of(1).iter().all(|at| at.0 < 1_252_000_000));
+}
+
+#[test]
+fn an_end_lets_the_next_one_go_though_another_host_wants_to_be_left_alone() {
+    let answers: Answers = |id, _, _| if id % 2 == 1 { again(Outcome::Throttled, Some(60 * S)) } else { GOOD };
+    let mut plan = shard_of(2, 1 << 40, 8);
+    plan.per_host.connections = 2;
+    let done = just_run(&plan, 3 * S, answers);
+    assert_eq!((done.of(0).len(), done.of(1).len()), (2 * 3_000, 2));
+    done.assert_adds_up(1 << 40);
+}
+
+#[test]
+fn no_host_has_more_under_way_than_it_may_and_each_as_many() {
+    let mut plan = shard_of(3, 3_000, 64);
+    plan.per_host.connections = 5;
+    let done = just_run(&plan, 1_000 * S, |_, _, _| GOOD);
+    done.assert_adds_up(3_000);
+    for host in 0..3 {
+        let mut per_instant: BTreeMap<Nanos, u64> = BTreeMap::new();
+        done.of(host).iter().for_each(|at| *per_instant.entry(*at).or_default() += 1);
+        assert_eq!(per_instant.len(), 200, "{per_instant:?}");
+        assert!(per_instant.values().all(|together| *together == 5), "{per_instant:?}");
+    }
+}
+
+#[test]
+fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
+    let mut plan = shard_of(3, 1 << 40, 64);
+    plan.per_host.budget = Some(Budget { interval_ns: 10_000_000, burst: 1, phase_ns: 0 });
+    let counts = |plan: &ShardPlan| {
+        let done = just_run(plan, 10 * S, |_, _, _| GOOD);
+        done.assert_adds_up(1 << 40);
+        [0, 1, 2].map(|host| done.of(host).len())
+    };
+    assert!(counts(&plan).iter().all(|count| (1_000..=1_001).contains(count)), "{:?}", counts(&plan));
+    // 150/s for three hosts that would take 300: nobody starves.
+    plan.budget = Some(Budget { interval_ns: 6_666_667, burst: 2, phase_ns: 0 });
+    let shared = counts(&plan);
+    assert!((1_499..=1_502).contains(&shared.iter().sum::<usize>()), "{shared:?}");
+    assert!(shared.iter().all(|count| (450..=550).contains(count)), "{shared:?}");
+}
+
+#[test]
+fn a_pause_that_another_shard_was_told_of_is_kept_for_that_host_only() {
+    let done = run_hosts(
+        &shard_of(2, 1 << 40, 4),
+        2 * S,
+        |_, _, _| GOOD,
+        async |engine| {
+            tokio::time::sleep(500 * MS).await;
+            let at = engine.clock().now();
+            let (host, cause, until) = (1, PauseCause::Refused, at.plus(S));
+            engine.gate().pause(PauseOrder { host, cause, at, until, spread_ns: 0, promised: until });
+        },
+    );
+    let within = |at: &&Nanos| (500_000_001..1_500_000_000).contains(&at.0);
+    assert_eq!(done.of(1).iter().filter(within).count(), 0);
+    assert!(done.of(0).iter().filter(within).count() >= 4 * 999 - 2);
+    assert!(done.of(1).iter().any(|at| at.0 >= 1_500_000_000));
+    let books = done.engine.gate().courtesy(done.ended);
+    assert_eq!((books.honoured, books.violated, books.early_attempts), (1, 0, 0));
+    done.assert_adds_up(1 << 40);
+}
+
+#[test]
+fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
+    let answers: Answers = |id, _, sent| {
+        if id % 2 == 0 && sent < Nanos(50_000_000) { again(Outcome::Throttled, Some(S)) } else { GOOD }
+    };
+    let done = run_hosts(&shard_of(2, 1_000, 4), 1_000 * S, answers, async |engine| {
+        tokio::time::sleep(50 * MS).await;
+        // What nobody has come to yet is given away; a part of it comes back.
+        let before = engine.progress().remaining;
+        engine.gate().shed();
+        let frames = engine.gate().messages().await;
+        let shed = frames.iter().find_map(|frame| if let Frame::Shed(range) = frame { Some(*range) } else { None });
+        let shed = shed.unwrap();
+        assert_eq!(shed.end, 1_000);
+        assert_eq!(engine.progress().remaining, before - shed.len());
+        let middle = u64::midpoint(shed.start, shed.end);
+        engine.gate().receive(IdRange { start: middle, end: 1_000 });
+        engine.gate().receive(IdRange { start: 2_000, end: 2_100 });
+        engine.gate().receive(IdRange { start: shed.start, end: middle });
+    });
+    done.assert_adds_up(1_100);
+    done.engine.totals(|stats, _, _| assert_eq!(stats.counters.ok, 1_100));
+    assert_eq!(done.asked.iter().filter(|(id, _)| (2_000..2_100).contains(id)).count(), 100);
+}
+
+#[test]
+fn a_shard_whose_rest_is_deferred_is_not_idle() {
+    let answers: Answers =
+        |id, attempt, _| if id == 0 && attempt == 0 { again(Outcome::Throttled, Some(5 * S)) } else { GOOD };
+    let done = just_run(&shard_of(2, 100, 1), 1_000 * S, answers);
+    done.assert_adds_up(100);
+    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.ok, stats.counters.retries), (100, 1)));
+    assert!(done.of(0)[1].0 >= 5_000_000_000 && done.of(1).iter().all(|at| at.0 < 100_000_000));
+    // What is tried again goes first.
+    let again = done.asked.iter().position(|(_, at)| at.0 >= 5_000_000_000).unwrap();
+    assert_eq!(done.asked[again].0, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_the_hosts_do_the_ledger_adds_up(
+        hosts in 1..6_u32, ids in 0..400_u64, connections in 1..9_u32, at_each in 1..9_u32,
+        rate in prop::option::of(1..20_u64), of_each in prop::option::of(1..20_u64), ends_ms in 1..400_u64,
+    ) {
+        let answers: Answers = |id, attempt, _| match (id % 7, attempt) {
+            (0, 0) => again(Outcome::Throttled, Some(Duration::from_millis(id))),
+            (1, 0 | 1) => again(Outcome::Throttled, None),
+            (2, 0) => again(Outcome::Error(ErrorKind::Reset), None),
+            (3, _) if id % 3 == 0 => again(Outcome::Error(ErrorKind::Reset), None),
+            _ => GOOD,
+        };
+        let mut plan = shard_of(hosts, ids, connections);
+        let budget = |ms: u64| Budget { interval_ns: ms * 1_000_000, burst: 1, phase_ns: 0 };
+        plan.budget = rate.map(budget);
+        (plan.per_host.connections, plan.per_host.budget) = (at_each, of_each.map(budget));
+        let done = just_run(&plan, Duration::from_millis(ends_ms), answers);
+        done.assert_adds_up(ids);
+        // Given enough time, everything comes to an end.
+        let done = just_run(&plan, 10_000 * S, answers);
+        done.assert_adds_up(ids);
+        prop_assert_eq!(done.engine.progress().remaining, 0);
+    }
+}
