@@ -11,7 +11,7 @@ use std::str::FromStr;
 use clap::{Parser, Subcommand};
 use crawlmark_harness::units::{UnitError, parse_count};
 
-pub use manners::MannersArgs;
+pub use manners::{MannersArgs, PerHostArgs};
 pub use run::RunArgs;
 pub use serve::ServeArgs;
 

@@ -1,6 +1,6 @@
 //! The crawl: the [`Workload`] that performs an ID over HTTP/1.1.
 //!
-//! One request at a time on each connection, connections kept alive in a pool of the shard's own. The connection is
+//! One request at a time on each connection, connections kept alive per host in a pool of the shard's own. The connection is
 //! polled inside the task that awaits its answer, which saves a wake-up per request over a task per connection. Built
 //! inside the shard's process; knows nothing of shards, pacing or statistics.
 
@@ -8,11 +8,14 @@ mod answer;
 mod connection;
 mod expect;
 pub mod manners;
+mod pool;
 mod request;
+mod targets;
 mod template;
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -22,15 +25,20 @@ use crawlmark_harness::workload::Workload;
 use self::connection::{Connection, Failure};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
+use self::pool::Pool;
+use self::request::Written;
 pub use self::request::{RequestShape, ShapeError};
+pub use self::targets::{AsksIds, Host, Targets};
 pub use self::template::{Template, TemplateError};
 
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlSpec {
-    /// Where the target is; tried in turn until one answers.
-    pub addresses: Vec<SocketAddr>,
-    /// What is asked for.
+    /// Where each host is, by its number; tried in turn until one answers.
+    pub addresses: Vec<Vec<SocketAddr>>,
+    /// What is asked for, and of whom.
+    pub targets: Arc<Targets>,
+    /// What all requests have in common.
     pub request: RequestShape,
     /// What counts as a good answer.
     pub expect: Expectations,
@@ -47,29 +55,32 @@ pub struct Crawl {
     clock: Clock,
     writer: RefCell<request::Writer>,
     checker: Checker,
-    /// Connections at rest, the most recently used last: it is the one whose state is still in the caches.
-    idle: RefCell<Vec<Connection>>,
-    /// The address that answered last.
-    address: Cell<usize>,
+    pool: Pool<Connection>,
+    /// Of each host, the address that answered last.
+    address: Vec<Cell<usize>>,
 }
 
 impl Crawl {
-    /// A crawl that stamps its attempts by `clock`. Call inside the shard's runtime.
+    /// A crawl over so many connections at most that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
-    pub fn new(spec: CrawlSpec, clock: Clock) -> Self {
-        let writer = RefCell::new(request::Writer::new(&spec.request));
+    pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
+        let writer = RefCell::new(request::Writer::new(&spec.request, &spec.targets));
         let checker = Checker::new(spec.expect.clone());
-        Self { spec, clock, writer, checker, idle: RefCell::new(Vec::new()), address: Cell::new(0) }
+        let pool = Pool::new(spec.targets.hosts().len(), connections);
+        let address = spec.addresses.iter().map(|_| Cell::new(0)).collect();
+        Self { spec, clock, writer, checker, pool, address }
     }
 
-    async fn connect(&self) -> Result<(Connection, u64), ErrorKind> {
+    async fn connect(&self, host: usize) -> Result<(Connection, u64), ErrorKind> {
+        self.pool.make_room();
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
-        for turn in 0..self.spec.addresses.len() {
-            let index = (self.address.get() + turn) % self.spec.addresses.len();
-            match Connection::open(self.spec.addresses[index], self.spec.connect_timeout).await {
+        let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
+        for turn in 0..addresses.len() {
+            let index = (address.get() + turn) % addresses.len();
+            match Connection::open(addresses[index], self.spec.connect_timeout).await {
                 Ok(connection) => {
-                    self.address.set(index);
+                    address.set(index);
                     return Ok((connection, self.clock.now().since(began)));
                 }
                 Err(kind) => last = kind,
@@ -102,19 +113,25 @@ impl Crawl {
 }
 
 impl Workload for Crawl {
+    fn host(&self, id: u64) -> u32 {
+        self.spec.targets.host_of(id)
+    }
+
     async fn perform(&self, id: u64) -> Attempt {
+        let _in_use = self.pool.count_one_in_use();
         self.judged(self.attempt_at(id).await)
     }
 }
 
 impl Crawl {
     async fn attempt_at(&self, id: u64) -> Attempt {
+        let host = self.spec.targets.host_of(id) as usize;
         let mut connect_ns = None;
         loop {
-            let kept = self.idle.borrow_mut().pop();
+            let kept = self.pool.take(host);
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => match self.connect().await {
+                None => match self.connect(host).await {
                     Ok((connection, ns)) => {
                         connect_ns = Some(ns);
                         connection
@@ -122,18 +139,18 @@ impl Crawl {
                     Err(kind) => return self.attempt(None, None, 0, kind),
                 },
             };
-            let request = match self.writer.borrow_mut().write(id, connection.spare_headers()) {
-                Ok(request) => request,
-                Err(kind) => return self.attempt(None, connect_ns, 0, kind),
-            };
-            let bytes_sent = self.spec.request.bytes(id);
+            let Written { request, bytes: bytes_sent } =
+                match self.writer.borrow_mut().write(id, connection.spare_headers()) {
+                    Ok(written) => written,
+                    Err(kind) => return self.attempt(None, connect_ns, 0, kind),
+                };
             let sent = self.clock.now();
             let expected = self.checker.for_item(id);
             match connection.exchange(request, expected, self.clock, sent.plus(self.spec.timeout)).await {
                 Ok(answer) => {
                     let attempt = answer.attempt(sent, connect_ns, bytes_sent);
                     if connection.is_reusable() {
-                        self.idle.borrow_mut().push(connection);
+                        self.pool.keep(host, connection);
                     }
                     return attempt;
                 }

@@ -2,6 +2,7 @@
 
 mod reach;
 mod resolve;
+mod urls;
 mod witness;
 
 use std::path::Path;
@@ -33,7 +34,7 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     };
     reach::check_descriptors(&resolved.plan)?;
     let directory = ResultDir::create(&out)?;
-    reach::check_target(&resolved.spec)?;
+    reach::check_hosts(&resolved.spec)?;
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
@@ -86,7 +87,8 @@ fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<Rep
 fn forked(resolved: &Resolved, recorder: &mut Recorder<'_>) -> Result<RunRecord, Error> {
     let clock = Clock::start();
     let spec: &CrawlSpec = &resolved.spec;
-    let workload = |_: &ShardPlan| Ok::<_, std::convert::Infallible>(Crawl::new(spec.clone(), clock));
+    let crawl = |shard: &ShardPlan| Crawl::new(spec.clone(), shard.connections, clock);
+    let workload = |shard: &ShardPlan| Ok::<_, std::convert::Infallible>(crawl(shard));
     Ok(supervise(&resolved.plan, clock, workload, recorder)?)
 }
 

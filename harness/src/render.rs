@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::plan::{RunPlan, ShardPlan};
+use crate::plan::{PerHost, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Latency, Ledger, MannersReport, MovedReport, Report, ShardReport,
     Witness,
@@ -99,6 +99,9 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         ("connections", format!("{} in all, {connections} per shard", grouped(u64::from(plan.connections)))),
         ("budget", budget),
     ];
+    if plan.per_host != PerHost::default() {
+        rows.push(("hosts", hosts(&plan.per_host)));
+    }
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
     }
@@ -107,6 +110,19 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         write_row(&mut out, name, &value, columns);
     }
     out
+}
+
+/// How many hosts there are, and what each of them is spared.
+fn hosts(PerHost { hosts, connections, rate }: &PerHost) -> String {
+    let mut limits = Vec::new();
+    if let Some(connections) = connections {
+        limits.push(format!("{} requests in flight", grouped(u64::from(*connections))));
+    }
+    if let Some(rate) = rate {
+        limits.push(rate.to_string());
+    }
+    let count = grouped(u64::from(*hosts));
+    if limits.is_empty() { count } else { format!("{count}; at each at most {}", limits.join(" and ")) }
 }
 
 /// Writes a named value, in as many lines as it needs.
@@ -451,6 +467,8 @@ pub fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::plan;
+    use crate::units::Rate;
 
     #[test]
     fn lines_are_cut_between_words() {
@@ -458,6 +476,18 @@ mod tests {
         assert_eq!(wrapped("one", 2), ["one"]);
         assert_eq!(wrapped("seventeen is a word", 4), ["seventeen", "is a", "word"]);
         assert_eq!(wrapped("", 5), [""]);
+    }
+
+    #[test]
+    fn hosts_are_announced_when_there_is_something_to_say() {
+        let mut run = plan();
+        assert!(!announcement(&run, 120).contains("hosts"));
+        run.per_host.hosts = 3;
+        assert!(announcement(&run, 120).contains("  hosts       3\n"));
+        run.per_host.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
+        run.per_host.connections = Some(2);
+        let said = announcement(&run, 120);
+        assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s\n"), "{said}");
     }
 
     #[test]

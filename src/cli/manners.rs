@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle};
-use crawlmark_harness::units::parse_duration;
+use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, PerHost};
+use crawlmark_harness::units::{Rate, parse_duration};
 
 /// Manners as typed.
 #[derive(Debug, Clone, Copy, Args)]
@@ -30,6 +30,26 @@ pub struct MannersArgs {
     /// Wait before a retry when the target does not say: evenly drawn from nothing to BASE, doubled each time, up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
+}
+
+/// What each host is spared, as typed.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Politeness")]
+pub struct PerHostArgs {
+    /// Requests in flight at each host at most, over all shards
+    #[arg(long, value_name = "N")]
+    pub per_host_connections: Option<u32>,
+    /// Requests to each host at most, over all shards: N, N/s, N/min or N/h; --rate holds for all hosts together
+    #[arg(long, value_name = "RATE")]
+    pub per_host_rate: Option<Rate>,
+}
+
+impl PerHostArgs {
+    /// As the plan has them, for so many hosts.
+    #[must_use]
+    pub const fn resolve(&self, hosts: u32) -> PerHost {
+        PerHost { hosts, connections: self.per_host_connections, rate: self.per_host_rate }
+    }
 }
 
 impl MannersArgs {

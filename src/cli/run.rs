@@ -8,7 +8,7 @@ use clap::Args;
 use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 
-use super::{Auto, MannersArgs, parse_method, parse_name, parse_positive, parse_tag};
+use super::{Auto, MannersArgs, PerHostArgs, parse_method, parse_name, parse_positive, parse_tag};
 use crate::crawl::Expect;
 
 pub(super) const EXAMPLES: &str = "\
@@ -24,8 +24,21 @@ Examples:
   A climb from 100 to 5,000 a second in a minute, and one by 500 every ten seconds:
     crawlmark run http://127.0.0.1:8080/items/{id} --rate 100:5000 -d 60s
     crawlmark run http://127.0.0.1:8080/items/{id} --rate 500:5000:500@10s -d 2m
+  The URLs of a list, each once, at most 2 requests in flight and 5 a second at each of their hosts:
+    crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s --rate 100
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
+
+const URLS: &str = "\
+A file with one URL per line, or - for standard input: item i asks line i modulo the number of lines
+
+Blank lines and lines that begin with # do not count. Where a line holds
+{id}, the ID goes; a line without it is that very URL. When no line holds
+it and neither --ids nor -n nor -d is given, each line is asked once.
+Hosts are told apart by name and port: each has its own connections, its
+own pauses when it asks for patience, and its own --per-host-rate and
+--per-host-connections. What one of them does not allow yet lets others
+go first. They have to answer when the run begins.";
 
 const EXPECT: &str = "\
 What counts as a good answer: whole, items:SEED, json, status:200-299, regex:PATTERN or len:1-1000
@@ -54,7 +67,11 @@ A challenge page is never good, nor is an answer that asks for patience
 pub struct RunArgs {
     /// The target, with {id} where the ID goes (appended as /{id} when absent)
     // As text: clap would repeat what it cannot read, and that may be a password.
+    #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
+    /// A file with one URL per line, or - for standard input: item i asks line i modulo the number of lines
+    #[arg(long, value_name = "FILE", long_help = URLS, help_heading = "What")]
+    pub urls: Option<PathBuf>,
     /// The IDs to crawl: A..B without B or A..=B with it; 0..100m and ten seconds when neither this nor -n nor -d is given
     #[arg(long, value_name = "A..B", help_heading = "What")]
     pub ids: Option<IdRange>,
@@ -99,6 +116,9 @@ pub struct RunArgs {
     /// What happens when the target asks for patience
     #[command(flatten)]
     pub manners: MannersArgs,
+    /// What each host is spared
+    #[command(flatten)]
+    pub per_host: PerHostArgs,
 
     /// The longest an attempt may take once a connection is in hand
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
@@ -142,7 +162,7 @@ pub struct RunArgs {
         long,
         value_name = "N|auto",
         default_value = "auto",
-        conflicts_with = "url",
+        conflicts_with_all = ["url", "urls"],
         help_heading = "Bundled target, without a URL"
     )]
     pub target_processes: Auto<NonZeroUsize>,
@@ -151,24 +171,24 @@ pub struct RunArgs {
         long,
         value_name = "NAME",
         default_value = "null",
-        conflicts_with = "url",
+        conflicts_with_all = ["url", "urls"],
         help_heading = "Bundled target, without a URL"
     )]
     pub target_profile: target::Profile,
     /// How long the bundled target holds an answer: see `crawlmark serve --help`
-    #[arg(long, value_name = "MODEL", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency: Option<target::Latency>,
     /// What every other request in flight adds to a hold of the bundled target
-    #[arg(long, value_name = "TIME", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
     /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
-    #[arg(long, value_name = "EVERY,LENGTH", conflicts_with = "url", help_heading = "Bundled target, without a URL")]
+    #[arg(long, value_name = "EVERY,LENGTH", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_stall: Option<target::Stall>,
     /// What the bundled target lets through: see `crawlmark serve --help`; may be repeated
     #[arg(
         long = "target-limit",
         value_name = "LIMIT",
-        conflicts_with = "url",
+        conflicts_with_all = ["url", "urls"],
         help_heading = "Bundled target, without a URL"
     )]
     pub target_limits: Vec<target::Limit>,
@@ -176,7 +196,7 @@ pub struct RunArgs {
     #[arg(
         long = "target-fault",
         value_name = "KIND:SHARE[:PARAMETER]",
-        conflicts_with = "url",
+        conflicts_with_all = ["url", "urls"],
         help_heading = "Bundled target, without a URL"
     )]
     pub target_faults: Vec<target::Faults>,

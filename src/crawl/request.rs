@@ -1,6 +1,8 @@
 //! The request of an item: a fresh path per ID, everything else shared. The hot path allocates nothing here but one
 //! block of memory per few hundred paths.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use crawlmark_harness::sample::ErrorKind;
 use http_body_util::Full;
@@ -8,7 +10,7 @@ use hyper::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, Header
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Uri};
 
-use super::template::Template;
+use super::targets::{Asked, Targets};
 
 /// How the tool names itself unless told otherwise.
 const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
@@ -20,12 +22,20 @@ const BLOCK: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub struct RequestShape {
     method: Method,
-    before: String,
-    after: String,
+    host_header: HostHeader,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
-    /// Bytes of a request without the digits of its ID.
-    fixed_bytes: u64,
+    /// Bytes of a request without its path and its host.
+    fixed_bytes: usize,
+}
+
+/// What the `Host` header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostHeader {
+    /// The host of the URL.
+    OfUrl,
+    /// What was typed; it is one of the headers.
+    Typed,
 }
 
 /// Why a request cannot be made.
@@ -46,19 +56,17 @@ pub enum ShapeError {
 }
 
 impl RequestShape {
-    /// A request for `template`, with headers as typed (`name: value`).
+    /// Requests with headers as typed (`name: value`).
     ///
     /// # Errors
     /// When the method or a header is no such thing, or is not the caller's to choose.
-    pub fn new(template: &Template, method: &str, headers: &[String], body: Bytes) -> Result<Self, ShapeError> {
+    pub fn new(method: &str, headers: &[String], body: Bytes) -> Result<Self, ShapeError> {
         let bad_method = |_| ShapeError::Method(method.to_owned());
         let method = Method::from_bytes(method.as_bytes()).map_err(bad_method)?;
         if method == Method::CONNECT {
             return Err(ShapeError::Unsupported(method.to_string()));
         }
         let mut map = HeaderMap::new();
-        let host = HeaderValue::from_str(template.authority());
-        map.insert(HOST, host.map_err(|_| ShapeError::Header(template.authority().to_owned()))?);
         map.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         map.insert(ACCEPT, HeaderValue::from_static("*/*"));
         if !body.is_empty() {
@@ -71,13 +79,13 @@ impl RequestShape {
         for (name, value) in typed {
             map.append(name, value);
         }
-        let (before, after) = template.path();
-        let (before, after) = (before.to_owned(), after.to_owned());
+        let host_header = if map.contains_key(HOST) { HostHeader::Typed } else { HostHeader::OfUrl };
         let headers: Vec<_> = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
-        let request_line = method.as_str().len() + before.len() + after.len() + "  HTTP/1.1\r\n".len();
-        let fixed_bytes = (request_line + lines + "\r\n".len() + body.len()) as u64;
-        Ok(Self { method, before, after, headers, body, fixed_bytes })
+        let request_line = method.as_str().len() + "  HTTP/1.1\r\n".len();
+        let host_line = if host_header == HostHeader::OfUrl { "host: \r\n".len() } else { 0 };
+        let fixed_bytes = request_line + host_line + lines + "\r\n".len() + body.len();
+        Ok(Self { method, host_header, headers, body, fixed_bytes })
     }
 
     /// The method.
@@ -89,13 +97,8 @@ impl RequestShape {
     /// The names of the headers. Values may be secrets.
     #[must_use]
     pub fn header_names(&self) -> Vec<&str> {
-        self.headers.iter().map(|(name, _)| name.as_str()).collect()
-    }
-
-    /// Bytes of the request for item `id`, head and body.
-    #[must_use]
-    pub fn bytes(&self, id: u64) -> u64 {
-        self.fixed_bytes + u64::from(id.checked_ilog10().unwrap_or(0)) + 1
+        let of_url = (self.host_header == HostHeader::OfUrl).then_some(HOST.as_str());
+        of_url.into_iter().chain(self.headers.iter().map(|(name, _)| name.as_str())).collect()
     }
 }
 
@@ -113,77 +116,115 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
 #[derive(Debug)]
 pub(super) struct Writer {
     shape: RequestShape,
+    targets: Arc<Targets>,
     block: BytesMut,
 }
 
+/// A request that can be sent.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) request: Request<Full<Bytes>>,
+    /// Its bytes on the wire, head and body.
+    pub(super) bytes: u64,
+}
+
 impl Writer {
-    pub(super) fn new(shape: &RequestShape) -> Self {
-        Self { shape: shape.clone(), block: BytesMut::with_capacity(BLOCK) }
+    pub(super) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
+        Self { shape: shape.clone(), targets: Arc::clone(targets), block: BytesMut::with_capacity(BLOCK) }
     }
 
     /// The request for item `id`, in the memory of `headers`, which is empty.
-    pub(super) fn write(&mut self, id: u64, mut headers: HeaderMap) -> Result<Request<Full<Bytes>>, ErrorKind> {
+    pub(super) fn write(&mut self, id: u64, mut headers: HeaderMap) -> Result<Written, ErrorKind> {
+        let asked = self.targets.of(id);
+        let path = path(&mut self.block, asked, id)?;
+        let mut bytes = self.shape.fixed_bytes + path.as_str().len();
+        if self.shape.host_header == HostHeader::OfUrl {
+            let host = self.targets.hosts()[asked.host].header();
+            bytes += host.len();
+            headers.append(HOST, host.clone());
+        }
         for (name, value) in &self.shape.headers {
             headers.append(name, value.clone());
         }
         let mut request = Request::new(Full::new(self.shape.body.clone()));
         *request.method_mut() = self.shape.method.clone();
-        *request.uri_mut() = Uri::from(self.path(id)?);
+        *request.uri_mut() = Uri::from(path);
         *request.headers_mut() = headers;
-        Ok(request)
+        Ok(Written { request, bytes: bytes as u64 })
     }
+}
 
-    fn path(&mut self, id: u64) -> Result<PathAndQuery, ErrorKind> {
-        const MOST_DIGITS: usize = 20;
-        let RequestShape { before, after, .. } = &self.shape;
-        let most = before.len() + MOST_DIGITS + after.len();
-        if self.block.capacity() < most {
-            // Takes the old block back when every path in it is gone, and gets a new one otherwise.
-            self.block.reserve(most.max(BLOCK));
-        }
-        self.block.extend_from_slice(before.as_bytes());
-        self.block.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
-        self.block.extend_from_slice(after.as_bytes());
-        // The template was checked with an ID in place; digits make no path invalid.
-        PathAndQuery::from_maybe_shared(self.block.split().freeze()).map_err(|_| ErrorKind::Malformed)
+fn path(block: &mut BytesMut, asked: Asked<'_>, id: u64) -> Result<PathAndQuery, ErrorKind> {
+    const MOST_DIGITS: usize = 20;
+    let Asked { before, after, .. } = asked;
+    let most = before.len() + MOST_DIGITS + after.map_or(0, str::len);
+    if block.capacity() < most {
+        // Takes the old block back when every path in it is gone, and gets a new one otherwise.
+        block.reserve(most.max(BLOCK));
     }
+    block.extend_from_slice(before.as_bytes());
+    if let Some(after) = after {
+        block.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+        block.extend_from_slice(after.as_bytes());
+    }
+    // The template was checked with an ID in place; digits make no path invalid.
+    PathAndQuery::from_maybe_shared(block.split().freeze()).map_err(|_| ErrorKind::Malformed)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::template::Template;
     use super::*;
 
-    fn shape(url: &str, headers: &[&str], body: &'static str) -> Result<RequestShape, ShapeError> {
+    fn shape(headers: &[&str], body: &'static str) -> Result<RequestShape, ShapeError> {
         let headers: Vec<String> = headers.iter().map(|&text| text.to_owned()).collect();
-        RequestShape::new(&url.parse().unwrap(), "GET", &headers, Bytes::from_static(body.as_bytes()))
+        RequestShape::new("GET", &headers, Bytes::from_static(body.as_bytes()))
+    }
+
+    fn writer(urls: &[&str], shape: &RequestShape) -> Writer {
+        let targets = Targets::collect(urls.iter().map(|url| Template::as_written(url))).unwrap();
+        Writer::new(shape, &Arc::new(targets))
     }
 
     #[test]
     fn a_request_is_the_template_with_the_id_in_it() {
-        let mut writer = Writer::new(&shape("http://h:81/a/{id}?b=1", &["x-a: 1", "User-Agent: me"], "").unwrap());
+        let shape = shape(&["x-a: 1", "User-Agent: me"], "").unwrap();
+        let mut writer = writer(&["http://h:81/a/{id}?b=1", "http://i/fixed"], &shape);
         for id in [0, 7, u64::MAX] {
-            let request = writer.write(id, HeaderMap::new()).unwrap();
-            assert_eq!(request.uri().to_string(), format!("/a/{id}?b=1"));
+            let request = writer.write(id, HeaderMap::new()).unwrap().request;
+            let (path, host) = if id % 2 == 0 { (format!("/a/{id}?b=1"), "h:81") } else { ("/fixed".to_owned(), "i") };
+            assert_eq!(request.uri().to_string(), path);
             let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
-            assert_eq!((header("host"), header("user-agent"), header("x-a")), ("h:81", "me", "1"));
+            assert_eq!((header("host"), header("user-agent"), header("x-a")), (host, "me", "1"));
         }
     }
 
     #[test]
+    fn a_typed_host_is_the_only_one() {
+        let shape = shape(&["Host: other"], "").unwrap();
+        let request = writer(&["http://h/"], &shape).write(0, HeaderMap::new()).unwrap().request;
+        assert_eq!(request.headers().get_all("host").iter().collect::<Vec<_>>(), ["other"]);
+        assert_eq!(shape.header_names().iter().filter(|name| **name == "host").count(), 1);
+    }
+
+    #[test]
     fn the_bytes_of_a_request_are_those_on_the_wire() {
-        let shape = shape("http://h/{id}", &[], "body").unwrap();
-        for id in [0, 9, 10, 12_345] {
-            let agent = USER_AGENT_VALUE;
-            let wire = format!(
-                "GET /{id} HTTP/1.1\r\nhost: h\r\nuser-agent: {agent}\r\naccept: */*\r\ncontent-length: 4\r\n\r\nbody"
-            );
-            assert_eq!(shape.bytes(id), wire.len() as u64);
+        for (host, typed) in [("h", None), ("other:81", Some("host: other:81"))] {
+            let shape = shape(typed.as_slice(), "body").unwrap();
+            let mut writer = writer(&["http://h/{id}"], &shape);
+            for id in [0, 9, 10, 12_345] {
+                let agent = USER_AGENT_VALUE;
+                let wire = format!(
+                    "GET /{id} HTTP/1.1\r\nhost: {host}\r\nuser-agent: {agent}\r\naccept: */*\r\ncontent-length: 4\r\n\r\nbody"
+                );
+                assert_eq!(writer.write(id, HeaderMap::new()).unwrap().bytes, wire.len() as u64);
+            }
         }
     }
 
     #[test]
     fn what_is_no_header_says_so_without_its_value() {
-        let error = |text: &str| shape("http://h", &[text], "").unwrap_err().to_string();
+        let error = |text: &str| shape(&[text], "").unwrap_err().to_string();
         assert!(error("authorization").contains("name: value"));
         assert!(error("content-length: 5").contains("crawlmark itself"));
         assert!(!error("bad name: secret").contains("secret"));
@@ -191,7 +232,7 @@ mod tests {
 
     #[test]
     fn paths_do_not_need_a_block_each() {
-        let mut writer = Writer::new(&shape("http://h/{id}", &[], "").unwrap());
+        let mut writer = writer(&["http://h/{id}"], &shape(&[], "").unwrap());
         let start = writer.block.as_ptr();
         for id in 0..400 {
             drop(writer.write(id, HeaderMap::new()).unwrap());

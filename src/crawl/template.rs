@@ -1,4 +1,4 @@
-//! The target as it is typed: a URL with `{id}` where each ID goes.
+//! The target as it is typed: a URL with `{id}` where each ID goes, or without.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use hyper::Uri;
 /// Where the ID goes.
 const PLACE: &str = "{id}";
 
-/// A URL with a place for the ID. Parsing resolves no name.
+/// A URL, with a place for the ID unless it was taken [as written](Self::as_written). Parsing resolves no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     authority: String,
     host: String,
     port: u16,
     before: String,
-    after: String,
+    after: Option<String>,
 }
 
 /// Why a text is no template. Never repeats credentials.
@@ -60,17 +60,21 @@ impl Template {
         &self.authority
     }
 
-    /// Path and query before and after the ID.
+    /// Path and query before and after the ID; nothing after it when there is no place for one.
     #[must_use]
-    pub fn path(&self) -> (&str, &str) {
-        (&self.before, &self.after)
+    pub fn path(&self) -> (&str, Option<&str>) {
+        (&self.before, self.after.as_deref())
     }
-}
 
-impl FromStr for Template {
-    type Err = TemplateError;
+    /// The URL `text`, without a place for the ID if it names none.
+    ///
+    /// # Errors
+    /// When it is no URL that can be crawled.
+    pub fn as_written(text: &str) -> Result<Self, TemplateError> {
+        Self::read(text, NoPlace::IsMeant)
+    }
 
-    fn from_str(text: &str) -> Result<Self, TemplateError> {
+    fn read(text: &str, no_place: NoPlace) -> Result<Self, TemplateError> {
         const SCHEME: &str = "http://";
         let is_http = text.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
         let rest = text.get(SCHEME.len()..).filter(|_| is_http).ok_or_else(|| scheme_error(text))?;
@@ -84,9 +88,11 @@ impl FromStr for Template {
         if text.contains('#') {
             return Err(TemplateError::Fragment(text.to_owned()));
         }
-        let (before, after) = place(&rest[authority.len()..]).ok_or_else(|| TemplateError::Places(text.to_owned()))?;
+        let path = &rest[authority.len()..];
+        let (before, after) = place(path, no_place).ok_or_else(|| TemplateError::Places(text.to_owned()))?;
         let bad = || TemplateError::Url(text.to_owned());
-        let uri: Uri = format!("http://{authority}{before}0{after}").parse().map_err(|_| bad())?;
+        let id = after.as_ref().map(|after| format!("0{after}")).unwrap_or_default();
+        let uri: Uri = format!("http://{authority}{before}{id}").parse().map_err(|_| bad())?;
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(bad)?;
         // `Uri` takes a port that is no number for none.
         let port = match authority.rsplit_once(':') {
@@ -98,35 +104,60 @@ impl FromStr for Template {
     }
 }
 
-/// Splits path and query at the place for the ID, which is appended to the path when there is none.
-fn place(path: &str) -> Option<(String, String)> {
+impl FromStr for Template {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        Self::read(text, NoPlace::IsAppended)
+    }
+}
+
+/// What it means that a URL has no place for the ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoPlace {
+    /// The ID goes behind the path.
+    IsAppended,
+    /// There is none.
+    IsMeant,
+}
+
+/// Splits path and query at the place for the ID. None when there are several.
+fn place(path: &str, no_place: NoPlace) -> Option<(String, Option<String>)> {
     let mut parts = path.split(PLACE);
     let (before, after) = (parts.next()?, parts.next());
     if parts.next().is_some() {
         return None;
     }
+    let slash = if before.starts_with('/') { "" } else { "/" };
     if let Some(after) = after {
-        let slash = if before.starts_with('/') { "" } else { "/" };
-        return Some((format!("{slash}{before}"), after.to_owned()));
+        return Some((format!("{slash}{before}"), Some(after.to_owned())));
+    }
+    if no_place == NoPlace::IsMeant {
+        return Some((format!("{slash}{before}"), None));
     }
     let (path, query) = path.find('?').map_or((path, ""), |at| path.split_at(at));
-    Some((format!("{}/", path.trim_end_matches('/')), query.to_owned()))
+    Some((format!("{}/", path.trim_end_matches('/')), Some(query.to_owned())))
 }
 
 fn scheme_error(text: &str) -> TemplateError {
     match text.split_once("://") {
         // What stands before an `@` may be a password.
-        Some((_, rest)) if rest.split('/').next().is_some_and(|authority| authority.contains('@')) => {
+        Some((_, rest))
+            if rest.trim_start_matches('/').split('/').next().is_some_and(|authority| authority.contains('@')) =>
+        {
             TemplateError::Credentials
         }
         _ if text.split('/').next().is_some_and(|authority| authority.contains('@')) => TemplateError::Credentials,
+        // Nor is it shown when a slash is missing.
+        None if text.split_once(":/").is_some_and(|(_, rest)| rest.contains('@')) => TemplateError::Credentials,
         _ => TemplateError::Scheme(text.to_owned()),
     }
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}{PLACE}{}", self.authority, self.before, self.after)
+        write!(f, "http://{}{}", self.authority, self.before)?;
+        self.after.as_ref().map_or(Ok(()), |after| write!(f, "{PLACE}{after}"))
     }
 }
 
@@ -157,6 +188,19 @@ mod tests {
     }
 
     #[test]
+    fn a_url_as_written_has_a_place_for_the_id_only_if_it_says_so() {
+        for (text, full) in [
+            ("http://h/items/{id}", "http://h/items/{id}"),
+            ("http://h:8080/items/", "http://h:8080/items/"),
+            ("http://h", "http://h/"),
+            ("http://h?a=1", "http://h/?a=1"),
+            ("http://h/a?b={id}", "http://h/a?b={id}"),
+        ] {
+            assert_eq!(Template::as_written(text).unwrap().to_string(), full);
+        }
+    }
+
+    #[test]
     fn what_is_no_template_says_why() {
         use TemplateError as E;
         let error = |text: &str| text.parse::<Template>().unwrap_err();
@@ -168,8 +212,11 @@ mod tests {
         for text in ["http://", "http:///x", "http://h:x/", "http://h:99999/", "http://h/a b"] {
             assert!(matches!(error(text), E::Url(_)), "{text}");
         }
-        for text in ["http://u:secret@h/", "https://u:secret@h/", "u:secret@h/x"] {
+        for text in
+            ["http://u:secret@h/", "https://u:secret@h/", "u:secret@h/x", "http:/u:secret@h", "ftp:///u:secret@h"]
+        {
             assert!(!error(text).to_string().contains("secret"), "{text}");
+            assert!(!Template::as_written(text).unwrap_err().to_string().contains("secret"), "{text}");
         }
     }
 
@@ -178,6 +225,9 @@ mod tests {
         fn no_text_makes_it_panic_and_what_it_takes_it_keeps(text in "(http://)?[a-z0-9:/?#@{}id\\[\\]. ]{0,30}") {
             if let Ok(template) = text.parse::<Template>() {
                 prop_assert_eq!(template.to_string().parse(), Ok(template));
+            }
+            if let Ok(template) = Template::as_written(&text) {
+                prop_assert_eq!(Template::as_written(&template.to_string()), Ok(template));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Whether the run can work at all, asked before anything is forked: descriptors enough, somebody who listens.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
@@ -32,12 +33,16 @@ pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens one connection to the target and closes it: a run against nobody would only count refusals. The bundled
-/// target, which is not started yet, has no address and needs no check.
-pub(super) fn check_target(spec: &CrawlSpec) -> Result<(), Error> {
+/// Opens one connection to each host and closes it: a run against nobody would only count refusals. The bundled target,
+/// which is not started yet, has no address and needs no check.
+pub(super) fn check_hosts(spec: &CrawlSpec) -> Result<(), Error> {
+    spec.addresses.iter().try_for_each(|addresses| check_host(addresses, spec.connect_timeout))
+}
+
+fn check_host(addresses: &[SocketAddr], timeout: Duration) -> Result<(), Error> {
     let mut refused = None;
-    for address in &spec.addresses {
-        match TcpStream::connect_timeout(address, spec.connect_timeout) {
+    for address in addresses {
+        match TcpStream::connect_timeout(address, timeout) {
             Ok(_) => return Ok(()),
             Err(error) => refused = Some(Error::Unreachable { address: *address, error }),
         }

@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, PerHost, Pinning, PlanError, RunPlan};
+use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, Pinning, PlanError, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::Config;
 use nix::ifaddrs::getifaddrs;
 
-use super::Strictness;
+use super::{Strictness, urls};
 use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::{CrawlSpec, Expectations, RequestShape, Template};
+use crate::crawl::{AsksIds, CrawlSpec, Expectations, Host, RequestShape, Targets, Template};
 use crate::error::Error;
-
 use crate::target::Target;
 
 /// How long a run lasts that neither its IDs nor its time bound.
@@ -56,21 +56,6 @@ pub(super) struct Bundled {
     processes: NonZeroUsize,
     config: Config,
     template: Template,
-    request: RequestSource,
-}
-
-/// What a request is made of, until the target's address is known.
-#[derive(Debug)]
-struct RequestSource {
-    method: String,
-    headers: Vec<String>,
-    body: Bytes,
-}
-
-impl RequestSource {
-    fn shape(&self, template: &Template) -> Result<RequestShape, Error> {
-        RequestShape::new(template, &self.method, &self.headers, self.body.clone()).map_err(usage)
-    }
 }
 
 impl Bundled {
@@ -86,8 +71,8 @@ impl Resolved {
         if let (Some(bundled), Some(address)) = (&self.bundled, address) {
             let template = bundled.template_at(address)?;
             self.plan.target = template.to_string();
-            self.spec.request = bundled.request.shape(&template)?;
-            self.spec.addresses = vec![address];
+            self.spec.targets = Arc::new(Targets::one(&template).map_err(usage)?);
+            self.spec.addresses = vec![vec![address]];
         }
         Ok(self)
     }
@@ -96,6 +81,7 @@ impl Resolved {
 impl Bundled {
     fn template_at(&self, address: SocketAddr) -> Result<Template, Error> {
         let (before, after) = self.template.path();
+        let after = after.unwrap_or_default();
         format!("http://{address}{before}{{id}}{after}").parse().map_err(usage)
     }
 }
@@ -106,28 +92,33 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let body = Bytes::from(args.body);
     // As curl does: a body is meant to be posted.
     let method = args.method.unwrap_or_else(|| if body.is_empty() { "GET" } else { "POST" }.to_owned());
-    let source = RequestSource { method, headers: args.headers, body };
-    let (template, bundled_template) = if let Some(url) = args.url {
-        (url.parse().map_err(usage)?, None)
-    } else {
-        let template: Template = format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?;
-        (template.clone(), Some(template))
+    let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
+    let (targets, bundled_template) = match (&args.urls, &args.url) {
+        (Some(file), _) => (read_urls(file)?, None),
+        (None, Some(url)) => (Targets::one(&url.parse().map_err(usage)?).map_err(usage)?, None),
+        (None, None) => {
+            let template: Template = format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?;
+            (Targets::one(&template).map_err(usage)?, Some(template))
+        }
     };
-    let request = source.shape(&template)?;
     let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
-        Some(_) if args.expect.is_empty() && source.method == "GET" => Expectations::items(args.seed),
+        Some(_) if args.expect.is_empty() && method == "GET" => Expectations::items(args.seed),
         _ => Expectations::new(args.expect).map_err(|error| usage(format!("--expect: {error}")))?,
     };
     let mut workload = BTreeMap::from([
-        ("method".to_owned(), source.method.clone()),
+        ("method".to_owned(), method),
         ("headers".to_owned(), request.header_names().join(", ")),
-        ("body_bytes".to_owned(), source.body.len().to_string()),
+        ("body_bytes".to_owned(), body.len().to_string()),
         ("expect".to_owned(), expect.to_string()),
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
+    if let Some(file) = &args.urls {
+        workload.insert("urls".to_owned(), file.display().to_string());
+        workload.insert("lines".to_owned(), targets.lines().to_string());
+    }
     let (addresses, bundled) = match bundled_template {
-        None => (find(&template)?, None),
+        None => (targets.hosts().iter().map(find).collect::<Result<Vec<_>, _>>()?, None),
         Some(template) => {
             let processes = args.target_processes.or_cores(cores);
             if processes.get() > MAX_SHARDS as usize {
@@ -152,25 +143,29 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             workload.insert("target_stall".to_owned(), config.stall.map_or("none".to_owned(), |s| s.to_string()));
             workload.insert("target_limit".to_owned(), config.limits.to_string());
             workload.insert("target_faults".to_owned(), config.faults.to_string());
-            (Vec::new(), Some(Bundled { processes, config, template, request: source }))
+            (Vec::new(), Some(Bundled { processes, config, template }))
         }
     };
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
     }
     let rate = args.rate.map(|rate| rate.peak);
-    refuse_unlimited_strangers(&addresses, rate)?;
+    addresses.iter().try_for_each(|addresses| refuse_unlimited_strangers(addresses, rate))?;
+    let is_list = args.urls.is_some() && targets.asks_ids() == AsksIds::No;
     let ids = match (args.ids, args.requests) {
         (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
         (Some(ids), None) => ids,
+        (None, None) if is_list && args.duration.is_none() => IdRange { start: 0, end: targets.lines() as u64 },
         (None, None) => DEFAULT_IDS,
     };
-    let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some();
+    let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
+    let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
     let shards = match args.shards {
         // Each shard needs a connection and a burst, and one more than there are cores only waits for the others.
         Auto::Auto => {
             let burst = args.burst.map_or(u32::MAX, |burst| u32::try_from(burst).unwrap_or(u32::MAX));
-            u32::try_from(cores).unwrap_or(u32::MAX).min(args.connections.max(1)).min(burst)
+            let of_host = per_host.connections.unwrap_or(u32::MAX).max(1);
+            u32::try_from(cores).unwrap_or(u32::MAX).min(args.connections.max(1)).min(of_host).min(burst)
         }
         Auto::Exactly(shards) => shards,
     };
@@ -184,7 +179,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         return Err(usage(PlanError::RampTime(rate.to_string())));
     }
     let plan = RunPlan {
-        target: template.to_string(),
+        target: targets.to_string(),
         workload,
         ids,
         shards,
@@ -195,18 +190,28 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         at_start,
         arrivals: Arrivals::Asap,
         manners: args.manners.resolve(),
-        per_host: PerHost::default(),
+        per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
         timeout: args.timeout,
         shard_deadline: args.shard_deadline,
         seed: args.seed,
         pinning: if args.no_pin { Pinning::None } else { Pinning::PerCpu },
     };
-    let placement =
-        if bundled.is_some() || addresses.iter().any(is_own) { Placement::Colocated } else { Placement::Apart };
+    let placement = if bundled.is_some() || addresses.iter().flatten().any(is_own) {
+        Placement::Colocated
+    } else {
+        Placement::Apart
+    };
     Ok(Resolved {
         plan: plan.validate().map_err(usage)?,
-        spec: CrawlSpec { addresses, request, expect, timeout: args.timeout, connect_timeout: args.connect_timeout },
+        spec: CrawlSpec {
+            addresses,
+            targets: Arc::new(targets),
+            request,
+            expect,
+            timeout: args.timeout,
+            connect_timeout: args.connect_timeout,
+        },
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
         out: args.out,
         placement,
@@ -219,10 +224,13 @@ fn usage(error: impl std::fmt::Display) -> Error {
     Error::Usage(error.to_string())
 }
 
-fn find(template: &Template) -> Result<Vec<SocketAddr>, Error> {
-    let host = template.host();
-    let resolve = |error| Error::Resolve { host: host.to_owned(), error };
-    let found: Vec<_> = (host, template.port()).to_socket_addrs().map_err(resolve)?.collect();
+fn read_urls(file: &Path) -> Result<Targets, Error> {
+    urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
+}
+
+fn find(host: &Host) -> Result<Vec<SocketAddr>, Error> {
+    let resolve = |error| Error::Resolve { host: host.name().to_owned(), error };
+    let found: Vec<_> = (host.name(), host.port()).to_socket_addrs().map_err(resolve)?.collect();
     if found.is_empty() {
         return Err(resolve(std::io::ErrorKind::NotFound.into()));
     }

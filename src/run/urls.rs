@@ -1,0 +1,102 @@
+//! The file of `--urls`: one URL per line. Read once, before anything is sent.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use crate::crawl::{Targets, Template, TemplateError};
+
+/// The name of standard input.
+const STDIN: &str = "-";
+
+/// No line is longer: hyper takes no URL of 64 KiB, and what is no text may have no end.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// Why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UrlsError {
+    /// The file, or standard input.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// No URL in it.
+    #[error("holds no URL: write one per line")]
+    Empty,
+    /// A line that is no URL.
+    #[error("line {line}: {error}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        error: TemplateError,
+    },
+    /// A line that is no text.
+    #[error("line {0} is no UTF-8 text")]
+    NotText(usize),
+    /// A line without an end.
+    #[error("line {0} is longer than 64 KiB")]
+    TooLong(usize),
+    /// Where a line is not known.
+    #[error("{0}")]
+    Template(#[from] TemplateError),
+}
+
+/// Reads the URLs of the file at `path`, or of standard input.
+pub(super) fn read(path: &Path) -> Result<Targets, UrlsError> {
+    if path == Path::new(STDIN) { parse(io::stdin().lock()) } else { parse(BufReader::new(File::open(path)?)) }
+}
+
+fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
+    let (mut buffer, mut line) = (Vec::new(), 0);
+    let templates = std::iter::from_fn(|| {
+        loop {
+            buffer.clear();
+            line += 1;
+            match io::Read::take(&mut text, LONGEST_LINE).read_until(b'\n', &mut buffer) {
+                Err(error) => return Some(Err(error.into())),
+                Ok(0) => return None,
+                Ok(read) if read as u64 == LONGEST_LINE => return Some(Err(UrlsError::TooLong(line))),
+                Ok(_) => {}
+            }
+            let Ok(text) = std::str::from_utf8(&buffer) else { return Some(Err(UrlsError::NotText(line))) };
+            let text = text.trim();
+            if !text.is_empty() && !text.starts_with('#') {
+                return Some(Template::as_written(text).map_err(|error| UrlsError::Line { line, error }));
+            }
+        }
+    });
+    let targets = Targets::collect(templates)?;
+    if targets.lines() == 0 { Err(UrlsError::Empty) } else { Ok(targets) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_and_comments_are_no_urls() {
+        let text = "# what is crawled\n\nhttp://a/{id}\r\n  http://b:81/x  \n#http://c/\n\nhttp://A/z";
+        let targets = parse(text.as_bytes()).unwrap();
+        assert_eq!((targets.lines(), targets.hosts().len()), (3, 2));
+        assert_eq!(targets.to_string(), "http://a/{id} and 2 more");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_and_without_secrets() {
+        let long = format!("http://a/{}\n", "x".repeat(70_000));
+        for (text, says) in [
+            (&b""[..], "holds no URL"),
+            (b"\n# nothing\n  \n", "holds no URL"),
+            (b"http://a/\n\nhttps://b/\n", "line 3: the URL `https://b/` does not begin with http://"),
+            (b"#\nhttp://u:secret@a/\n", "line 2: the URL holds a user name"),
+            (b"http://a/\nhttp://a/{id}/{id}", "line 2: the URL `http://a/{id}/{id}` has {id} more than once"),
+            (b"http://{id}.a/", "line 1"),
+            (b"http://a/b c", "line 1: the URL `http://a/b c` cannot be read"),
+            (b"http://a/\n\xff\xfe\n", "line 2 is no UTF-8"),
+            (long.as_bytes(), "line 1 is longer than 64 KiB"),
+        ] {
+            let said = parse(text).unwrap_err().to_string();
+            assert!(said.contains(says) && !said.contains("secret"), "{said}");
+        }
+        assert!(read(Path::new("/nowhere/urls")).unwrap_err().to_string().starts_with("cannot be read"));
+    }
+}
