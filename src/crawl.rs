@@ -31,6 +31,10 @@ pub use self::request::{RequestShape, ShapeError};
 pub use self::targets::{AsksIds, Host, Targets};
 pub use self::template::{Template, TemplateError};
 
+/// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
+/// are kept for when their host's turn comes again.
+pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
+
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlSpec {
@@ -61,7 +65,7 @@ pub struct Crawl {
 }
 
 impl Crawl {
-    /// A crawl over so many connections at most that stamps its attempts by `clock`. Call inside the shard's runtime.
+    /// A crawl over so many connections at once that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
         let writer = RefCell::new(request::Writer::new(&spec.request, &spec.targets));
@@ -72,7 +76,6 @@ impl Crawl {
     }
 
     async fn connect(&self, host: usize) -> Result<(Connection, u64), ErrorKind> {
-        self.pool.make_room();
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
@@ -118,7 +121,6 @@ impl Workload for Crawl {
     }
 
     async fn perform(&self, id: u64) -> Attempt {
-        let _in_use = self.pool.count_one_in_use();
         self.judged(self.attempt_at(id).await)
     }
 }

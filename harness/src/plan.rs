@@ -121,7 +121,7 @@ pub enum Pinning {
 /// The whole run, validated. Durations are whole microseconds where they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// What is crawled, for people: a URL with `{id}`.
+    /// What is crawled, for people: a URL with `{id}`, or the first of several.
     pub target: String,
     /// The workload's own settings, as resolved, for the record. Never holds a secret.
     pub workload: BTreeMap<String, String>,

@@ -97,7 +97,7 @@ pub struct RunArgs {
     /// Processes that crawl, each on its core: a number, or auto for one per core
     #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
     pub shards: Auto<u32>,
-    /// Connections in all, one request at a time on each
+    /// Connections in all, one request at a time on each; with several hosts, up to twice as many more may be kept at rest
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, help_heading = "Load")]
     pub connections: u32,
     /// Requests in all, at most, over all shards: N, N/s, N/min or N/h

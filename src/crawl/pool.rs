@@ -1,74 +1,57 @@
-//! Connections at rest, for each host its own. Never more of them, with those in use, than the shard may have.
+//! Connections at rest, for each host its own, and not too many of them.
 //!
-//! Called by the crawl on the hot path; it opens nothing itself.
+//! Called by the crawl on the hot path; it opens nothing itself. With one host there are never more connections than
+//! lanes: one is opened only when none is at rest.
 
 use std::cell::{Cell, RefCell};
+
+/// Connections at rest for each lane, at most. Lanes go from host to host; two for each lane are enough for two hosts never
+/// to need a new one, and keep a crawl of very many hosts from keeping a connection to each.
+pub(super) const RESTING_PER_LANE: usize = 2;
 
 /// The connections of one shard that are not in use.
 #[derive(Debug)]
 pub(super) struct Pool<C> {
     /// Per host, the most recently used last: it is the one whose state is still in the caches.
-    idle: Vec<RefCell<Vec<C>>>,
+    idle: RefCell<Vec<Vec<C>>>,
     resting: Cell<usize>,
-    in_use: Cell<usize>,
     most: usize,
     /// The host that was last looked at for a connection to close.
     closed_of: Cell<usize>,
 }
 
-/// A connection that is in use until this is dropped.
-#[derive(Debug)]
-pub(super) struct InUse<'a>(&'a Cell<usize>);
-
 impl<C> Pool<C> {
-    /// An empty pool for so many hosts, and so many connections in all.
-    pub(super) fn new(hosts: usize, most: u32) -> Self {
+    /// An empty pool for so many hosts and lanes.
+    pub(super) fn new(hosts: usize, lanes: u32) -> Self {
         Self {
-            idle: (0..hosts).map(|_| RefCell::default()).collect(),
+            idle: RefCell::new((0..hosts).map(|_| Vec::new()).collect()),
             resting: Cell::new(0),
-            in_use: Cell::new(0),
-            most: most as usize,
+            most: (lanes as usize).saturating_mul(RESTING_PER_LANE),
             closed_of: Cell::new(0),
         }
     }
 
-    /// Counts a connection that is about to be taken or opened.
-    pub(super) fn count_one_in_use(&self) -> InUse<'_> {
-        self.in_use.set(self.in_use.get() + 1);
-        InUse(&self.in_use)
-    }
-
     /// A connection to `host`, if one is at rest.
     pub(super) fn take(&self, host: usize) -> Option<C> {
-        let connection = self.idle[host].borrow_mut().pop()?;
+        let connection = self.idle.borrow_mut()[host].pop()?;
         self.resting.set(self.resting.get() - 1);
         Some(connection)
     }
 
-    /// Keeps a connection to `host` for later.
+    /// Keeps a connection to `host` for later. Beyond what may rest, another one is closed; the hosts give one in turn.
     pub(super) fn keep(&self, host: usize, connection: C) {
-        self.idle[host].borrow_mut().push(connection);
+        let mut idle = self.idle.borrow_mut();
+        idle[host].push(connection);
         self.resting.set(self.resting.get() + 1);
-    }
-
-    /// Closes connections at rest until another one may be opened beside those in use. The hosts give one in turn.
-    pub(super) fn make_room(&self) {
-        while self.resting.get() > 0 && self.resting.get() + self.in_use.get() > self.most {
-            let next = (self.closed_of.get() + 1) % self.idle.len();
+        while self.resting.get() > self.most {
+            let next = (self.closed_of.get() + 1) % idle.len();
             self.closed_of.set(next);
-            let mut idle = self.idle[next].borrow_mut();
-            if !idle.is_empty() {
+            if !idle[next].is_empty() {
                 // The one that was unused for longest.
-                drop(idle.remove(0));
+                drop(idle[next].remove(0));
                 self.resting.set(self.resting.get() - 1);
             }
         }
-    }
-}
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -82,39 +65,32 @@ mod tests {
 
     #[test]
     fn the_most_recently_used_is_taken_and_the_least_is_closed() {
-        let pool = Pool::new(2, 3);
+        let pool = Pool::new(2, 1);
         (0..3).for_each(|n| pool.keep(0, n));
-        assert_eq!((pool.take(0), pool.take(1)), (Some(2), None));
-        pool.keep(0, 2);
-        let _in_use = pool.count_one_in_use();
-        pool.make_room();
-        assert_eq!([pool.take(0), pool.take(0), pool.take(0)], [Some(2), Some(1), None]);
+        assert_eq!([pool.take(1), pool.take(0), pool.take(0), pool.take(0)], [None, Some(2), Some(1), None]);
     }
 
     proptest! {
         #[test]
-        fn there_are_never_more_than_there_may_be(
+        fn one_or_two_hosts_never_lose_one_and_others_are_bounded(
             hosts in 1..5_usize, lanes in 1..6_u32, turns in prop::collection::vec((0..6_u32, 0..5_usize), 0..200),
         ) {
-            let (pool, all) = (Pool::new(hosts, lanes), Rc::new(()));
-            let mut busy: Vec<Option<(usize, Rc<()>, InUse<'_>)>> = (0..lanes).map(|_| None).collect();
+            let (pool, all, mut opened) = (Pool::new(hosts, lanes), Rc::new(()), 0);
+            let mut busy: Vec<Option<(usize, Rc<()>)>> = (0..lanes).map(|_| None).collect();
             for (lane, host) in turns {
                 let (lane, host) = ((lane % lanes) as usize, host % hosts);
-                match busy[lane].take() {
-                    Some((host, connection, in_use)) => {
-                        pool.keep(host, connection);
-                        drop(in_use);
-                    }
-                    None => {
-                        let in_use = pool.count_one_in_use();
-                        let connection = pool.take(host).unwrap_or_else(|| {
-                            pool.make_room();
-                            Rc::clone(&all)
-                        });
-                        busy[lane] = Some((host, connection, in_use));
-                    }
+                if let Some((host, connection)) = busy[lane].take() {
+                    pool.keep(host, connection);
+                } else {
+                    let connection = pool.take(host).unwrap_or_else(|| {
+                        opened += 1;
+                        Rc::clone(&all)
+                    });
+                    busy[lane] = Some((host, connection));
                 }
-                prop_assert!(Rc::strong_count(&all) <= 1 + lanes as usize);
+                let open = Rc::strong_count(&all) - 1;
+                prop_assert!(open <= lanes as usize * hosts.min(1 + RESTING_PER_LANE));
+                prop_assert!(hosts > 2 || open == opened, "{open} of {opened}");
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
 
-use crate::crawl::CrawlSpec;
+use crate::crawl::{CrawlSpec, OPEN_PER_LANE};
 use crate::error::Error;
 
 /// Descriptors of a process beside its connections or its shards: poller, standard streams, files, and some to spare.
@@ -17,7 +17,10 @@ const PIPES: u64 = 2;
 
 /// Raises the limit on descriptors and compares it with what a shard and the supervisor need.
 pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
-    let shard = u64::from(plan.connections.div_ceil(plan.shards.max(1))) + OVERHEAD;
+    let in_flight = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
+    // There are no more connections to one host than requests in flight.
+    let open_each = u64::from(plan.per_host.hosts).min(OPEN_PER_LANE as u64);
+    let shard = in_flight * open_each + OVERHEAD;
     let supervisor = u64::from(plan.shards) * PIPES + OVERHEAD;
     let limit = raise_descriptor_limit().unwrap_or(u64::MAX);
     let refused = |what: String, needs: u64| {

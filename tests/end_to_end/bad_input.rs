@@ -105,6 +105,16 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "-H", "connection: close"], "--header"),
         (&["URL", "-m", "NO METHOD"], "--method"),
         (&["URL", "-m", "CONNECT"], "--method"),
+        (&["URL", "--per-host-connections", "1", "--shards", "2"], "--per-host-connections"),
+        (&["URL", "--per-host-connections", "0"], "--per-host-connections"),
+        (&["URL", "--per-host-connections", "few"], "--per-host-connections"),
+        (&["URL", "--per-host-rate", "0"], "--per-host-rate"),
+        (&["URL", "--per-host-rate", "5/day"], "--per-host-rate"),
+        (&["URL", "--urls", "-"], "--urls"),
+        (&["--urls", "/nowhere/urls.txt"], "--urls /nowhere/urls.txt: cannot be read"),
+        (&["--urls", "-"], "--urls -: holds no URL"),
+        (&["--urls", "/dev/null"], "--urls /dev/null: holds no URL"),
+        (&["--urls", "-", "--target-latency", "1ms"], "--target-latency"),
         (&["URL", "--target-latency", "1ms"], "--target-latency"),
         (&["URL", "--target-latency-per-in-flight", "1ms"], "--target-latency-per-in-flight"),
         (&["URL", "--target-stall", "10s,1s"], "--target-stall"),
@@ -269,6 +279,25 @@ fn a_target_refuses_what_makes_no_sense() {
         assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{args:?} said {}", said.stderr);
         assert!(said.stderr.contains(named), "{args:?} does not name {named}: {}", said.stderr);
     }
+}
+
+#[test]
+fn a_list_with_a_bad_line_is_refused_with_the_line_and_without_secrets() {
+    let door = Door::open();
+    let place = tempfile::tempdir().unwrap();
+    for (bad, says) in [
+        ("https://h/", "line 3: the URL `https://h/` does not begin with http://"),
+        ("http://user:secret@h/", "line 3: the URL holds a user name or password"),
+        ("http://h/{id}/{id}", "line 3: the URL `http://h/{id}/{id}` has {id} more than once"),
+        ("http://192.0.2.1/", "--rate"),
+    ] {
+        fs::write(place.path().join("urls"), format!("# a list\n{}\n{bad}\n", door.url())).unwrap();
+        let said = call(place.path(), &["run", "--urls", "urls"]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{bad} said {}", said.stderr);
+        assert!(said.stderr.contains(says) && !said.stderr.contains("secret"), "{bad}: {}", said.stderr);
+        assert_eq!(contents(place.path()), ["urls"], "{bad}");
+    }
+    assert!(door.is_untouched());
 }
 
 #[test]

@@ -26,4 +26,5 @@ mod scripted;
 mod signals;
 mod stubs;
 mod target;
+mod urls;
 mod wiremock;
