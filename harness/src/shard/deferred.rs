@@ -93,7 +93,7 @@ mod tests {
         fn what_was_passed_over_is_taken_once_and_in_order(
             hosts in 1..6_u64, stretches in prop::collection::vec((0..50_u64, 0..30_u64), 1..5), takes in 0..40_usize,
         ) {
-            let is_own = |id: u64| id % hosts == 0;
+            let is_own = |id: u64| id.is_multiple_of(hosts);
             let (mut deferred, mut expected, mut taken, mut start) = (Deferred::default(), Vec::new(), Vec::new(), 0);
             for (stretch, (gap, len)) in (0..).zip(stretches) {
                 start += gap;
