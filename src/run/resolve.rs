@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, Pinning, PlanError, RunPlan};
+use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, PerHost, Pinning, PlanError, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
@@ -89,22 +89,15 @@ impl Bundled {
 /// Resolves `args`. Looks up the host's name; starts and writes nothing.
 pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let cores = usable_cpus().len().max(1);
-    let body = Bytes::from(args.body);
+    let body = Bytes::from(args.body.clone());
     // As curl does: a body is meant to be posted.
-    let method = args.method.unwrap_or_else(|| if body.is_empty() { "GET" } else { "POST" }.to_owned());
+    let method = args.method.clone().unwrap_or_else(|| if body.is_empty() { "GET" } else { "POST" }.to_owned());
     let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
-    let (targets, bundled_template) = match (&args.urls, &args.url) {
-        (Some(file), _) => (read_urls(file)?, None),
-        (None, Some(url)) => (Targets::one(&url.parse().map_err(usage)?).map_err(usage)?, None),
-        (None, None) => {
-            let template: Template = format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?;
-            (Targets::one(&template).map_err(usage)?, Some(template))
-        }
-    };
+    let (targets, bundled_template) = choose_targets(args.urls.as_deref(), args.url.as_deref())?;
     let expect = match &bundled_template {
         // What answers HEAD has no body to compare, and another method's answer is not an item.
         Some(_) if args.expect.is_empty() && method == "GET" => Expectations::items(args.seed),
-        _ => Expectations::new(args.expect).map_err(|error| usage(format!("--expect: {error}")))?,
+        _ => Expectations::new(args.expect.clone()).map_err(|error| usage(format!("--expect: {error}")))?,
     };
     let mut workload = BTreeMap::from([
         ("method".to_owned(), method),
@@ -119,32 +112,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     }
     let (addresses, bundled) = match bundled_template {
         None => (targets.hosts().iter().map(find).collect::<Result<Vec<_>, _>>()?, None),
-        Some(template) => {
-            let processes = args.target_processes.or_cores(cores);
-            if processes.get() > MAX_SHARDS as usize {
-                return Err(Error::Usage(format!("--target-processes {processes} is out of range: 1 to {MAX_SHARDS}")));
-            }
-            let config = Typed {
-                prefix: "--target-",
-                seed: args.seed,
-                profile: args.target_profile,
-                latency: args.target_latency.as_ref(),
-                latency_per_in_flight: args.target_latency_per_in_flight,
-                stall: args.target_stall,
-                limits: &args.target_limits,
-                faults: &args.target_faults,
-            }
-            .config()?;
-            workload.insert("target_profile".to_owned(), args.target_profile.to_string());
-            workload.insert("target_processes".to_owned(), processes.to_string());
-            workload.insert("target_latency".to_owned(), config.latency.to_string());
-            let per_in_flight = config.latency_per_in_flight.to_string();
-            workload.insert("target_latency_per_in_flight".to_owned(), per_in_flight);
-            workload.insert("target_stall".to_owned(), config.stall.map_or("none".to_owned(), |s| s.to_string()));
-            workload.insert("target_limit".to_owned(), config.limits.to_string());
-            workload.insert("target_faults".to_owned(), config.faults.to_string());
-            (Vec::new(), Some(Bundled { processes, config, template }))
-        }
+        Some(template) => (Vec::new(), Some(bundle(&args, template, &mut workload)?)),
     };
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
@@ -152,21 +120,16 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let rate = args.rate.map(|rate| rate.peak);
     addresses.iter().try_for_each(|addresses| refuse_unlimited_strangers(addresses, rate))?;
     let is_list = args.urls.is_some() && targets.asks_ids() == AsksIds::No;
-    let ids = match (args.ids, args.requests) {
-        (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
-        (Some(ids), None) => ids,
-        (None, None) if is_list && args.duration.is_none() => IdRange { start: 0, end: targets.lines() as u64 },
-        (None, None) => DEFAULT_IDS,
+    let all = if is_list && args.duration.is_none() {
+        IdRange { start: 0, end: targets.lines() as u64 }
+    } else {
+        DEFAULT_IDS
     };
+    let ids = choose_ids(args.ids, args.requests, all);
     let bounded = args.ids.is_some() || args.requests.is_some() || args.duration.is_some() || is_list;
     let per_host = args.per_host.resolve(u32::try_from(targets.hosts().len()).unwrap_or(u32::MAX));
     let shards = match args.shards {
-        // Each shard needs a connection and a burst, and one more than there are cores only waits for the others.
-        Auto::Auto => {
-            let burst = args.burst.map_or(u32::MAX, |burst| u32::try_from(burst).unwrap_or(u32::MAX));
-            let of_host = per_host.connections.unwrap_or(u32::MAX).max(1);
-            u32::try_from(cores).unwrap_or(u32::MAX).min(args.connections.max(1)).min(of_host).min(burst)
-        }
+        Auto::Auto => fitting_shards(cores, args.connections, per_host, args.burst),
         Auto::Exactly(shards) => shards,
     };
     let at_start = rate.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
@@ -218,6 +181,70 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
         bundled,
     })
+}
+
+/// What is crawled; with the template of the bundled target, when that is it.
+fn choose_targets(urls: Option<&Path>, url: Option<&str>) -> Result<(Targets, Option<Template>), Error> {
+    let bundled = match (urls, url) {
+        (Some(file), _) => return Ok((read_urls(file)?, None)),
+        (None, Some(url)) => return Ok((Targets::one(&url.parse().map_err(usage)?).map_err(usage)?, None)),
+        (None, None) => format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?,
+    };
+    Ok((Targets::one(&bundled).map_err(usage)?, Some(bundled)))
+}
+
+/// The IDs that were asked for: those of a range, the first so many, or `all`.
+fn choose_ids(ids: Option<IdRange>, requests: Option<u64>, all: IdRange) -> IdRange {
+    match (ids, requests) {
+        (ids, Some(count)) => ids.unwrap_or(IdRange { start: 0, end: u64::MAX }).first(count),
+        (Some(ids), None) => ids,
+        (None, None) => all,
+    }
+}
+
+/// Each shard needs a connection, one to each host, and a burst; one more than there are cores only waits for the others.
+fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Option<u64>) -> u32 {
+    let burst = burst.map_or(u32::MAX, |burst| u32::try_from(burst).unwrap_or(u32::MAX));
+    let of_host = per_host.connections.unwrap_or(u32::MAX).max(1);
+    u32::try_from(cores).unwrap_or(u32::MAX).min(connections.max(1)).min(of_host).min(burst)
+}
+
+/// The bundled target as it was asked for, with a note of what it does.
+fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, String>) -> Result<Bundled, Error> {
+    let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
+    if processes.get() > MAX_SHARDS as usize {
+        return Err(Error::Usage(format!("--target-processes {processes} is out of range: 1 to {MAX_SHARDS}")));
+    }
+    let config = Typed {
+        prefix: "--target-",
+        seed: args.seed,
+        profile: args.target_profile,
+        latency: args.target_latency.as_ref(),
+        latency_per_in_flight: args.target_latency_per_in_flight,
+        stall: args.target_stall,
+        limits: &args.target_limits,
+        faults: &args.target_faults,
+    }
+    .config()?;
+    workload.insert("target_profile".to_owned(), args.target_profile.to_string());
+    workload.insert("target_processes".to_owned(), processes.to_string());
+    describe(&config, workload);
+    Ok(Bundled { processes, config, template })
+}
+
+/// What the bundled target does, for the record.
+fn describe(config: &Config, workload: &mut BTreeMap<String, String>) {
+    let per_in_flight = config.latency_per_in_flight.to_string();
+    let stall = config.stall.map_or("none".to_owned(), |stall| stall.to_string());
+    for (name, value) in [
+        ("target_latency", config.latency.to_string()),
+        ("target_latency_per_in_flight", per_in_flight),
+        ("target_stall", stall),
+        ("target_limit", config.limits.to_string()),
+        ("target_faults", config.faults.to_string()),
+    ] {
+        workload.insert(name.to_owned(), value);
+    }
 }
 
 fn usage(error: impl std::fmt::Display) -> Error {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Targets in virtual time: each request takes a millisecond.
-struct Hosts {
+struct Several {
     clock: Clock,
     hosts: u32,
     answers: Answers,
@@ -14,7 +14,7 @@ struct Hosts {
     asked: Rc<RefCell<Vec<(u64, Nanos)>>>,
 }
 
-impl Workload for Hosts {
+impl Workload for Several {
     fn host(&self, id: u64) -> u32 {
         u32::try_from(id % u64::from(self.hosts)).unwrap()
     }
@@ -48,7 +48,7 @@ fn shard_of(hosts: u32, ids: u64, connections: u32) -> ShardPlan {
 
 /// What a shard did.
 struct Done {
-    engine: Rc<Engine<Hosts>>,
+    engine: Rc<Engine<Several>>,
     asked: Vec<(u64, Nanos)>,
     ended: Nanos,
 }
@@ -71,12 +71,12 @@ impl Done {
 }
 
 /// Runs a shard until it is idle, or until `ends`; meanwhile does `also`.
-fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl AsyncFnOnce(&Engine<Hosts>)) -> Done {
+fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl AsyncFnOnce(&Engine<Several>)) -> Done {
     virtual_time().block_on(async {
         let clock = Clock::start();
         let asked: Rc<RefCell<Vec<(u64, Nanos)>>> = Rc::default();
         let hosts = plan.per_host.hosts;
-        let target = Hosts { clock, hosts, answers, attempts: RefCell::default(), asked: Rc::clone(&asked) };
+        let target = Several { clock, hosts, answers, attempts: RefCell::default(), asked: Rc::clone(&asked) };
         let engine = Engine::new(target, plan, clock, clock.now());
         let run = Rc::clone(&engine).run(Alarm::runtime(clock));
         let until = async {
@@ -152,7 +152,7 @@ fn no_host_has_more_under_way_than_it_may_and_each_as_many() {
 #[test]
 fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     let mut plan = shard_of(3, 1 << 40, 64);
-    plan.per_host.budget = Some(Budget { interval_ns: 10_000_000, burst: 1, phase_ns: 0 });
+    plan.per_host.budget = Some(Budget { interval_ns: 10_000_000, burst: 1, at_start: 1, phase_ns: 0 });
     let counts = |plan: &ShardPlan| {
         let done = just_run(plan, 10 * S, |_, _, _| GOOD);
         done.assert_adds_up(1 << 40);
@@ -160,7 +160,7 @@ fn each_host_has_a_budget_of_its_own_within_that_of_the_run() {
     };
     assert!(counts(&plan).iter().all(|count| (1_000..=1_001).contains(count)), "{:?}", counts(&plan));
     // 150/s for three hosts that would take 300: nobody starves.
-    plan.budget = Some(Budget { interval_ns: 6_666_667, burst: 2, phase_ns: 0 });
+    plan.budget = Some(Budget { interval_ns: 6_666_667, burst: 2, at_start: 2, phase_ns: 0 });
     let shared = counts(&plan);
     assert!((1_499..=1_502).contains(&shared.iter().sum::<usize>()), "{shared:?}");
     assert!(shared.iter().all(|count| (450..=550).contains(count)), "{shared:?}");
@@ -241,7 +241,7 @@ proptest! {
             _ => GOOD,
         };
         let mut plan = shard_of(hosts, ids, connections);
-        let budget = |ms: u64| Budget { interval_ns: ms * 1_000_000, burst: 1, phase_ns: 0 };
+        let budget = |ms: u64| Budget { interval_ns: ms * 1_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         plan.budget = rate.map(budget);
         (plan.per_host.connections, plan.per_host.budget) = (at_each, of_each.map(budget));
         let done = just_run(&plan, Duration::from_millis(ends_ms), answers);
