@@ -40,8 +40,9 @@ const CATCH_UP: Duration = Duration::from_millis(25);
 /// a millisecond late is well below a hundredth of its budget, and two requests at once would be a surprise.
 const SLOW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Requests that are this far apart, or further, are kept so over all shards: a message about each of them costs nothing.
-const SPACED: Duration = Duration::from_millis(20);
+/// Requests that are this far apart, or further, are kept so over all shards. That costs the budget what a request is late
+/// each time, half a millisecond or so, which is too much of anything shorter.
+const SPACED: Duration = Duration::from_millis(200);
 
 /// The longest ramp: its arithmetic is exact up to here.
 const LONGEST_RAMP: Duration = Duration::from_hours(24);
@@ -291,10 +292,10 @@ impl RunPlan {
         if self.spacing().is_some() { 1 } else { self.burst }
     }
 
-    /// The same at the start.
+    /// The same at the start: one, of shards that begin with one each, for they take turns.
     #[must_use]
     pub fn at_once_at_start(&self) -> u64 {
-        self.at_start.min(self.at_once())
+        if self.at_start == u64::from(self.shards) { 1 } else { self.at_start.min(self.at_once()) }
     }
 
     /// The time between two requests of a budget that allows no burst.

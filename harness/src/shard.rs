@@ -192,7 +192,7 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         }
         Control::Finish => engine.close(),
         Control::Pause(order) => gate.pause(order),
-        Control::Arrived(at) => gate.arrived(at),
+        Control::Arrived { at, by } => gate.arrived(at, by),
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),

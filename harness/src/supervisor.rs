@@ -292,7 +292,7 @@ impl Supervisor {
                     }
                 }
                 Heard::Pause(order) => self.pause_others(i, order),
-                Heard::Arrived(at) => self.tell_others(i, Control::Arrived(at)),
+                Heard::Arrived(at) => self.tell_others(i, Control::Arrived { at, by: shard }),
                 Heard::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);

@@ -132,7 +132,6 @@ fn nginx_has_logged_what_the_report_counts() {
 /// The strictest foreign limit there is: no burst, counted in milliseconds. A file, because `return` would answer before
 /// the limit is asked.
 #[test]
-#[ignore = "two shards drift out of step, and nothing keeps what is sent late from shortening the next interval"]
 fn nginx_turns_nobody_away_who_keeps_to_its_limit() {
     let Some(program) = nginx() else {
         println!("skipped: there is no nginx on this machine");

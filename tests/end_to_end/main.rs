@@ -9,6 +9,7 @@ mod adds_up;
 mod bad_input;
 mod books;
 mod client;
+mod courtesy;
 mod double;
 mod expect;
 mod faults;

@@ -80,7 +80,7 @@ impl BudgetReport {
             rate_per_s: rate.per_second(),
             burst: plan.at_once(),
             achieved_per_s: totals.attempts_per_s,
-            utilisation: share(totals.attempts as f64, allowed),
+            utilisation: share(totals.attempts as f64, allowed).min(1.0),
             kept: uses().all(|(_, budget)| budget.kept)
                 && busiest.iter().all(|window| window.admitted <= window.allowed),
             unaudited_shards: record.shards.len() - uses().count(),

@@ -308,9 +308,9 @@ impl Gate {
         }
     }
 
-    /// Takes in that the target was at a request of another shard at `at`.
-    pub(super) fn arrived(&self, at: Nanos) {
-        self.inner.borrow_mut().spacing.arrived(at);
+    /// Takes in that the target was at a request of shard `by` at `at`.
+    pub(super) fn arrived(&self, at: Nanos, by: u32) {
+        self.inner.borrow_mut().spacing.arrived(at, by);
     }
 
     /// Crawls these IDs, too.

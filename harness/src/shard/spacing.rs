@@ -4,7 +4,8 @@
 //! the time until the next one counts from when the target was at the last one. That was between sending it and its
 //! answer, and is taken for a little after it was sent. Of a target that was seen to answer at once, an answer that took
 //! much longer than others may have been late because its request was: then the time counts from the answer. Until the
-//! answer is there, it counts from when the request was let go. Called by the gate. It must not read a clock.
+//! answer is there, it counts from when the request was let go. The shards take turns: whoever is next in line may go at
+//! once, each of the others a moment later, in which it would hear of the one before it. Called by the gate. It must not read a clock.
 
 use std::time::Duration;
 
@@ -19,19 +20,29 @@ const AT_ONCE: u32 = 400;
 /// An answer that took this many times as long as the quickest one was late, and so was, perhaps, its request.
 const LATE: u32 = 4;
 
+/// What a shard waits for each one that is before it in line: longer than it takes to hear of another shard's request.
+const TURN: Duration = Duration::from_millis(5);
+
 /// The spacing of a shard's requests.
 #[derive(Debug)]
 pub(super) struct Spacing {
     apart: Option<Duration>,
     /// The quickest answer so far took so long.
     quickest: Duration,
+    shard: u32,
+    siblings: u32,
+    /// What a shard waits for each one that is before it in line.
+    turn: Duration,
     next: Nanos,
 }
 
 impl Spacing {
     /// The spacing that the plan asks for, if any.
-    pub(super) const fn new(plan: &ShardPlan) -> Self {
-        Self { apart: plan.spacing, quickest: Duration::MAX, next: Nanos(0) }
+    pub(super) fn new(plan: &ShardPlan) -> Self {
+        let siblings = plan.siblings.max(1);
+        // All turns together are a tenth of the time at most.
+        let turn = plan.spacing.map_or(TURN, |apart| TURN.min(apart / 10 / siblings));
+        Self { apart: plan.spacing, quickest: Duration::MAX, shard: plan.shard, siblings, turn, next: Nanos(0) }
     }
 
     /// The next request goes no sooner than this.
@@ -42,7 +53,7 @@ impl Spacing {
     /// Takes in a request that goes at `now`. Some when the other shards have to know.
     pub(super) fn admitted(&mut self, now: Nanos) -> Option<Nanos> {
         self.apart?;
-        self.arrived(now);
+        self.arrived(now, self.shard);
         Some(now)
     }
 
@@ -55,14 +66,15 @@ impl Spacing {
         let is_slow = self.quickest > at_once && !is_first;
         let is_late = is_first || took > self.quickest.saturating_mul(LATE);
         let arrived = if is_late && !is_slow { attempt.done } else { attempt.done.min(sent.plus(at_once)) };
-        self.arrived(arrived);
+        self.arrived(arrived, self.shard);
         Some(arrived)
     }
 
-    /// Takes in that the target was at a request, of any shard, at `at`.
-    pub(super) fn arrived(&mut self, at: Nanos) {
+    /// Takes in that the target was at a request of shard `by` at `at`.
+    pub(super) fn arrived(&mut self, at: Nanos, by: u32) {
         if let Some(apart) = self.apart {
-            self.next = self.next.max(at.plus(apart));
+            let before_it = (self.shard + self.siblings - 1 - by.min(self.siblings - 1)) % self.siblings;
+            self.next = self.next.max(at.plus(apart + self.turn * before_it));
         }
     }
 }
@@ -75,9 +87,13 @@ mod tests {
     use crate::units::Rate;
 
     fn spacing(permits: u64, burst: u64) -> Spacing {
+        spacing_of(0, permits, burst)
+    }
+
+    fn spacing_of(shard: usize, permits: u64, burst: u64) -> Spacing {
         let mut run = plan();
         (run.rate, run.burst) = (Some(Rate { permits, period_ns: 1_000_000_000 }), burst);
-        Spacing::new(&run.split(&[])[0])
+        Spacing::new(&run.split(&[])[shard])
     }
 
     const MS: u64 = 1_000_000;
@@ -100,15 +116,26 @@ mod tests {
     fn the_time_counts_from_when_the_target_was_at_the_request() {
         let mut spacing = spacing(2, 2);
         assert_eq!(spacing.admitted(Nanos(0)), Some(Nanos(0)));
-        assert_eq!(spacing.next(), Nanos(500 * MS));
+        assert_eq!(spacing.next(), Nanos(505 * MS));
         spacing.ended(&attempt(Some(3), 4));
-        assert_eq!(spacing.next(), Nanos(504 * MS));
+        assert_eq!(spacing.next(), Nanos(509 * MS));
         // It answers at once, so this request was late.
         spacing.ended(&attempt(Some(10), 400));
-        assert_eq!(spacing.next(), Nanos(900 * MS));
+        assert_eq!(spacing.next(), Nanos(905 * MS));
         assert_eq!(spacing.ended(&attempt(None, 900)), None, "what was never sent never arrived");
-        spacing.arrived(Nanos(7 * MS));
-        assert_eq!(spacing.next(), Nanos(900 * MS));
+        spacing.arrived(Nanos(7 * MS), 1);
+        assert_eq!(spacing.next(), Nanos(905 * MS));
+    }
+
+    #[test]
+    fn whoever_is_next_in_line_goes_first() {
+        let next = |shard: usize, by: u32| {
+            let mut spacing = spacing_of(shard, 2, 2);
+            spacing.arrived(Nanos(0), by);
+            spacing.next()
+        };
+        assert_eq!([next(0, 1), next(1, 0)], [Nanos(500 * MS); 2]);
+        assert_eq!([next(0, 0), next(1, 1)], [Nanos(505 * MS); 2]);
     }
 
     #[test]
@@ -117,14 +144,14 @@ mod tests {
         for at in [0, 600, 1_200, 1_800] {
             spacing.ended(&attempt(Some(at), at + 590));
         }
-        assert_eq!(spacing.next(), Nanos(2_301 * MS + MS / 4));
+        assert_eq!(spacing.next(), Nanos(2_306 * MS + MS / 4));
     }
 
     #[test]
     fn bursts_and_quick_rates_are_not_spaced() {
-        for (permits, burst) in [(2, 3), (51, 2), (5_000, 52)] {
+        for (permits, burst) in [(2, 3), (6, 2), (5_000, 52)] {
             assert_eq!(spacing(permits, burst).admitted(Nanos(5)), None, "{permits}/s, {burst} at once");
         }
-        assert!(spacing(50, 2).admitted(Nanos(5)).is_some());
+        assert!(spacing(5, 2).admitted(Nanos(5)).is_some());
     }
 }

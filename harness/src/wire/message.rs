@@ -51,7 +51,12 @@ pub enum Control {
     /// Wait as the target told another shard.
     Pause(PauseOrder),
     /// The target was at a request of another shard then.
-    Arrived(Nanos),
+    Arrived {
+        /// When.
+        at: Nanos,
+        /// Which shard.
+        by: u32,
+    },
     /// Give away the upper half of the IDs that are not started.
     Shed,
     /// Crawl these IDs, too.
