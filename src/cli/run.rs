@@ -106,7 +106,7 @@ pub struct RunArgs {
     /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<ShapedRate>,
-    /// How many requests the budget may let through at once; 10 ms of the rate, and 1 per shard, unless given
+    /// How many requests the budget may let through at once; unless given, what falls due in 25 ms, and 1 per shard, to make up for lateness
     #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
     pub burst: Option<u64>,
     /// Let the kernel place the shards instead of keeping each on its core
