@@ -14,6 +14,7 @@ mod host;
 mod intervals;
 mod messages;
 mod outbox;
+mod quota;
 mod retry;
 mod slots;
 mod spacing;

@@ -5,6 +5,7 @@
 //! changes the state of a run.
 
 mod member;
+mod moves;
 mod ranges;
 mod shares;
 mod signals;
@@ -27,8 +28,8 @@ use nix::unistd::pipe2;
 
 pub use self::member::ShardFault;
 use self::member::{Heard, Member, MemberLink};
-use self::ranges::{Ranges, Rest, Say, give_away};
-use self::shares::{Shares, Tell, User};
+use self::ranges::Ranges;
+use self::shares::Shares;
 pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
@@ -39,9 +40,9 @@ use crate::clock::{Clock, Nanos, wall_time};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, ShardLink};
-use crate::stats::{Bounds, Series, ShardStats};
+use crate::stats::Bounds;
 use crate::units::IdRange;
-use crate::wire::{Control, Courtesy, PauseOrder, Usage};
+use crate::wire::{Control, Usage};
 use crate::workload::Workload;
 
 /// How often the loop looks at the time and the observer at the run.
@@ -149,7 +150,7 @@ where
         interrupted: supervisor.stop.as_ref().map(|stop| stop.signal),
         moved: Moved { shares: supervisor.budget.as_ref().map_or(0, |b| b.shares.moves()), ..supervisor.moved },
         busiest: supervisor.budget.as_ref().map(|budget| budget.windows.busiest()).unwrap_or_default(),
-        shards: supervisor.members.drain(..).map(record).collect(),
+        shards: supervisor.members.drain(..).map(ShardRecord::of).collect(),
         supervisor: usage,
     })
 }
@@ -307,78 +308,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Whoever says nothing any more needs nothing, gives nothing, and admits nothing.
-    fn note_silence(&mut self) {
-        for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
-            self.ranges.gone(i);
-            if let Some(budget) = &mut self.budget {
-                budget.windows.over(i);
-            }
-        }
-    }
-
-    /// A quota that one shard met is shared by all: the target takes them for one client.
-    fn pause_others(&mut self, i: usize, order: PauseOrder) {
-        let paused_until = self.paused_until.entry(order.host).or_default();
-        if order.at >= *paused_until {
-            self.moved.pauses += 1;
-        }
-        if order.until <= *paused_until {
-            return;
-        }
-        *paused_until = order.until;
-        self.tell_others(i, Control::Pause(order));
-    }
-
-    fn tell_others(&mut self, i: usize, control: Control) {
-        let others = self.members.iter_mut().enumerate().filter(|(k, member)| *k != i && member.is_speaking());
-        others.for_each(|(_, member)| member.tell(control));
-    }
-
-    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for.
-    fn hand_over(&mut self, i: usize, range: IdRange) {
-        give_away(&mut self.members[i].ids, range);
-        let donor = &mut self.members[i].progress;
-        // An estimate until the donor says more: what it can have left at most.
-        donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
-        let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
-        self.members[thief].give(range);
-        self.moved.ranges += 1;
-        self.moved.ids += range.len();
-    }
-
-    /// Gives shards that are done something to do, or sends them home.
-    fn feed(&mut self) {
-        if self.stop.is_some() {
-            return;
-        }
-        let rest = |member: &Member| Rest {
-            ids: member.progress.remaining,
-            works: member.is_speaking() && member.last.is_none(),
-        };
-        let rests: Vec<Rest> = self.members.iter().map(rest).collect();
-        for say in self.ranges.feed(&rests) {
-            match say {
-                Say::Shed(i) => self.members[i].tell(Control::Shed),
-                Say::Take(i, range) => self.members[i].give(range),
-                Say::Finish(i) => self.members[i].tell(Control::Finish),
-            }
-        }
-    }
-
-    fn look_at_shares(&mut self) {
-        let Some(budget) = &mut self.budget else { return };
-        let users: Vec<User<'_>> = self.members.iter().map(Member::as_user).collect();
-        let tell = budget.shares.look(&users, budget.per_s);
-        self.tell_shares(tell);
-    }
-
-    fn tell_shares(&mut self, tell: Vec<Tell>) {
-        for Tell { shard, share } in tell {
-            self.members[shard].tell(Control::Share(share));
-        }
-    }
-
     fn signalled(&mut self, signal: i32, now: Nanos) -> Result<(), SuperviseError> {
         // SIGCHLD only wakes the loop: the members are reaped at every step.
         if signal == Signal::SIGCHLD as i32 {
@@ -463,71 +392,6 @@ impl Supervisor {
         self.report_intervals(observer);
         self.refresh(self.clock.now());
         observer.progress(&self.live);
-    }
-}
-
-impl LiveShard {
-    fn new(plan: &ShardPlan) -> Self {
-        Self {
-            planned: plan.ids.len(),
-            at: Nanos::default(),
-            counters: crate::stats::Counters::default(),
-            in_flight: 0,
-            recent: None,
-            state: LiveState::Running,
-        }
-    }
-}
-
-impl Recent {
-    fn of(stats: &ShardStats) -> Option<Self> {
-        let service = stats.timing(Series::ServiceOk)?;
-        Some(Self { p50: service.percentile(0.5), p99: service.percentile(0.99) })
-    }
-}
-
-fn record(mut member: Member) -> ShardRecord {
-    let bounds = Bounds::for_timeout(member.plan.timeout);
-    let exit = member.exit.unwrap_or(ShardExit::Unknown);
-    let (pid, plan) = (member.child.pid(), member.plan.clone());
-    let (ids, unread) = (std::mem::take(&mut member.ids), member.unread());
-    match member.last.take() {
-        Some(last) if member.fault.is_none() => ShardRecord {
-            plan,
-            ids,
-            pid,
-            exit,
-            fault: None,
-            stats: last.stats,
-            // What came too late for it was never started.
-            remaining: last.frame.remaining + unread,
-            peak_in_flight: last.frame.peak_in_flight,
-            last_done: last.frame.last_done,
-            budget: last.frame.budget,
-            binding: last.frame.binding,
-            courtesy: last.frame.courtesy,
-            usage: Some(last.frame.usage),
-        },
-        _ => {
-            let mut stats = ShardStats::new(bounds);
-            stats.counters = std::mem::take(&mut member.progress.counters);
-            let fault = member.fault.take().unwrap_or(ShardFault::Died);
-            ShardRecord {
-                plan,
-                ids,
-                pid,
-                exit,
-                fault: Some(fault),
-                stats,
-                remaining: member.progress.remaining,
-                peak_in_flight: 0,
-                last_done: member.heard_at(),
-                budget: None,
-                binding: member.progress.binding,
-                courtesy: Courtesy::default(),
-                usage: None,
-            }
-        }
     }
 }
 

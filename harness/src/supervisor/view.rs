@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::member::ShardFault;
+use super::member::{Member, ShardFault};
 use super::windows::BusiestWindow;
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
-use crate::stats::{Counters, Percentile, ShardStats};
+use crate::stats::{Bounds, Counters, Percentile, Series, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{BindingTimes, BudgetUse, Courtesy, Usage};
 
@@ -155,4 +155,72 @@ pub struct ShardRecord {
     pub courtesy: Courtesy,
     /// What it used of the machine; none of a shard with a fault.
     pub usage: Option<Usage>,
+}
+
+impl LiveShard {
+    pub(super) fn new(plan: &ShardPlan) -> Self {
+        Self {
+            planned: plan.ids.len(),
+            at: Nanos::default(),
+            counters: crate::stats::Counters::default(),
+            in_flight: 0,
+            recent: None,
+            state: LiveState::Running,
+        }
+    }
+}
+
+impl Recent {
+    pub(super) fn of(stats: &ShardStats) -> Option<Self> {
+        let service = stats.timing(Series::ServiceOk)?;
+        Some(Self { p50: service.percentile(0.5), p99: service.percentile(0.99) })
+    }
+}
+
+impl ShardRecord {
+    /// What became of `member`, which is over.
+    pub(super) fn of(mut member: Member) -> Self {
+        let bounds = Bounds::for_timeout(member.plan.timeout);
+        let exit = member.exit.unwrap_or(ShardExit::Unknown);
+        let (pid, plan) = (member.child.pid(), member.plan.clone());
+        let (ids, unread) = (std::mem::take(&mut member.ids), member.unread());
+        match member.last.take() {
+            Some(last) if member.fault.is_none() => ShardRecord {
+                plan,
+                ids,
+                pid,
+                exit,
+                fault: None,
+                stats: last.stats,
+                // What came too late for it was never started.
+                remaining: last.frame.remaining + unread,
+                peak_in_flight: last.frame.peak_in_flight,
+                last_done: last.frame.last_done,
+                budget: last.frame.budget,
+                binding: last.frame.binding,
+                courtesy: last.frame.courtesy,
+                usage: Some(last.frame.usage),
+            },
+            _ => {
+                let mut stats = ShardStats::new(bounds);
+                stats.counters = std::mem::take(&mut member.progress.counters);
+                let fault = member.fault.take().unwrap_or(ShardFault::Died);
+                ShardRecord {
+                    plan,
+                    ids,
+                    pid,
+                    exit,
+                    fault: Some(fault),
+                    stats,
+                    remaining: member.progress.remaining,
+                    peak_in_flight: 0,
+                    last_done: member.heard_at(),
+                    budget: None,
+                    binding: member.progress.binding,
+                    courtesy: Courtesy::default(),
+                    usage: None,
+                }
+            }
+        }
+    }
 }

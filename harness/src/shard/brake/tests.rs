@@ -1,0 +1,211 @@
+//! A brake under what targets say, sense and nonsense.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::tests::plan;
+use crate::sample::{Advice, ErrorKind, Quota};
+
+const S: u64 = 1_000_000_000;
+
+fn brake(shard: usize, manners: Manners) -> Brake {
+    let mut run = plan();
+    (run.shards, run.connections, run.manners) = (4, 4, manners);
+    Brake::new(0, &run.split(&[])[shard])
+}
+
+fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
+    let at = Nanos(at);
+    let permit = Permit { id: 0, attempt: 0, first_intended: at, intended: at, ready: at, admitted: at };
+    let attempt = Attempt {
+        sent: Some(at),
+        first_byte: None,
+        done: at,
+        connect_ns: None,
+        bytes_sent: 0,
+        bytes_received: 0,
+        status: Some(200),
+        outcome,
+        advice,
+    };
+    (permit, attempt)
+}
+
+fn hear(brake: &mut Brake, at: u64, outcome: Outcome, advice: Advice) -> Option<PauseOrder> {
+    let (permit, attempt) = ended(at, outcome, advice);
+    brake.ended(&permit, &attempt)
+}
+
+fn wait(seconds: u64) -> Advice {
+    Advice { wait: Some(Duration::from_secs(seconds)), ..Advice::default() }
+}
+
+#[test]
+fn the_shards_resume_one_after_another_and_none_too_early() {
+    let mut brakes: Vec<Brake> = (0..4).map(|shard| brake(shard, Manners::default())).collect();
+    let order = hear(&mut brakes[2], 5, Outcome::Throttled, wait(10)).unwrap();
+    assert_eq!((order.until, order.promised), (Nanos(5 + 10 * S), Nanos(5 + 10 * S)));
+    for i in [0, 1, 3] {
+        brakes[i].ordered(order);
+    }
+    for (i, brake) in (0_u64..).zip(&brakes) {
+        let place = brake.resume().since(order.until);
+        assert!((i * S / 4..=(i + 1) * S / 4).contains(&place), "shard {i} {place} ns after the others may");
+    }
+}
+
+#[test]
+fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
+    let mut brake = brake(0, Manners::default());
+    for at in [0, 10, 20] {
+        hear(&mut brake, at, Outcome::Throttled, wait(1));
+    }
+    assert_eq!(brake.books(Nanos(5 * S)).honoured, 1);
+    brake.admitted(Nanos(2 * S));
+    hear(&mut brake, 2 * S, Outcome::Throttled, wait(1));
+    brake.admitted(Nanos(2 * S + S / 2));
+    brake.admitted(Nanos(2 * S + S / 2));
+    let books = brake.books(Nanos(5 * S));
+    assert_eq!((books.promises, books.honoured, books.violated, books.early_attempts), (4, 1, 1, 2));
+    assert!(books.paused_ns >= 2 * S && books.paused_ns <= 2 * S + S / 5 + 40);
+}
+
+#[test]
+fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
+    let manners = Manners { max_pause: Duration::from_secs(2), ..Manners::default() };
+    let mut brake = brake(3, manners);
+    let order = hear(&mut brake, 0, Outcome::Throttled, wait(60)).unwrap();
+    assert_eq!((order.until, brake.resume(), order.promised), (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S)));
+    brake.admitted(Nanos(2 * S));
+    let books = brake.books(Nanos(3 * S));
+    assert_eq!((books.cut_pauses, books.violated, books.paused_ns), (1, 1, 2 * S));
+}
+
+#[test]
+fn who_only_counts_waits_for_nobody_and_says_what_that_broke() {
+    for on_throttle in [OnThrottle::Count, OnThrottle::Ignore] {
+        let mut brake = brake(0, Manners { on_throttle, ..Manners::default() });
+        assert_eq!(hear(&mut brake, 0, Outcome::Throttled, wait(60)), None);
+        assert_eq!(brake.resume(), Nanos(0));
+        brake.admitted(Nanos(1));
+        assert_eq!((brake.books(Nanos(2)).violated, brake.books(Nanos(2)).early_attempts), (1, 1));
+    }
+}
+
+#[test]
+fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
+    let mut brake = brake(0, Manners::default());
+    let mut at = 0;
+    for base_ms in [100, 200, 400, 800] {
+        let order = hear(&mut brake, at, Outcome::Throttled, Advice::default()).unwrap();
+        let waited_ms = order.until.since(Nanos(at)) / 1_000_000;
+        assert!((base_ms / 2..=base_ms).contains(&waited_ms), "{waited_ms} of {base_ms}");
+        // Its aftermath is no other refusal.
+        hear(&mut brake, at + 1, Outcome::Throttled, Advice::default());
+        at = brake.resume().0;
+    }
+    hear(&mut brake, at, Outcome::Ok, Advice::default());
+    let order = hear(&mut brake, at, Outcome::Throttled, Advice::default()).unwrap();
+    assert!(order.until.since(Nanos(at)) <= 100_000_000);
+    assert_eq!((brake.books(order.until).promises, brake.books(order.until).honoured), (0, 0));
+}
+
+#[test]
+fn recovery_is_timed_from_the_first_refusal_to_the_first_good_answer_after_the_pause() {
+    let mut brake = brake(0, Manners::default());
+    hear(&mut brake, 7 * S, Outcome::Throttled, wait(1));
+    // Sent before the pause: no sign that it is over.
+    hear(&mut brake, 7 * S + 5, Outcome::Ok, Advice::default());
+    hear(&mut brake, 9 * S, Outcome::Error(ErrorKind::Reset), Advice::default());
+    hear(&mut brake, 10 * S, Outcome::NotFound, Advice::default());
+    hear(&mut brake, 11 * S, Outcome::Ok, Advice::default());
+    let books = brake.books(Nanos(12 * S));
+    assert_eq!((books.recoveries, books.recovery_sum_ns, books.recovery_max_ns), (1, 3 * S, 3 * S));
+}
+
+fn left(remaining: u64, limit: Option<u64>, resets_in_s: u64) -> Advice {
+    let quota = Quota { remaining, limit, resets_in: Some(Duration::from_secs(resets_in_s)) };
+    Advice { quota: Some(quota), ..Advice::default() }
+}
+
+/// Requests that go between two instants at most.
+fn greedy(brake: &mut Brake, from: u64, to: u64) -> u64 {
+    let (mut now, mut went) = (Nanos(from), 0);
+    while now.0 < to {
+        match brake.poll_quota(now) {
+            Pace::Go(_) => {
+                brake.admitted(now);
+                went += 1;
+                now.0 += 1_000;
+            }
+            Pace::Wait(next) => {
+                assert!(next > now);
+                now = next;
+            }
+        }
+    }
+    went
+}
+
+#[test]
+fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
+    let mut brake = brake(0, Manners::default());
+    hear(&mut brake, 0, Outcome::Ok, left(60, Some(100), 10));
+    assert_eq!(greedy(&mut brake, 0, S / 1_000), 1_000, "more than half is left");
+    hear(&mut brake, S, Outcome::Ok, left(40, Some(100), 10));
+    let went = greedy(&mut brake, S, 11 * S - 1);
+    // A fourth of them, for there are four shards.
+    assert!((10..=11).contains(&went), "{went}");
+    assert!(greedy(&mut brake, 11 * S, 11 * S + 1_000_000) > 100, "there is more after the reset");
+    let order = hear(&mut brake, 20 * S, Outcome::Ok, left(0, Some(100), 10)).unwrap();
+    assert_eq!((order.until, order.promised), (Nanos(30 * S), Nanos(20 * S)), "nothing is left, nothing was promised");
+}
+
+#[test]
+fn a_quota_too_small_to_plan_with_does_not_slow_anybody() {
+    let mut brake = brake(0, Manners::default());
+    assert_eq!(hear(&mut brake, 0, Outcome::Ok, left(0, Some(1), 1)), None);
+    assert_eq!(greedy(&mut brake, 0, S / 1_000), 1_000);
+}
+
+fn any_advice() -> impl Strategy<Value = Advice> {
+    let span = || prop_oneof![0..100_000_u64, Just(0), Just(u64::MAX / 2)].prop_map(Duration::from_millis);
+    let quota = (any::<u64>(), prop::option::of(any::<u64>()), prop::option::of(span()))
+        .prop_map(|(remaining, limit, resets_in)| Quota { remaining, limit, resets_in });
+    (prop::option::of(span()), prop::option::of(quota)).prop_map(|(wait, quota)| Advice {
+        wait,
+        quota,
+        ..Advice::default()
+    })
+}
+
+proptest! {
+    /// Whatever a target says, it neither stops a shard for longer than allowed nor has anything go early.
+    #[test]
+    fn nothing_that_a_target_says_stops_a_shard_for_longer_than_allowed(
+        said in prop::collection::vec((0..50_000_u64, 0..3_u8, any_advice()), 1..60), max_pause_ms in 1..20_000_u64,
+    ) {
+        let max_pause = Duration::from_millis(max_pause_ms);
+        let mut brake = brake(1, Manners { max_pause, ..Manners::default() });
+        let mut now = 0;
+        for (later_ms, kind, advice) in said {
+            now += later_ms * 1_000_000;
+            let before = brake.resume();
+            let outcome = [Outcome::Ok, Outcome::Throttled, Outcome::Rejected][usize::from(kind)];
+            let order = hear(&mut brake, now, outcome, advice);
+            prop_assert!(brake.resume() >= before, "a pause is never shortened");
+            let longest = duration_ns(max_pause) + duration_ns(max_pause) / u64::from(SPREAD);
+            prop_assert!(brake.resume().since(Nanos(now)) <= longest);
+            if let (Some(order), Some(wait), Outcome::Throttled) = (order, advice.wait, outcome) {
+                prop_assert!(brake.resume() >= Nanos(now).plus(wait.min(max_pause)));
+                prop_assert!(order.promised == Nanos(now).plus(wait));
+            }
+            if let Pace::Wait(next) = brake.poll_quota(Nanos(now)) {
+                prop_assert!(next > Nanos(now) && next <= Nanos(now).plus(max_pause));
+
+            }
+            brake.admitted(Nanos(now));
+            prop_assert!(brake.books(Nanos(now)).paused_ns <= now);
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Everything that is asked before an attempt may go, and what becomes of it afterwards: the gate's own books.
+//!
+//! Called by the gate, which does the waiting and knows the lanes. It must not read a clock.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::super::binding::Ribbon;
+use super::super::deferred::Deferred;
+use super::super::host::{Host, Leave};
+use super::super::retry::{RetryBudget, Spent, backoff};
+use super::super::slots::Slots;
+use super::super::spacing::Spacing;
+use super::super::supply::{Again, Next, Supply, Task};
+use crate::adaptive::Standing;
+use crate::clock::Nanos;
+use crate::pacer::{Curve, Pace, Pacer};
+use crate::plan::{OnThrottle, ShardPlan};
+use crate::sample::{Attempt, Outcome, Permit, Repeat};
+use crate::wire::Binding;
+
+/// The number of an ID's host.
+pub(in crate::shard) type HostOf = Box<dyn Fn(u64) -> u32>;
+
+/// What a gate asks.
+pub(super) struct Limits {
+    pub(super) supply: Supply,
+    pub(super) hosts: Vec<Host>,
+    pub(super) host_of: HostOf,
+    /// The numbers of the hosts that something was deferred for, whoever was served last at the end.
+    pub(super) behind: VecDeque<u32>,
+    /// What the lanes that wait are waiting for.
+    pub(super) waits: Waits,
+    pub(super) pacer: Pacer,
+    pub(super) retries: RetryBudget,
+    pub(super) ribbon: Ribbon,
+    pub(super) slots: Slots,
+    pub(super) spacing: Spacing,
+    pub(super) plan: ShardPlan,
+    /// Attempts that were let through and have not ended.
+    pub(super) under_way: u32,
+    pub(super) waiting: VecDeque<(usize, Nanos)>,
+    pub(super) state: State,
+}
+
+/// Whether the gate lets anybody through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Open,
+    /// It has said that it has nothing to do.
+    Idle,
+    Closed,
+}
+
+/// What waiting lanes wait for, beside being called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// A moment.
+    ForTime,
+    /// The end of any attempt: a host with as many under way as it may have would allow another then, however long the
+    /// others want to be left alone.
+    ForAnEnd,
+}
+
+/// What asking for an attempt came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asked {
+    /// It goes.
+    Go(Permit),
+    /// Not before this moment.
+    At(Nanos, Binding),
+    /// Not before something happens.
+    Blocked(Binding),
+}
+
+/// What is said when there is nothing to do.
+const NOTHING: Leave = Leave::Blocked(Binding::Idle);
+
+impl Limits {
+    /// The limits of a shard that starts at `start`.
+    pub(super) fn new(plan: &ShardPlan, start: Nanos, host_of: HostOf) -> Self {
+        Self {
+            supply: Supply::new(plan.ids),
+            hosts: (0..plan.per_host.hosts.max(1)).map(|host| Host::new(host, plan, start)).collect(),
+            host_of,
+            behind: VecDeque::new(),
+            waits: Waits::ForTime,
+            pacer: Pacer::shaped(plan.budget, Curve::of(plan.shape, plan.duration), start),
+            retries: RetryBudget::new(plan),
+            ribbon: Ribbon::new(start),
+            slots: Slots::new(start),
+            spacing: Spacing::new(plan),
+            plan: plan.clone(),
+            under_way: 0,
+            waiting: VecDeque::with_capacity(plan.connections as usize),
+            state: State::Open,
+        }
+    }
+
+    /// IDs that were not started and had to let those of other hosts go first.
+    pub(super) fn deferred_firsts(&self) -> u64 {
+        self.deferred().map(Deferred::firsts).sum()
+    }
+
+    /// Items that were tried before and had to.
+    pub(super) fn deferred_agains(&self) -> u64 {
+        self.deferred().map(Deferred::agains).sum()
+    }
+
+    /// What adaptive hosts allow themselves; none unless they are.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.hosts.iter().filter_map(Host::standing).reduce(Standing::plus)
+    }
+
+    /// Whether nothing has to be timed: a lane goes on at the moment at which it became free.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
+    }
+
+    fn host_of(&self, id: u64) -> usize {
+        // With one host, nobody is asked.
+        if self.hosts.len() > 1 { (self.host_of)(id) as usize % self.hosts.len() } else { 0 }
+    }
+
+    pub(super) fn host(&mut self, id: u64) -> &mut Host {
+        let host = self.host_of(id);
+        &mut self.hosts[host]
+    }
+
+    /// What had to let others go first.
+    fn deferred(&self) -> impl Iterator<Item = &Deferred> {
+        self.behind.iter().map(|host| &self.hosts[*host as usize].deferred)
+    }
+
+    /// Lets an attempt go at `now`, for a lane that has been free since `free`, if every limit allows it.
+    pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
+        self.waits = Waits::ForTime;
+        let since = match self.pacer.peek(now) {
+            Pace::Go(_) if self.spacing.next() > now => return self.refused(self.spacing.next(), now),
+            Pace::Go(since) => since.max(self.spacing.next()),
+            Pace::Wait(next) => return self.refused(next, now),
+        };
+        match self.choose(now) {
+            Ok((task, allowed)) => Asked::Go(self.admit(task, since.max(allowed).max(free), now)),
+            Err(Leave::At(next, binding)) => Asked::At(next, binding),
+            Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
+            Err(Leave::Go(_)) => Asked::Blocked(Binding::Idle),
+        }
+    }
+
+    /// What is binding when the budget allows nothing before `next`: it is not the budget if there is nothing to do, or a
+    /// host that would not allow it then.
+    fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
+        if self.hosts.len() > 1 {
+            // What one of them wants says nothing of the others.
+            return Asked::At(next, Binding::Rate);
+        }
+        match self.supply.next(now) {
+            Next::Now => {}
+            Next::At(due) => return Asked::At(due.max(next), Binding::Idle),
+            Next::Nothing => return Asked::Blocked(Binding::Idle),
+        }
+        match self.hosts[0].leave(now) {
+            Leave::At(later, binding) if later > next => Asked::At(later, binding),
+            Leave::Blocked(binding) => Asked::Blocked(binding),
+            Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
+        }
+    }
+
+    /// The next thing to do whose host allows it at `now`, and since when it does; or what all of them wait for.
+    fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
+        if let [host] = &mut self.hosts[..] {
+            // There is nobody to go first.
+            return match self.supply.next(now) {
+                Next::Now => match host.leave(now) {
+                    Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(NOTHING),
+                    leave => Err(leave),
+                },
+                Next::At(due) => Err(Leave::At(due, Binding::Idle)),
+                Next::Nothing => Err(NOTHING),
+            };
+        }
+        while let Some(again) = self.supply.take_due(now) {
+            let host = self.host_of(again.id);
+            self.fall_behind(host);
+            self.hosts[host].deferred.again(again);
+        }
+        let mut refusal = None;
+        if let Some(chosen) = self.choose_deferred(now, &mut refusal) {
+            return Ok(chosen);
+        }
+        // Nothing overtakes what was deferred for the same host, so there is no reason to look further once every host
+        // has something.
+        while self.behind.len() < self.hosts.len() {
+            let stretch = self.supply.stretch();
+            let Some(id) = self.supply.take_first() else {
+                if let Next::At(due) = self.supply.next(now) {
+                    self.refuse(&mut refusal, Leave::At(due, Binding::Idle));
+                }
+                break;
+            };
+            let number = self.host_of(id);
+            let host = &mut self.hosts[number];
+            // A host that is behind has refused already.
+            if host.deferred.is_empty() {
+                match host.leave(now) {
+                    Leave::Go(since) => return Ok((Task::First(id), since)),
+                    leave => self.refuse(&mut refusal, leave),
+                }
+                self.fall_behind(number);
+            }
+            self.hosts[number].deferred.first(id, stretch);
+        }
+        Err(refusal.unwrap_or(NOTHING))
+    }
+
+    /// Notes that something is about to be deferred for that host.
+    fn fall_behind(&mut self, host: usize) {
+        if self.hosts[host].deferred.is_empty() {
+            self.behind.push_back(u32::try_from(host).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// What was deferred and may go at `now`.
+    fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
+        for at in 0..self.behind.len() {
+            let number = self.behind[at] as usize;
+            match self.hosts[number].leave(now) {
+                Leave::Go(since) => {
+                    let (count, host_of) = (self.hosts.len(), &self.host_of);
+                    let host = &mut self.hosts[number];
+                    let task = host.deferred.take(|id| host_of(id) as usize % count == number);
+                    let is_behind = !host.deferred.is_empty();
+                    if let Some(number) = self.behind.remove(at).filter(|_| is_behind) {
+                        self.behind.push_back(number);
+                    }
+                    return task.map(|task| (task, since));
+                }
+                leave => self.refuse(refusal, leave),
+            }
+        }
+        None
+    }
+
+    /// Takes in that a host does not allow anything.
+    fn refuse(&mut self, refusal: &mut Option<Leave>, leave: Leave) {
+        if matches!(leave, Leave::Blocked(_)) {
+            self.waits = Waits::ForAnEnd;
+        }
+        *refusal = Some(refusal.map_or(leave, |before| before.sooner(leave)));
+    }
+
+    /// Lets `task` go at `now`, which everything has been ready for since `since`.
+    fn admit(&mut self, task: Task, since: Nanos, now: Nanos) -> Permit {
+        self.under_way += 1;
+        if !self.pacer.is_unlimited() {
+            self.pacer.poll(now);
+            self.slots.admitted(now);
+        }
+        self.host(task.id()).admitted(now);
+        match task {
+            Task::First(id) => {
+                self.retries.earn();
+                let intended = since.min(now);
+                Permit { id, attempt: 0, first_intended: intended, intended, ready: now, admitted: now }
+            }
+            Task::Again(Again { due, id, attempt, first_intended, .. }) => {
+                let intended = since.max(due).min(now);
+                Permit { id, attempt, first_intended, intended, ready: now, admitted: now }
+            }
+        }
+    }
+
+    /// Whether there is nothing to do, not even later.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
+    }
+
+    /// Gives up on whatever waits for another attempt, and puts the rest back. Returns what the last attempts came to.
+    pub(super) fn give_up(&mut self) -> Vec<Outcome> {
+        let mut given_up: Vec<Outcome> = self.supply.give_up().map(|again| again.outcome).collect();
+        for host in &self.behind {
+            given_up.extend(self.hosts[*host as usize].deferred.give_up().map(|again| again.outcome));
+        }
+        let hosts = &self.hosts;
+        self.behind.retain(|host| !hosts[*host as usize].deferred.is_empty());
+        given_up
+    }
+
+    /// Has the item of an attempt that ended tried again, if it may be. Returns when at the earliest.
+    pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
+        let is_throttled = attempt.outcome == Outcome::Throttled;
+        let on_throttle = self.plan.manners.on_throttle;
+        if attempt.advice.repeat == Repeat::Never
+            || self.state == State::Closed
+            || (is_throttled && on_throttle == OnThrottle::Count)
+        {
+            return None;
+        }
+        let attempts = permit.attempt + 1;
+        match self.retries.spend(attempts) {
+            Spent::Granted => {}
+            Spent::ItemHadItsShare => return None,
+            Spent::BudgetIsEmpty => {
+                self.host(permit.id).brake().denied();
+                return None;
+            }
+        }
+        let wait = if is_throttled && on_throttle == OnThrottle::Honor {
+            // Everybody waits; whoever was refused goes first afterwards.
+            Duration::ZERO
+        } else {
+            let told = attempt.advice.wait.filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
+            let unit = self.host(permit.id).brake().draw();
+            let drawn = backoff(permit.attempt, unit, self.plan.manners.backoff);
+            told.map_or(drawn, |told| told.max(drawn).min(self.plan.manners.max_pause))
+        };
+        let due = attempt.done.plus(wait);
+        self.supply.again(Again {
+            due,
+            id: permit.id,
+            attempt: attempts,
+            first_intended: permit.first_intended,
+            outcome: attempt.outcome,
+        });
+        Some(due)
+    }
+}

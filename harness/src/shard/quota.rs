@@ -1,0 +1,70 @@
+//! Spreading what is left of a quota over the time that it has to last, before the target has to refuse.
+//!
+//! Called by the brake. It must not read a clock.
+
+use std::time::Duration;
+
+use crate::clock::{Nanos, duration_ns};
+use crate::pacer::Pace;
+use crate::sample::Quota;
+
+/// Quotas smaller than this are no quotas to plan with: what is left of them is refilled before it could be spread.
+const SMALLEST_QUOTA: u64 = 10;
+
+/// How late a request may be under a quota's pace and still not cost a later one its place.
+const CATCH_UP: Duration = Duration::from_millis(10);
+
+/// The pace at which what is left of a quota lasts until there is more.
+///
+/// The first half is free: a quota that is hardly used needs no pace. From there on what is left is spread over the time
+/// that it has to last, each shard taking its part.
+#[derive(Debug)]
+pub(super) struct QuotaPace {
+    /// How many shards share it.
+    siblings: u32,
+    /// The longest that it may keep a request waiting.
+    longest: Duration,
+    /// The most that was ever left, for targets that do not tell how many there are in all.
+    most: u64,
+    interval: Duration,
+    until: Nanos,
+    next: Nanos,
+}
+
+impl QuotaPace {
+    /// None yet, of a quota that so many shards share.
+    pub(super) const fn new(siblings: u32, longest: Duration) -> Self {
+        Self { siblings, longest, most: 0, interval: Duration::ZERO, until: Nanos(0), next: Nanos(0) }
+    }
+
+    /// Takes in what is left. Some when nothing is, and for how long.
+    pub(super) fn hear(&mut self, at: Nanos, quota: Quota) -> Option<Duration> {
+        self.most = self.most.max(quota.limit.unwrap_or(quota.remaining));
+        let most = quota.limit.unwrap_or(self.most);
+        let resets_in = quota.resets_in.filter(|resets_in| !resets_in.is_zero());
+        let (Some(resets_in), true) = (resets_in, most >= SMALLEST_QUOTA) else { return None };
+        let left = u32::try_from(quota.remaining).unwrap_or(u32::MAX);
+        if quota.remaining.saturating_mul(2) > most {
+            self.until = at;
+        } else if left == 0 {
+            return Some(resets_in);
+        } else {
+            self.interval = (resets_in / left).saturating_mul(self.siblings).min(self.longest);
+            self.until = at.plus(resets_in.min(self.longest));
+        }
+        None
+    }
+
+    /// When the next request may go. Going is not charged.
+    pub(super) fn poll(&self, now: Nanos) -> Pace {
+        let due = Nanos(self.next.0.saturating_sub(duration_ns(CATCH_UP))).min(self.until);
+        if due <= now { Pace::Go(now) } else { Pace::Wait(due) }
+    }
+
+    /// Books a request that goes at `now`.
+    pub(super) fn admitted(&mut self, now: Nanos) {
+        if now < self.until {
+            self.next = self.next.max(now).plus(self.interval);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What moves between the shards while a run goes on, as the supervisor says it to them: pauses, IDs, budget.
+//!
+//! The decisions are made in `ranges` and `shares`; this is where they are told. Called by the supervisor's step alone.
+
+use super::Supervisor;
+use super::member::Member;
+use super::ranges::{Rest, Say, give_away};
+use super::shares::{Tell, User};
+use crate::units::IdRange;
+use crate::wire::{Control, PauseOrder};
+
+impl Supervisor {
+    /// Whoever says nothing any more needs nothing, gives nothing, and admits nothing.
+    pub(super) fn note_silence(&mut self) {
+        for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
+            self.ranges.gone(i);
+            if let Some(budget) = &mut self.budget {
+                budget.windows.over(i);
+            }
+        }
+    }
+
+    /// A quota that one shard met is shared by all: the target takes them for one client.
+    pub(super) fn pause_others(&mut self, i: usize, order: PauseOrder) {
+        let paused_until = self.paused_until.entry(order.host).or_default();
+        if order.at >= *paused_until {
+            self.moved.pauses += 1;
+        }
+        if order.until <= *paused_until {
+            return;
+        }
+        *paused_until = order.until;
+        self.tell_others(i, Control::Pause(order));
+    }
+
+    pub(super) fn tell_others(&mut self, i: usize, control: Control) {
+        let others = self.members.iter_mut().enumerate().filter(|(k, member)| *k != i && member.is_speaking());
+        others.for_each(|(_, member)| member.tell(control));
+    }
+
+    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for.
+    pub(super) fn hand_over(&mut self, i: usize, range: IdRange) {
+        give_away(&mut self.members[i].ids, range);
+        let donor = &mut self.members[i].progress;
+        // An estimate until the donor says more: what it can have left at most.
+        donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
+        let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
+        self.members[thief].give(range);
+        self.moved.ranges += 1;
+        self.moved.ids += range.len();
+    }
+
+    /// Gives shards that are done something to do, or sends them home.
+    pub(super) fn feed(&mut self) {
+        if self.stop.is_some() {
+            return;
+        }
+        let rest = |member: &Member| Rest {
+            ids: member.progress.remaining,
+            works: member.is_speaking() && member.last.is_none(),
+        };
+        let rests: Vec<Rest> = self.members.iter().map(rest).collect();
+        for say in self.ranges.feed(&rests) {
+            match say {
+                Say::Shed(i) => self.members[i].tell(Control::Shed),
+                Say::Take(i, range) => self.members[i].give(range),
+                Say::Finish(i) => self.members[i].tell(Control::Finish),
+            }
+        }
+    }
+
+    pub(super) fn look_at_shares(&mut self) {
+        let Some(budget) = &mut self.budget else { return };
+        let users: Vec<User<'_>> = self.members.iter().map(Member::as_user).collect();
+        let tell = budget.shares.look(&users, budget.per_s);
+        self.tell_shares(tell);
+    }
+
+    pub(super) fn tell_shares(&mut self, tell: Vec<Tell>) {
+        for Tell { shard, share } in tell {
+            self.members[shard].tell(Control::Share(share));
+        }
+    }
+}
