@@ -144,9 +144,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
             "rate",
             format!(
                 "{} items/s over {} ({} attempts/s, {} in flight at most)",
-                grouped_f64(totals.items_per_s),
+                decimal(totals.items_per_s),
                 seconds(totals.duration_s),
-                grouped_f64(totals.attempts_per_s),
+                decimal(totals.attempts_per_s),
                 grouped(totals.peak_in_flight)
             ),
         ),
@@ -224,7 +224,12 @@ fn patience(report: &Report) -> String {
         percent(report.manners.wasted_share)
     );
     if pauses > 0 {
-        let _ = write!(row, "\n{} pauses, {} in all", grouped(pauses), seconds(paused_s));
+        let _ = write!(
+            row,
+            "\n{}, {} in all",
+            if pauses == 1 { "1 pause".to_owned() } else { format!("{} pauses", grouped(pauses)) },
+            seconds(paused_s)
+        );
     }
     if let (Some(mean), Some(max)) = (report.manners.recovery_mean_s, report.manners.recovery_max_s) {
         let _ = write!(row, "; good answers again after {} in the mean, {} at most", seconds(mean), seconds(max));
@@ -260,12 +265,16 @@ fn held_back(binding: &BindingReport) -> String {
 fn moved(moved: &MovedReport) -> String {
     let mut parts = Vec::new();
     if moved.ranges > 0 {
-        parts.push(format!("{} items to shards that were done, {} times", grouped(moved.ids), grouped(moved.ranges)));
+        parts.push(format!("{} items to shards that were done ({})", grouped(moved.ids), times(moved.ranges)));
     }
     if moved.shares > 0 {
-        parts.push(format!("budget to shards that could use it, {} times", grouped(moved.shares)));
+        parts.push(format!("budget to shards that could use it ({})", times(moved.shares)));
     }
     parts.join("; ")
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
 }
 
 fn percent(part: f64) -> String {
