@@ -15,6 +15,10 @@
 //! - A **window** of a second, fixed or sliding, refuses when its count is full: what was accepted in the last second is
 //!   then no less than `R`, and is `R` exactly where the window slides.
 //!
+//! A window also takes its whole rate at once from the flood before the first refusal, so a later second that counts about
+//! as many as the flood did is believed at once. The count of a whole second is never far below a window's rate, whatever
+//! part of the window's count a pause has emptied, so the least of them bounds the estimates until a hold is over.
+//!
 //! Whichever model says the same twice in a row is believed. All of it is linear in what was accepted, and all shards hear
 //! of the same episodes, so the shards' estimates, each of its own share, add up to an estimate of the whole.
 
@@ -26,6 +30,16 @@ pub(super) const FLOOR: f64 = 0.1;
 /// How far two estimates may lie apart and still agree. The count of a second is the coarser one: its edges cut requests.
 const BUCKETS_AGREE: f64 = 0.06;
 const SECONDS_AGREE: f64 = 0.08;
+
+/// A window takes its whole rate at once in the flood before the first refusal. A later second that counts about as many is
+/// the same window's: it counts more while a pace rises, hardly less.
+const LIKE_A_FLOOD: std::ops::Range<f64> = 0.97..1.25;
+
+/// A second's count below this part of the pace that was refused holds too much of the slow beginning of a rise.
+const TELLING_SECOND: f64 = 0.45;
+
+/// The share of a whole second's count that is believed: a count is no less than the rate, and more while a pace rises.
+const WHOLE_SHARE: f64 = 0.98;
 
 /// Windows shorter than this many seconds say little of a rate: one request more or less, or a round trip's jitter, is a
 /// large part of them.
@@ -41,9 +55,6 @@ const HARDLY_BEGUN_S: f64 = 0.5;
 
 /// Within this many seconds after a pause, the last second may hold parts of two fixed windows.
 const TWO_WINDOWS_S: f64 = 1.2;
-
-/// Curves of a longer rise than this, in seconds, are too much alike to tell a burst from a rate.
-const LONG_RISE_S: f64 = 5.0;
 
 /// An estimate that is within a tenth of the pace that was refused leaves nothing worth searching for.
 const CLOSE: f64 = 0.9;
@@ -72,6 +83,12 @@ impl Episode {
     /// How many were accepted in the last second, or since the last pause if that was less.
     pub(super) fn last_second(&self) -> f64 {
         self.windows.iter().rev().find(|window| window.seconds <= 1.0).map_or(0.0, |window| window.accepted)
+    }
+
+    /// What a window accepted in the second before it refused, which is no less than its rate; infinite when the pause was
+    /// within that second.
+    fn whole_second(&self) -> f64 {
+        if self.active_s < 1.0 { f64::INFINITY } else { self.last_second() }
     }
 
     /// The greatest rate that a bucket of `burst` can have had; 0 when nothing can be said.
@@ -122,12 +139,29 @@ pub(super) struct Ceiling {
     last_bucket: f64,
     last_second: f64,
     rises: u32,
+    /// The least count of a whole second before a refusal, since a hold last ended in an attempt to go faster.
+    roof: f64,
+    /// What was accepted in the second before the first refusal: a window takes its whole rate at once.
+    flood: f64,
 }
 
 impl Ceiling {
     /// Nothing is known.
     pub(super) const fn new() -> Self {
-        Self { limiter: Limiter::Unknown, before: Vec::new(), last_bucket: 0.0, last_second: 0.0, rises: 0 }
+        Self {
+            limiter: Limiter::Unknown,
+            before: Vec::new(),
+            last_bucket: 0.0,
+            last_second: 0.0,
+            rises: 0,
+            roof: f64::INFINITY,
+            flood: 0.0,
+        }
+    }
+
+    /// A hold is over: the limit may have been raised, so what was counted before no longer bounds it.
+    pub(super) const fn look_higher(&mut self) {
+        self.roof = f64::INFINITY;
     }
 
     /// The burst of the target's bucket, of this shard's share; none unless it seems to have one.
@@ -147,6 +181,7 @@ impl Ceiling {
     /// was far too fast.
     pub(super) fn first(&mut self, episode: &Episode) {
         self.last_second = episode.last_second();
+        self.flood = self.last_second;
     }
 
     /// A pace believed in was refused and is now `per_s`.
@@ -177,20 +212,23 @@ impl Ceiling {
             Estimate { per_s, certainty: Certainty::Coarse }
         };
         (self.last_bucket, self.last_second, self.rises) = (fit.unwrap_or(0.0), second, 0);
-        Estimate { per_s: estimate.per_s.max(episode.least), ..estimate }
+        self.bounded(estimate, episode)
     }
 
     /// A rise ran into the limit.
     pub(super) fn after_rise(&mut self, episode: &Episode) -> Estimate {
         let second = episode.last_second();
-        if self.limiter == Limiter::Unknown && episode.active_s < LONG_RISE_S {
-            let found = fit(&self.before, episode).map(|rate| burst(&episode.windows, rate));
-            self.limiter = found.map_or(Limiter::Unknown, |burst| Limiter::Bucket { burst });
+        if self.burst().is_none() && second > TELLING_SECOND * episode.refused {
+            self.roof = self.roof.min(episode.whole_second());
         }
         let bucket = self.burst().map_or(0.0, |burst| episode.bucket_rate(burst));
         let same_bucket = episode.agree(bucket, self.last_bucket, BUCKETS_AGREE);
-        let same_second =
-            second > FAR_TOO_FAST * episode.base && episode.agree(second, self.last_second, SECONDS_AGREE);
+        let like_flood = episode.active_s >= SHORT_S && LIKE_A_FLOOD.contains(&(second / self.flood.max(FLOOR)));
+        if like_flood {
+            self.last_second = self.flood;
+        }
+        let same_second = like_flood
+            || (second > FAR_TOO_FAST * episode.base && episode.agree(second, self.last_second, SECONDS_AGREE));
         if same_second && !same_bucket {
             self.limiter = Limiter::Window;
         }
@@ -207,7 +245,15 @@ impl Ceiling {
         };
         (self.last_bucket, self.last_second) = (bucket, second);
         self.rises = self.rises.saturating_add(1);
-        Estimate { per_s: estimate.per_s.min(episode.refused).max(episode.least), ..estimate }
+        self.bounded(estimate, episode)
+    }
+
+    /// `estimate`, within what the episodes allow.
+    fn bounded(&self, estimate: Estimate, episode: &Episode) -> Estimate {
+        Estimate {
+            per_s: estimate.per_s.min(episode.refused).max(episode.least).min(self.roof * WHOLE_SHARE),
+            ..estimate
+        }
     }
 
     /// The estimate when neither model said the same twice.

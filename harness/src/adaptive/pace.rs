@@ -237,6 +237,7 @@ impl LearntPace {
             }
             Phase::Hold { until } => {
                 if now >= until {
+                    self.ceiling.look_higher();
                     self.phase = Phase::Rise { growth: FIRST_GROWTH };
                 }
             }
@@ -277,7 +278,7 @@ impl LearntPace {
             }
             Phase::Hold { .. } => match self.step_down(&episode) {
                 (per_s, Step::Small) => (per_s, hold(AGREED_PAUSES)),
-                (per_s, Step::Large) => (per_s, rise(1.0)),
+                (per_s, Step::Large { ratio }) => (per_s, rise(ratio)),
             },
         };
         if !matches!(phase, Phase::Hold { .. }) {
@@ -310,6 +311,11 @@ impl LearntPace {
     /// A hold was refused: the limit fell, or another shard rose into it, or the estimate was too high.
     fn step_down(&mut self, episode: &Episode) -> (f64, Step) {
         self.hasty = if episode.active_s < 2.0 { (self.hasty + 1).min(4) } else { 0 };
+        if self.ceiling.burst().is_none() && episode.active_s < 1.0 {
+            // Far too fast, but by how much depends on how full the target's count still was: half of the way down.
+            let middle = (episode.least * self.per_s).sqrt();
+            return (middle, Step::Large { ratio: self.per_s / middle });
+        }
         let part = match episode.active_s {
             ..0.25 => 0.6,
             // Once may be bad luck. A hold that is refused again and again at once is far off.
@@ -321,7 +327,7 @@ impl LearntPace {
             per_s = per_s.min(episode.last_second() * HELD_SHARE);
         }
         self.ceiling.corrected(per_s);
-        (per_s.max(episode.least), if part < 0.9 { Step::Large } else { Step::Small })
+        (per_s.max(episode.least), if part < 0.9 { Step::Large { ratio: 1.0 } } else { Step::Small })
     }
 
     /// Starts afresh after a pause.
@@ -360,12 +366,12 @@ struct Refused {
 }
 
 /// How far a refused hold steps down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     /// To a pace that is held.
     Small,
-    /// Out of what is known.
-    Large,
+    /// To a pace that the limit is looked for from, which may be so many times as high.
+    Large { ratio: f64 },
 }
 
 /// Whether the pace is what holds the shard back.

@@ -31,6 +31,8 @@ pub(super) enum Algorithm {
     FixedWindow,
     /// So many in any second.
     SlidingWindow,
+    /// So many in any second, if those of the clock's last second had come evenly: what the bundled target does.
+    TwoWindows,
     /// No limit.
     None,
 }
@@ -52,6 +54,8 @@ pub(super) struct Case {
     pub(super) seconds: usize,
     /// The seed of the round trips.
     pub(super) seed: u64,
+    /// How far into a second of the target's clock the crawl begins, ns.
+    pub(super) phase_ns: u64,
 }
 
 impl Case {
@@ -66,6 +70,7 @@ impl Case {
             rtt_ns: rtt_us * 1_000,
             seconds: 60,
             seed: 1,
+            phase_ns: 0,
         }
     }
 }
@@ -98,6 +103,7 @@ struct Limiter {
     at: u64,
     window: u64,
     count: u64,
+    previous: u64,
     log: VecDeque<u64>,
 }
 
@@ -125,6 +131,20 @@ impl Limiter {
                 }
                 Some((self.window + 1) * SECOND - now)
             }
+            Algorithm::TwoWindows => {
+                let window = now / SECOND;
+                if window != self.window {
+                    self.previous = if window == self.window + 1 { self.count } else { 0 };
+                    (self.window, self.count) = (window, 0);
+                }
+                let left = SECOND - now % SECOND;
+                let weighted = (self.previous * left).div_ceil(SECOND);
+                if ((self.count + weighted) as f64) < rate {
+                    self.count += 1;
+                    return None;
+                }
+                Some(self.two_windows_wait(left, whole(rate)))
+            }
             Algorithm::SlidingWindow => {
                 while self.log.front().is_some_and(|&at| at + SECOND <= now) {
                     self.log.pop_front();
@@ -136,6 +156,20 @@ impl Limiter {
                 Some(self.log[self.log.len() - usize::try_from(whole(rate)).unwrap_or(1)] + SECOND - now)
             }
         }
+    }
+}
+
+impl Limiter {
+    /// In how many nanoseconds two windows would accept one, `left` before the end of this one.
+    fn two_windows_wait(&self, left: u64, permits: u64) -> u64 {
+        // How long before a window's end the one before it weighs no more than `spare`, if it ever does before.
+        let outweighed =
+            |previous: u64, spare: u64| (spare * SECOND).checked_div(previous).map_or(SECOND, |at| at.min(SECOND));
+        let here = permits.checked_sub(self.count + 1).map_or(0, |spare| outweighed(self.previous, spare));
+        if here > 0 {
+            return left.saturating_sub(here).max(1);
+        }
+        left + SECOND - outweighed(self.count, permits.saturating_sub(1))
     }
 }
 
@@ -196,7 +230,15 @@ impl Simulation {
             wakes: u64::MAX,
         };
         let tokens = if let Algorithm::Bucket(burst) = case.algorithm { burst } else { 0.0 };
-        let limiter = Limiter { algorithm: case.algorithm, tokens, at: 0, window: 0, count: 0, log: VecDeque::new() };
+        let limiter = Limiter {
+            algorithm: case.algorithm,
+            tokens,
+            at: 0,
+            window: 0,
+            count: 0,
+            previous: 0,
+            log: VecDeque::new(),
+        };
         let mut this = Self {
             case: case.clone(),
             events: BinaryHeap::new(),
@@ -229,7 +271,7 @@ impl Simulation {
         match event {
             Event::Arrives { shard, sent, back } => {
                 let rate = self.case.rates.iter().rev().find(|(from, _)| from * SECOND <= now).map_or(1.0, |r| r.1);
-                let refused = self.limiter.refuses(now, rate);
+                let refused = self.limiter.refuses(now + self.case.phase_ns, rate);
                 let second = second(now);
                 if refused.is_some() {
                     self.outcomes.throttled[second] += 1;
