@@ -210,8 +210,8 @@ pub enum PlanError {
     /// More retries than first attempts.
     #[error("--retry-budget {0}% is out of range: 0% to 100% of the first attempts")]
     RetryBudget(u32),
-    /// Zero or beyond a year.
-    #[error("--max-pause must be longer than nothing and at most a year")]
+    /// Below a millisecond or beyond a year.
+    #[error("--max-pause must be at least 1ms and at most a year")]
     MaxPause,
     /// Too short to tell silence from a busy machine.
     #[error("--shard-deadline must be at least 1s")]

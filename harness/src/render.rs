@@ -226,7 +226,7 @@ fn patience(report: &Report) -> String {
     if pauses > 0 {
         let _ = write!(
             row,
-            "\n{}, {} in all",
+            "\n{}, {} in the mean of the shards",
             if pauses == 1 { "1 pause".to_owned() } else { format!("{} pauses", grouped(pauses)) },
             seconds(paused_s)
         );

@@ -159,6 +159,7 @@ impl Report {
             intervals = intervals.into_iter().map(|row| row.with_offer(plan, duration_s)).collect();
         }
         let supervisor_cpu_s = cpu_s(&record.supervisor);
+        let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
         Self {
             schema: SCHEMA.to_owned(),
@@ -181,7 +182,8 @@ impl Report {
             latency: Latency::all(&merged, Detail::Histogram),
             supervisor: SupervisorReport {
                 cpu_s: supervisor_cpu_s,
-                cpu_share: share(supervisor_cpu_s, duration_s),
+                // It works for longer than the shards: it starts them, and hears them out.
+                cpu_share: share(supervisor_cpu_s, wall_s.max(duration_s)),
                 max_rss_bytes: record.supervisor.max_rss_bytes,
             },
             validity: Validity::judge(&shards, &totals),

@@ -58,7 +58,8 @@ fn parse(mut text: impl BufRead) -> Result<Targets, UrlsError> {
                 Ok(_) => {}
             }
             let Ok(text) = std::str::from_utf8(&buffer) else { return Some(Err(UrlsError::NotText(line))) };
-            let text = text.trim();
+            // Some editors begin a file with a mark that nobody sees.
+            let text = text.trim_start_matches('\u{feff}').trim();
             if !text.is_empty() && !text.starts_with('#') {
                 return Some(Template::as_written(text).map_err(|error| UrlsError::Line { line, error }));
             }
@@ -90,6 +91,7 @@ mod tests {
             (b"#\nhttp://u:secret@a/\n", "line 2: the URL holds a user name"),
             (b"http://a/\nhttp://a/{id}/{id}", "line 2: the URL `http://a/{id}/{id}` has {id} more than once"),
             (b"http://{id}.a/", "line 1"),
+            (b"\xef\xbb\xbfhttps://b/", "line 1: the URL `https://b/` does not begin"),
             (b"http://a/b c", "line 1: the URL `http://a/b c` cannot be read"),
             (b"http://a/\n\xff\xfe\n", "line 2 is no UTF-8"),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),

@@ -103,12 +103,15 @@ impl Manners {
         if self.retry_budget_percent > 100 {
             return Err(PlanError::RetryBudget(self.retry_budget_percent));
         }
-        if self.max_pause.is_zero() || self.max_pause > LONGEST {
+        if self.max_pause < SHORTEST || self.max_pause > LONGEST {
             return Err(PlanError::MaxPause);
         }
         Ok(())
     }
 }
+
+/// Shorter pauses than this are none: they would only cost messages.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Longer waits than this are no waits.
 const LONGEST: Duration = Duration::from_hours(24 * 365);

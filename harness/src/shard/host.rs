@@ -27,6 +27,8 @@ pub(super) struct Host {
     /// Requests that may be under way at most.
     most: u32,
     under_way: u32,
+    /// When one of as many requests as may be under way ended last.
+    freed: Nanos,
     /// What is to be asked of it and had to let others go first.
     pub(super) deferred: Deferred,
 }
@@ -65,6 +67,7 @@ impl Host {
             adaptive: plan.manners.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
             most,
             under_way: 0,
+            freed: Nanos::default(),
             deferred: Deferred::default(),
         }
     }
@@ -82,19 +85,25 @@ impl Host {
         if self.under_way >= self.most {
             return Leave::Blocked(Binding::Concurrency);
         }
+        // What its limits did not allow before is not the client's lateness.
+        let mut since = self.freed.max(self.brake.resume());
         if let Some(adaptive) = &mut self.adaptive {
             if self.under_way >= adaptive.limit() {
                 return Leave::Blocked(Binding::Target);
             }
-            if let Pace::Wait(next) = adaptive.poll(now) {
-                return Leave::At(next, Binding::Target);
+            match adaptive.poll(now) {
+                // A controller that has learnt no pace allows it now, which is since ever.
+                Pace::Go(at) if at < now => since = since.max(at),
+                Pace::Go(_) => {}
+                Pace::Wait(next) => return Leave::At(next, Binding::Target),
             }
         }
-        if let Pace::Wait(next) = self.brake.poll_quota(now) {
-            return Leave::At(next, Binding::Target);
+        match self.brake.poll_quota(now) {
+            Pace::Go(at) => since = since.max(at),
+            Pace::Wait(next) => return Leave::At(next, Binding::Target),
         }
         match self.pacer.peek(now) {
-            Pace::Go(since) => Leave::Go(since.max(self.brake.resume())),
+            Pace::Go(at) => Leave::Go(since.max(at)),
             Pace::Wait(next) => Leave::At(next, Binding::Rate),
         }
     }
@@ -114,6 +123,9 @@ impl Host {
         let order = self.brake.ended(permit, attempt);
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.ended(attempt.done, self.under_way, attempt);
+        }
+        if self.under_way >= self.adaptive.as_ref().map_or(self.most, Adaptive::limit).min(self.most) {
+            self.freed = self.freed.max(attempt.done);
         }
         self.under_way -= 1;
         match (attempt.outcome, &order) {

@@ -55,10 +55,10 @@ impl QuotaPace {
         None
     }
 
-    /// When the next request may go. Going is not charged.
+    /// When the next request may go, or since when. Going is not charged.
     pub(super) fn poll(&self, now: Nanos) -> Pace {
         let due = Nanos(self.next.0.saturating_sub(duration_ns(CATCH_UP))).min(self.until);
-        if due <= now { Pace::Go(now) } else { Pace::Wait(due) }
+        if due <= now { Pace::Go(due) } else { Pace::Wait(due) }
     }
 
     /// Books a request that goes at `now`.

@@ -9,8 +9,7 @@ use crate::plan::{Backoff, Manners, RETRY_RESERVE, ShardPlan, split_share};
 /// What one retry costs, in the unit in which first attempts earn: a hundredth of a retry.
 const COST: u64 = 100;
 
-/// Retries that a shard can save up at most. It bounds what a long good time can unleash in a bad one, and the memory of
-/// the items that wait.
+/// Retries that a shard can save up at most. It bounds what a long good time can unleash in a bad one.
 const MOST_SAVED: u64 = 1_000;
 
 /// A shard's part of the retry budget: first attempts earn a share of a retry each, and there is a small reserve.

@@ -10,7 +10,7 @@ use crate::sample::Outcome;
 use crate::units::IdRange;
 
 /// The work of one shard. Its size does not depend on the number of IDs; of items to be tried again it holds as many as
-/// their budget allows.
+/// the gate allows.
 #[derive(Debug)]
 pub(super) struct Supply {
     ids: IdRange,

@@ -19,7 +19,8 @@ pub(super) struct Ranges {
 #[derive(Debug, Clone, Copy)]
 struct Ask {
     donor: usize,
-    thief: usize,
+    /// None once it is gone.
+    thief: Option<usize>,
 }
 
 /// A shard as far as its IDs are concerned.
@@ -48,24 +49,30 @@ impl Ranges {
         self.hungry.push_back(i);
     }
 
-    /// Donor `i` gives `range`, which may be empty.
+    /// Donor `i` gives `range`, which may be empty. It gets it back when whoever it was for is gone.
     pub(super) fn shed(&mut self, i: usize, range: IdRange) -> Option<Say> {
-        let at = self.asked.iter().position(|ask| ask.donor == i)?;
-        let thief = self.asked.swap_remove(at).thief;
-        if range.is_empty() {
-            self.hungry.push_front(thief);
-            return None;
+        let at = self.asked.iter().position(|ask| ask.donor == i);
+        let thief = at.and_then(|at| self.asked.swap_remove(at).thief);
+        match thief {
+            Some(thief) if range.is_empty() => {
+                self.hungry.push_front(thief);
+                None
+            }
+            None if range.is_empty() => None,
+            thief => Some(Say::Take(thief.unwrap_or(i), range)),
         }
-        Some(Say::Take(thief, range))
     }
 
     /// Shard `i` is gone: it needs nothing, and what it was asked for will not come.
     pub(super) fn gone(&mut self, i: usize) {
         self.hungry.retain(|hungry| *hungry != i);
-        let (lost, kept) = std::mem::take(&mut self.asked).into_iter().partition(|ask| ask.donor == i);
+        for ask in self.asked.iter_mut().filter(|ask| ask.thief == Some(i)) {
+            ask.thief = None;
+        }
+        let (lost, kept): (Vec<Ask>, Vec<Ask>) =
+            std::mem::take(&mut self.asked).into_iter().partition(|ask| ask.donor == i);
         self.asked = kept;
-        let lost: Vec<Ask> = lost;
-        self.hungry.extend(lost.iter().map(|ask| ask.thief).filter(|thief| *thief != i));
+        self.hungry.extend(lost.iter().filter_map(|ask| ask.thief));
     }
 
     /// Finds somebody to share with each shard that has nothing left, or sends it home.
@@ -76,7 +83,7 @@ impl Ranges {
             let is_free = |i: &usize| {
                 *i != thief
                     && !self.hungry.contains(i)
-                    && self.asked.iter().all(|ask| ask.donor != *i && ask.thief != *i)
+                    && self.asked.iter().all(|ask| ask.donor != *i && ask.thief != Some(*i))
             };
             let donor = (0..rests.len())
                 .filter(|i| rests[*i].works && rests[*i].ids >= 2)
@@ -84,7 +91,7 @@ impl Ranges {
                 .max_by_key(|i| rests[*i].ids);
             match donor {
                 Some(donor) => {
-                    self.asked.push(Ask { donor, thief });
+                    self.asked.push(Ask { donor, thief: Some(thief) });
                     say.push(Say::Shed(donor));
                 }
                 // Somebody may still give, and what is given may be shared again.
@@ -129,7 +136,7 @@ mod tests {
         assert_eq!(ranges.feed(&rests(&[5, 0, 4, 1])), [Say::Shed(0)]);
         assert_eq!(ranges.shed(0, IdRange { start: 9, end: 9 }), None);
         assert_eq!(ranges.feed(&rests(&[0, 0, 1, 1])), [Say::Finish(1)]);
-        assert_eq!(ranges.shed(3, range), None, "nobody asked");
+        assert_eq!(ranges.shed(3, range), Some(Say::Take(3, range)), "nobody asked");
     }
 
     #[test]
@@ -141,6 +148,16 @@ mod tests {
         let mut rests = rests(&[0, 5, 4]);
         rests[1].works = false;
         assert_eq!(ranges.feed(&rests), [Say::Shed(2)]);
+    }
+
+    #[test]
+    fn what_was_meant_for_the_dead_goes_back() {
+        let mut ranges = Ranges::default();
+        ranges.idle(0);
+        assert_eq!(ranges.feed(&rests(&[0, 5, 9])), [Say::Shed(2)]);
+        ranges.gone(0);
+        let range = IdRange { start: 4, end: 9 };
+        assert_eq!(ranges.shed(2, range), Some(Say::Take(2, range)));
     }
 
     proptest! {

@@ -73,6 +73,9 @@ pub(super) enum Asked {
     Blocked(Binding),
 }
 
+/// Items that may wait for another attempt at once: it bounds the memory of a shard whose target asks for long waits.
+const MOST_WAITING: u64 = 10_000;
+
 /// What is said when there is nothing to do.
 const NOTHING: Leave = Leave::Blocked(Binding::Idle);
 
@@ -295,6 +298,10 @@ impl Limits {
             || self.state == State::Closed
             || (is_throttled && on_throttle == OnThrottle::Count)
         {
+            return None;
+        }
+        if self.supply.waiting_again() >= MOST_WAITING {
+            self.host(permit.id).brake().denied();
             return None;
         }
         let attempts = permit.attempt + 1;
