@@ -191,6 +191,7 @@ impl Gate {
         inner.under_way -= 1;
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
+            self.revoke(&mut inner);
         }
         if let Some(at) = inner.spacing.ended(attempt) {
             self.messages.send(Frame::Arrived(at));
@@ -205,6 +206,25 @@ impl Gate {
         }
         self.note_idleness(&mut inner);
         if again.is_some() { Fate::Again } else { Fate::Ended }
+    }
+
+    /// Has lanes wait again that were let through before a pause and have not begun: what they would send would come after
+    /// the target asked for patience, perhaps on the very connection on which it did.
+    fn revoke(&self, inner: &mut Limits) {
+        let granted = |slot: &LaneSlot| match slot.answer.get() {
+            Some(Answer::Go(permit)) => Some(permit),
+            Some(Answer::NoMore) | None => None,
+        };
+        let mut permits: Vec<(usize, Permit)> =
+            self.lanes.iter().enumerate().filter_map(|(lane, slot)| Some((lane, granted(slot)?))).collect();
+        // The last ID first, so that each is the last one that was dealt out.
+        permits.sort_by_key(|(_, permit)| std::cmp::Reverse(permit.id));
+        for (lane, permit) in permits {
+            if inner.revoke(&permit) {
+                self.lanes[lane].answer.set(None);
+                inner.waiting.push_front((lane, permit.intended));
+            }
+        }
     }
 
     /// Says so when there is nothing to do, and nothing under way that may have to be done again.
@@ -227,9 +247,13 @@ impl Gate {
 
     /// Waits as the target told another shard.
     pub(super) fn pause(&self, order: PauseOrder) {
-        if let Some(host) = self.inner.borrow_mut().hosts.get_mut(order.host as usize) {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(host) = inner.hosts.get_mut(order.host as usize) {
             host.ordered(order);
         }
+        self.revoke(&mut inner);
+        drop(inner);
+        self.keeper.call_before(Nanos(u64::MAX));
     }
 
     /// Takes in that the target was at a request of shard `by` at `at`.

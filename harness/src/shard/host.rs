@@ -118,6 +118,11 @@ impl Host {
         self.pacer.poll(now);
     }
 
+    /// A request that was let through does not go after all. What it was charged stays charged.
+    pub(super) fn revoked(&mut self) {
+        self.under_way -= 1;
+    }
+
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.
     pub(super) fn ended(&mut self, permit: &Permit, attempt: &Attempt) -> Option<PauseOrder> {
         let order = self.brake.ended(permit, attempt);

@@ -130,6 +130,15 @@ impl Supply {
         self.stretch
     }
 
+    /// Takes an ID back that was dealt out last and never begun. Whether it could.
+    pub(super) fn take_back(&mut self, id: u64) -> bool {
+        let is_last = id.checked_add(1) == Some(self.ids.start) && !self.ids.is_empty();
+        if is_last {
+            self.ids.start = id;
+        }
+        is_last
+    }
+
     /// Adds an item that is to be tried again.
     pub(super) fn again(&mut self, again: Again) {
         self.again.push(Reverse(again));

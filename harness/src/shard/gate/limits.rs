@@ -274,6 +274,17 @@ impl Limits {
         }
     }
 
+    /// Takes back what was let through and has not begun, if it can be dealt out again as if it never had been.
+    pub(super) fn revoke(&mut self, permit: &Permit) -> bool {
+        // Of several hosts, others may have gone past it since.
+        let is_back = permit.attempt == 0 && self.hosts.len() == 1 && self.supply.take_back(permit.id);
+        if is_back {
+            self.under_way -= 1;
+            self.hosts[0].revoked();
+        }
+        is_back
+    }
+
     /// Whether there is nothing to do, not even later.
     pub(super) fn has_nothing(&self) -> bool {
         self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
