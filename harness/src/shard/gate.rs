@@ -363,3 +363,63 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::Context;
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, LocalOptions};
+
+    use super::*;
+    use crate::plan::{Budget, tests::plan};
+    use crate::wire::PauseCause;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn leave_that_was_given_before_a_pause_and_not_begun_is_taken_back() {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let clock = Clock::start();
+            let mut run = plan();
+            (run.shards, run.connections) = (1, 3);
+            let mut shard = run.split(&[]).remove(0);
+            shard.budget = Some(Budget { interval_ns: 10_000_000, burst: 2, at_start: 1, phase_ns: 0 });
+            let gate = Gate::new(clock, &shard, clock.now(), Box::new(|_| 0));
+            let first = gate.admit(0, clock.now()).await.unwrap();
+            let mut waiting = [pin!(gate.admit(1, clock.now())), pin!(gate.admit(2, clock.now()))];
+            assert!(waiting.iter_mut().all(|lane| poll_once(lane.as_mut()).is_pending()));
+            let not_started = gate.remaining();
+            tokio::time::advance(20 * MS).await;
+            // Both have leave now; before they come to run, the target asks for patience.
+            gate.grant_due();
+            let at = clock.now();
+            let order = PauseOrder {
+                host: 0,
+                cause: PauseCause::Refused,
+                at,
+                until: at.plus(100 * MS),
+                spread_ns: 0,
+                promised: at.plus(100 * MS),
+            };
+            gate.pause(order);
+            assert!(waiting.iter_mut().all(|lane| poll_once(lane.as_mut()).is_pending()));
+            assert_eq!(gate.remaining(), not_started);
+            tokio::time::advance(100 * MS).await;
+            gate.grant_due();
+            let ids = waiting.map(|mut lane| match poll_once(lane.as_mut()) {
+                Poll::Ready(Some(permit)) => permit.id,
+                other => unreachable!("{other:?}"),
+            });
+            assert_eq!((first.id, ids), (0, [1, 2]), "nothing is lost, and nothing is dealt out twice");
+            assert_eq!(gate.courtesy(clock.now()).early_attempts, 0);
+        });
+    }
+}

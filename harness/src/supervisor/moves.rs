@@ -38,7 +38,8 @@ impl Supervisor {
         others.for_each(|(_, member)| member.tell(control));
     }
 
-    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for.
+    /// Hands `range` from shard `i`, which does not hold it any more, to the one that it was asked for; back to `i` when
+    /// that one is gone.
     pub(super) fn hand_over(&mut self, i: usize, range: IdRange) {
         give_away(&mut self.members[i].ids, range);
         let donor = &mut self.members[i].progress;
@@ -46,8 +47,11 @@ impl Supervisor {
         donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
         let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
         self.members[thief].give(range);
-        self.moved.ranges += 1;
-        self.moved.ids += range.len();
+        // What comes back to the donor has not moved.
+        if thief != i {
+            self.moved.ranges += 1;
+            self.moved.ids += range.len();
+        }
     }
 
     /// Gives shards that are done something to do, or sends them home.
