@@ -23,6 +23,8 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         manners: Manners::default(),
         per_host: PerHost::default(),
         duration: None,
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(10),
         seed: 1,

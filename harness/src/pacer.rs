@@ -1,5 +1,8 @@
 //! `Pacer`: when the next request may go, given a reading of the clock; and the audit of when requests went.
 //!
+//! In an open loop a [`Timetable`] takes the place of the budget: it says when each request is intended, and forgives
+//! nothing.
+//!
 //! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::peek`] and [`Pacer::poll`], and does the
 //! waiting. A budget is kept by the generic cell rate algorithm, in a time of its own, which a [`Curve`] and moved shares
 //! bend; [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report can prove the promise
@@ -9,6 +12,7 @@
 //! other limits to ask as well needs, nor begin with less than a full burst.
 
 mod tempo;
+mod timetable;
 
 use std::time::Duration;
 
@@ -16,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::tempo::Tempo;
 pub use self::tempo::{Curve, Share};
+pub use self::timetable::Timetable;
 use crate::clock::Nanos;
 use crate::plan::Budget;
 
@@ -35,6 +40,8 @@ pub enum Pacer {
     Unlimited,
     /// As a budget allows.
     Budgeted(Box<BudgetPacer>),
+    /// When a timetable says, and any time later.
+    Timed(Box<Timetable>),
 }
 
 impl Pacer {
@@ -56,6 +63,8 @@ impl Pacer {
         match self {
             Self::Unlimited => Pace::Go(Nanos::default()),
             Self::Budgeted(pacer) => pacer.peek(now),
+            Self::Timed(table) if table.due() <= now => Pace::Go(table.due()),
+            Self::Timed(table) => Pace::Wait(table.due()),
         }
     }
 
@@ -64,6 +73,14 @@ impl Pacer {
         match self {
             Self::Unlimited => Pace::Go(now),
             Self::Budgeted(pacer) => pacer.poll(now),
+            Self::Timed(table) => {
+                let due = table.due();
+                if due > now {
+                    return Pace::Wait(due);
+                }
+                table.take();
+                Pace::Go(due)
+            }
         }
     }
 
@@ -75,7 +92,15 @@ impl Pacer {
         }
     }
 
-    /// Whether there is no budget.
+    /// The timetable, in an open loop.
+    pub(crate) const fn timetable(&mut self) -> Option<&mut Timetable> {
+        match self {
+            Self::Timed(table) => Some(table),
+            Self::Unlimited | Self::Budgeted(_) => None,
+        }
+    }
+
+    /// Whether a request may go at any time.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         matches!(self, Self::Unlimited)
@@ -85,7 +110,7 @@ impl Pacer {
     #[must_use]
     pub fn audit(&self) -> Option<&BudgetAudit> {
         match self {
-            Self::Unlimited => None,
+            Self::Unlimited | Self::Timed(_) => None,
             Self::Budgeted(pacer) => Some(&pacer.audit),
         }
     }

@@ -13,6 +13,7 @@
 //! not), and a rate below one per shard needs no special case. Rounding the interval up keeps the total at or under
 //! the asked rate, by less than `N / P` nanoseconds per second.
 
+mod arrivals;
 mod manners;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::arrivals::{Arrivals, Gaps, TimetablePlan};
 pub use self::manners::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName};
 use crate::clock::duration_ns;
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
@@ -60,14 +62,6 @@ pub fn split_point(total: u64, parts: u64, i: u64) -> u64 {
 #[must_use]
 pub fn split_share(total: u64, parts: u64, i: u64) -> u64 {
     split_point(total, parts, i + 1) - split_point(total, parts, i)
-}
-
-/// How requests arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Closed loop: the next item starts as soon as a connection is free and the budget allows.
-    Asap,
 }
 
 /// The hosts of a run, and what each of them is to bear at most.
@@ -132,14 +126,15 @@ pub struct RunPlan {
     pub shards: u32,
     /// Requests in flight at most, over all shards.
     pub connections: u32,
-    /// The budget over all shards; none is as fast as it goes. The highest one when it changes.
+    /// The budget over all shards, or the rate at which requests arrive in an open loop; none is as fast as it goes. The
+    /// highest one when it changes.
     pub rate: Option<Rate>,
     /// How it changes in the course of the run.
     pub shape: RateShape,
-    /// How many requests the budget may let through at once, over all shards; 0 without a rate.
+    /// How many requests the budget may let through at once, over all shards; 0 without a budget, as in an open loop.
     pub burst: u64,
     /// How many of them it lets through at once at the start: all of a burst that was asked for, but one per shard of a
-    /// burst that is there to make up for lateness. 0 without a rate.
+    /// burst that is there to make up for lateness. 0 without a budget.
     pub at_start: u64,
     /// How requests arrive.
     pub arrivals: Arrivals,
@@ -150,6 +145,12 @@ pub struct RunPlan {
     /// When to stop starting items; none is when the range is done.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
+    /// What was intended within this time after the start is counted, and left out of the times and the rates.
+    #[serde(rename = "warmup_us", with = "micros")]
+    pub warmup: Duration,
+    /// How long what is under way at the end of the duration may take to end; what has not is cut off and censored.
+    #[serde(rename = "grace_us", with = "micros")]
+    pub grace: Duration,
     /// The longest that one attempt may take from its first byte sent to its last byte read.
     #[serde(rename = "timeout_us", with = "micros")]
     pub timeout: Duration,
@@ -190,6 +191,25 @@ pub enum PlanError {
     /// No time for it, or too much.
     #[error("--rate {0} is a ramp over the whole run: say with --duration how long that is, a day at most")]
     RampTime(String),
+    /// Nothing says when requests are to arrive.
+    #[error("--arrivals {0} needs a --rate: it says when each request is to arrive")]
+    ArrivalsWithoutRate(Arrivals),
+    /// A burst where none can be.
+    #[error(
+        "--burst is for budgets: with --arrivals {0} each request has its own time, and one that is late goes at once"
+    )]
+    BurstOfArrivals(Arrivals),
+    /// Nothing would be measured.
+    #[error("--warmup {} leaves nothing of --duration {}", humantime::format_duration(*.warmup), humantime::format_duration(*.duration))]
+    Warmup {
+        /// As asked.
+        warmup: Duration,
+        /// As asked or resolved.
+        duration: Duration,
+    },
+    /// Longer than an hour.
+    #[error("--grace must be at most 1h")]
+    Grace,
     /// Zero or beyond an hour.
     #[error("--timeout must be between 1ms and 1h")]
     Timeout,
@@ -251,7 +271,8 @@ impl RunPlan {
         if self.connections < self.shards {
             return Err(PlanError::Connections { connections: self.connections, shards: self.shards });
         }
-        if self.rate.is_some() && self.burst < u64::from(self.shards) {
+        self.validate_arrivals()?;
+        if self.has_budget() && self.burst < u64::from(self.shards) {
             return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
         }
         self.manners.validate()?;
@@ -273,6 +294,26 @@ impl RunPlan {
             return Err(PlanError::ShardDeadline);
         }
         Ok(self)
+    }
+
+    fn validate_arrivals(&self) -> Result<(), PlanError> {
+        let Self { arrivals, warmup, .. } = *self;
+        if arrivals.gaps().is_some() && self.rate.is_none() {
+            return Err(PlanError::ArrivalsWithoutRate(arrivals));
+        }
+        if arrivals.gaps().is_some() && self.burst > 0 {
+            return Err(PlanError::BurstOfArrivals(arrivals));
+        }
+        if let Some(duration) = self.duration.filter(|duration| !warmup.is_zero() && *duration <= warmup) {
+            return Err(PlanError::Warmup { warmup, duration });
+        }
+        if self.grace > Duration::from_hours(1) { Err(PlanError::Grace) } else { Ok(()) }
+    }
+
+    /// Whether the rate bounds what goes, as in a closed loop. In an open loop it says when requests are intended instead.
+    #[must_use]
+    pub fn has_budget(&self) -> bool {
+        self.rate.is_some() && self.arrivals.gaps().is_none()
     }
 
     /// Each shard's part. `cpus` are those that this process may use; empty means unknown.
@@ -303,7 +344,7 @@ impl RunPlan {
     /// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that comes a millisecond
     /// too soon after the one before it, be that one of another shard or late itself.
     fn spacing(&self) -> Option<Duration> {
-        let rate = self.rate.filter(|_| self.burst == u64::from(self.shards))?;
+        let rate = self.rate.filter(|_| self.has_budget() && self.burst == u64::from(self.shards))?;
         let spacing_ns = u128::from(rate.period_ns).div_ceil(u128::from(rate.permits.max(1)));
         let spacing = Duration::from_nanos(u64::try_from(spacing_ns).unwrap_or(u64::MAX));
         (spacing >= SPACED).then_some(spacing)
@@ -320,11 +361,22 @@ impl RunPlan {
             Pinning::PerCpu if !cpus.is_empty() => Some(cpus[shard as usize % cpus.len()]),
             Pinning::PerCpu | Pinning::None => None,
         };
+        let timed = self.arrivals.gaps().zip(self.rate);
         ShardPlan {
             shard,
             ids,
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
-            budget: self.rate.map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
+            budget: self.rate.filter(|_| self.has_budget()).map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
+            arrivals: self.arrivals,
+            timetable: timed.map(|(gaps, rate)| TimetablePlan {
+                gaps,
+                rate,
+                stride: self.shards,
+                offset: shard,
+                seed: self.seed,
+            }),
+            warmup: self.warmup,
+            grace: self.grace,
             manners: self.manners,
             shape: self.shape,
             per_host: self.per_host.share(parts, i),
@@ -349,7 +401,11 @@ pub struct ShardPlan {
     pub connections: u32,
     /// Its share of the budget.
     pub budget: Option<Budget>,
-    /// How the budget changes in the course of the run.
+    /// How its requests arrive.
+    pub arrivals: Arrivals,
+    /// Its part of the timetable; none in a closed loop.
+    pub timetable: Option<TimetablePlan>,
+    /// How the rate changes in the course of the run.
     pub shape: RateShape,
     /// What happens when the target asks for patience.
     pub manners: Manners,
@@ -364,6 +420,12 @@ pub struct ShardPlan {
     /// When to stop starting items, after the common start.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
+    /// What was intended within this time after the start is not measured.
+    #[serde(rename = "warmup_us", with = "micros")]
+    pub warmup: Duration,
+    /// How long what is under way at the end may take to end.
+    #[serde(rename = "grace_us", with = "micros")]
+    pub grace: Duration,
     /// The longest that one attempt may take.
     #[serde(rename = "timeout_us", with = "micros")]
     pub timeout: Duration,
@@ -465,6 +527,8 @@ pub(crate) mod tests {
             manners: Manners::default(),
             per_host: PerHost::default(),
             duration: None,
+            warmup: Duration::ZERO,
+            grace: Duration::from_secs(10),
             timeout: Duration::from_secs(10),
             shard_deadline: Duration::from_secs(10),
             seed: 1,
@@ -475,13 +539,20 @@ pub(crate) mod tests {
     #[test]
     fn a_plan_that_makes_no_sense_names_its_flag() {
         type Spoil = fn(&mut RunPlan);
-        let cases: [(Spoil, &str); 6] = [
+        let cases: [(Spoil, &str); 10] = [
             (|p| p.ids.end = p.ids.start, "--ids"),
             (|p| p.shards = 0, "--shards"),
             (|p| p.connections = 1, "--connections"),
             (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
             (|p| p.timeout = Duration::ZERO, "--timeout"),
             (|p| p.duration = Some(Duration::ZERO), "--duration"),
+            (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
+            (
+                |p| (p.arrivals, p.rate, p.burst) = (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1 }), 8),
+                "--burst",
+            ),
+            (|p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))), "--warmup 1s"),
+            (|p| p.grace = Duration::from_hours(2), "--grace"),
         ];
         for (spoil, flag) in cases {
             let mut spoilt = plan();

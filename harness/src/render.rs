@@ -1,17 +1,15 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
+mod times;
+
 use std::fmt::{Display, Write};
 
-use crate::plan::{PerHost, RunPlan, ShardPlan};
+use crate::plan::{Arrivals, PerHost, RunPlan, ShardPlan};
 use crate::report::{
-    BindingReport, BudgetReport, BusiestReport, Latency, Ledger, MannersReport, MovedReport, Report, ShardReport,
-    Witness,
+    BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
 };
 use crate::stats::Series;
 use crate::units::RateShape;
-
-/// What a closed loop's times are worth, in one sentence.
-const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
 
 /// A limit that was binding for less than this part of the time is not worth a word.
 const SHOWN: f64 = 0.0005;
@@ -81,23 +79,11 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let ids = per_shard(&|part| part.ids.len());
     let connections = per_shard(&|part| u64::from(part.connections));
     let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
-    let budget = plan.shaped_rate().map_or_else(
-        || "none: as fast as it goes".to_owned(),
-        |rate| {
-            let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
-            let (how, most) = match rate.shape {
-                RateShape::Constant => ("", ""),
-                RateShape::Ramp { .. } => (" over the whole run", "up to "),
-                RateShape::Steps { .. } => ("", "up to "),
-            };
-            format!("{rate} in all{how}, {most}{share}/s per shard, at most {} at once", grouped(plan.at_once()))
-        },
-    );
     let mut rows = vec![
         ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
         ("shards", format!("{}, one process each", plan.shards)),
         ("connections", format!("{} in all, {connections} per shard", grouped(u64::from(plan.connections)))),
-        ("budget", budget),
+        pace(plan),
     ];
     if plan.per_host != PerHost::default() {
         rows.push(("hosts", hosts(&plan.per_host)));
@@ -105,11 +91,32 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
     }
+    if !plan.warmup.is_zero() {
+        rows.push(("warm-up", format!("{}, not measured", humantime::format_duration(plan.warmup))));
+    }
     let mut out = format!("crawling {}\n", plan.target);
     for (name, value) in rows {
         write_row(&mut out, name, &value, columns);
     }
     out
+}
+
+/// What paces the run: a budget, or the timetable of an open loop.
+fn pace(plan: &RunPlan) -> (&'static str, String) {
+    let Some(rate) = plan.shaped_rate() else { return ("budget", "none: as fast as it goes".to_owned()) };
+    let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
+    let (how, most) = match rate.shape {
+        RateShape::Constant => ("", ""),
+        RateShape::Ramp { .. } => (" over the whole run", "up to "),
+        RateShape::Steps { .. } => ("", "up to "),
+    };
+    let shares = format!("{rate} in all{how}, {most}{share}/s per shard");
+    let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
+    match plan.arrivals {
+        Arrivals::Asap => ("budget", at_once()),
+        Arrivals::Constant => ("arrivals", format!("{shares}, evenly, whatever the target does")),
+        Arrivals::Poisson => ("arrivals", format!("{shares}, at random, whatever the target does")),
+    }
 }
 
 /// How many hosts there are, and what each of them is spared.
@@ -143,20 +150,18 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         (
             "rate",
             format!(
-                "{} items/s over {} ({} attempts/s, {} in flight at most)",
+                "{} items/s over {}{} ({} attempts/s, {} in flight at most)",
                 decimal(totals.items_per_s),
                 seconds(totals.duration_s),
+                report
+                    .warmup
+                    .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s))),
                 decimal(totals.attempts_per_s),
                 grouped(totals.peak_in_flight)
             ),
         ),
     ];
-    if let Some(service) = report.latency(Series::ServiceOk).filter(|service| service.count > 0) {
-        rows.push(("service", format!("{}\n{UNCORRECTED}", spectrum(service))));
-    }
-    if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count > 0) {
-        rows.push(("first byte", spectrum(ttfb)));
-    }
+    rows.extend(times::rows(report));
     if !totals.attempts_by_status.is_empty() {
         rows.push(("statuses", counts(totals.attempts_by_status.iter())));
     }
@@ -171,6 +176,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     }
     if totals.throttled > 0 || report.manners.pauses > 0 {
         rows.push(("patience", patience(report)));
+    }
+    if let Some(schedule) = &report.schedule {
+        rows.push(("schedule", times::schedule(schedule)));
     }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(budget)));
@@ -204,7 +212,7 @@ fn retries(report: &Report) -> String {
         "{}; {} items good at their first attempt; items took {}",
         grouped(report.totals.retries),
         grouped(report.totals.ok_at_first),
-        report.latency(Series::Item).map_or_else(String::new, spectrum)
+        report.latency(Series::Item).map_or_else(String::new, times::spectrum)
     );
     if report.manners.retries_denied > 0 {
         let _ = write!(
@@ -294,21 +302,6 @@ fn ledger(ledger: &Ledger) -> String {
     let parts: Vec<String> =
         states.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", grouped(*n))).collect();
     format!("{} planned = {}", grouped(ledger.planned), parts.join(" + "))
-}
-
-fn spectrum(latency: &Latency) -> String {
-    let named = [
-        ("p50", "p50_us", latency.p50_us),
-        ("p90", "p90_us", latency.p90_us),
-        ("p99", "p99_us", latency.p99_us),
-        ("p99.9", "p999_us", latency.p999_us),
-        ("max", "max_us", latency.max_us),
-    ];
-    let known = named.iter().filter_map(|(name, key, value)| {
-        let at_least = if latency.is_at_least(key) { ">= " } else { "" };
-        value.map(|us| format!("{name} {at_least}{}", micros(us)))
-    });
-    known.collect::<Vec<_>>().join("  ")
 }
 
 fn budget_row(budget: &BudgetReport) -> String {

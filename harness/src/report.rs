@@ -8,6 +8,7 @@ mod environment;
 mod interval;
 mod latency;
 mod manners;
+mod schedule;
 mod shard;
 mod totals;
 mod validity;
@@ -22,13 +23,15 @@ pub use self::environment::{Environment, Placement};
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};
+pub use self::schedule::{ScheduleReport, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
+use self::totals::Window;
 pub use self::totals::{Ledger, Totals};
 pub use self::validity::{Validity, Verdict};
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};
 use crate::supervisor::RunRecord;
-use crate::wire::{BindingTimes, Usage};
+use crate::wire::{BindingTimes, Usage, WarmUp};
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.result/1";
@@ -73,6 +76,10 @@ pub struct Report {
     pub totals: Totals,
     /// How the budget was used; null without one.
     pub budget: Option<BudgetReport>,
+    /// How an open loop kept its timetable; null in a closed loop.
+    pub schedule: Option<ScheduleReport>,
+    /// What the run warmed up with; null without a warm-up.
+    pub warmup: Option<WarmUpReport>,
     /// How the run behaved when its target asked for patience.
     pub manners: MannersReport,
     /// Which limit held the shards back.
@@ -154,7 +161,10 @@ impl Report {
         record.shards.iter().for_each(|shard| merged.merge(&shard.stats));
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
-        let totals = Totals::new(&merged.counters, duration_s, peak);
+        let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+        let RunPlan { arrivals, warmup, duration, .. } = *plan;
+        let window = Window { arrivals, warmup, duration };
+        let totals = Totals::new(&merged.counters, duration_s, peak).measured(window, warm);
         if plan.rate.is_some() {
             intervals = intervals.into_iter().map(|row| row.with_offer(plan, duration_s)).collect();
         }
@@ -179,7 +189,9 @@ impl Report {
             moved: record.moved.into(),
             ledger,
             budget: BudgetReport::new(plan, record, &totals),
-            latency: Latency::all(&merged, Detail::Histogram),
+            schedule: ScheduleReport::new(plan, record, &totals),
+            warmup: WarmUpReport::new(plan, record),
+            latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
             supervisor: SupervisorReport {
                 cpu_s: supervisor_cpu_s,
                 // It works for longer than the shards: it starts them, and hears them out.

@@ -110,8 +110,8 @@ where
         let mut link = Link { outbox: Outbox::new(frames.into())?, listener: Listener { control, commands } };
         let mut alarm = Alarm::kernel(clock)?;
         alarm.until(start).await;
-        let ends = plan.duration.map(|duration| start.plus(duration));
-        crawl(&engine, alarm, ends, &mut link).await?;
+        let end = plan.duration.map(|duration| End { at: start.plus(duration), grace: plan.grace });
+        crawl(&engine, alarm, end, &mut link).await?;
         report_end(&engine, &mut link.outbox).await
     })
 }
@@ -146,29 +146,39 @@ fn await_go(control: &mut File) -> Result<Option<(Nanos, FrameDecoder)>, ShardEr
     }
 }
 
-/// Runs the engine until the supervisor has nothing more for it, or past `ends` until what was under way has ended, or to
-/// a stop's grace.
+/// When a shard's time is over, and when its patience is.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Nothing starts from here on.
+    at: Nanos,
+    /// What is under way then may take this long to end.
+    grace: Duration,
+}
+
+/// Runs the engine until the supervisor has nothing more for it, or past its end until what was under way has ended or its
+/// grace is over, or to a stop's grace.
 async fn crawl<W: Workload>(
     engine: &Rc<Engine<W>>,
     alarm: Alarm,
-    ends: Option<Nanos>,
+    end: Option<End>,
     link: &mut Link,
 ) -> Result<(), ShardError> {
     let clock = engine.clock();
     let Link { outbox, listener } = link;
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
     let mut reporter = pin!(report(engine, outbox));
-    // At the end of its time a shard lets what is under way end: each attempt has its own timeout.
-    let mut cut_off = ends;
+    let mut cut_off = end;
     let mut deadline = None;
     loop {
         let Some(running) = run.as_mut().as_pin_mut() else { return Ok(()) };
         tokio::select! {
             () = running => return Ok(()),
             ended = &mut reporter => return ended,
-            () = sleep_until(clock, cut_off) => {
-                engine.close();
-                cut_off = None;
+            () = sleep_until(clock, cut_off.map(|end| end.at)) => {
+                if let Some(End { at, grace }) = cut_off.take() {
+                    engine.close(at);
+                    deadline = Some(at.plus(grace));
+                }
             }
             () = sleep_until(clock, deadline) => {
                 run.set(None);
@@ -188,10 +198,10 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
     let gate = engine.gate();
     match control {
         Control::Stop(until) => {
-            engine.close();
+            engine.close(engine.clock().now());
             return Some(until);
         }
-        Control::Finish => engine.close(),
+        Control::Finish => engine.close(engine.clock().now()),
         Control::Pause(order) => gate.pause(order),
         Control::Arrived { at, by } => gate.arrived(at, by),
         Control::Shed => gate.shed(),
@@ -300,6 +310,8 @@ async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Res
             peak_in_flight,
             last_done,
             budget: engine.gate().budget_use(),
+            timetable: engine.gate().timetable_use(),
+            warmup: engine.warmup(),
             binding: meters.binding,
             courtesy: engine.gate().courtesy(now),
             usage: own_usage(),

@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 
 pub use self::counters::Counters;
 pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
+use crate::plan::Arrivals;
 use crate::sample::{Outcome, Sample};
 
 /// Which distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Series {
-    /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that timed out.
+    /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that timed out, or were under way
+    /// at the end.
     ServiceOk,
     /// The same of throttled answers.
     ServiceThrottled,
@@ -35,11 +37,18 @@ pub enum Series {
     Connect,
     /// Of an item: from the intention of its first attempt to the end of its last.
     Item,
+    /// Intended to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
+    /// intended and never went.
+    ResponseOk,
+    /// The same of throttled answers.
+    ResponseThrottled,
+    /// The same of rejected, challenged and failed attempts, sent or not.
+    ResponseError,
 }
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -49,10 +58,30 @@ impl Series {
         Self::PoolWait,
         Self::Connect,
         Self::Item,
+        Self::ResponseOk,
+        Self::ResponseThrottled,
+        Self::ResponseError,
     ];
 
     /// Those that are kept per interval as well.
-    pub const PER_INTERVAL: [Self; 3] = [Self::ServiceOk, Self::ServiceThrottled, Self::ServiceError];
+    pub const PER_INTERVAL: [Self; 6] = [
+        Self::ServiceOk,
+        Self::ServiceThrottled,
+        Self::ServiceError,
+        Self::ResponseOk,
+        Self::ResponseThrottled,
+        Self::ResponseError,
+    ];
+
+    /// The series of a run: all, and those per interval. A closed loop has no response times, for when a request of its was
+    /// intended depended on the answer before it.
+    #[must_use]
+    pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
+        match arrivals {
+            Arrivals::Asap => [Self::ALL.split_at(9).0, Self::PER_INTERVAL.split_at(3).0],
+            Arrivals::Constant | Arrivals::Poisson => [&Self::ALL, &Self::PER_INTERVAL],
+        }
+    }
 
     /// The name used in reports and as a tag in `.hlog` files.
     #[must_use]
@@ -67,6 +96,9 @@ impl Series {
             Self::PoolWait => "pool_wait",
             Self::Connect => "connect",
             Self::Item => "item",
+            Self::ResponseOk => "response",
+            Self::ResponseThrottled => "response_throttled",
+            Self::ResponseError => "response_error",
         }
     }
 }
@@ -139,6 +171,9 @@ impl ShardStats {
                 Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => {
                     (sent && *series == service_series(sample.attempt.outcome)).then(|| sample.service_ns())
                 }
+                Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => {
+                    (*series == response_series(sample.attempt.outcome)).then(|| sample.response_ns())
+                }
                 Series::Ttfb => sample.ttfb_ns(),
                 Series::SchedLag => Some(sample.sched_lag_ns()),
                 Series::BudgetWait => Some(sample.budget_wait_ns()),
@@ -151,7 +186,7 @@ impl ShardStats {
             }
         }
         if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
-            self.timing_mut(Series::ServiceOk).time_out();
+            self.censor(kept, Age { service_ns: Some(sample.service_ns()), response_ns: sample.response_ns() });
         }
     }
 
@@ -160,12 +195,26 @@ impl ShardStats {
         self.counters.end_item(outcome);
     }
 
-    /// Books an item that was under way when the run was stopped, and had been attempted `attempt` times before.
-    pub fn abort(&mut self, attempt: u32) {
+    /// Counts an attempt that was under way when the run was stopped; its item had been attempted `attempt` times before.
+    pub const fn abort(&mut self, attempt: u32) {
         self.counters.attempts += 1;
-        self.counters.retries += u64::from(attempt > 0);
+        self.counters.retries += (attempt > 0) as u64;
         self.counters.aborted += 1;
-        self.timing_mut(Series::ServiceOk).cut_short();
+    }
+
+    /// Counts a request of an open loop that was intended and never went.
+    pub const fn drop_request(&mut self) {
+        self.counters.dropped += 1;
+    }
+
+    /// Books a request that was cut off, in some of the distributions.
+    pub fn censor(&mut self, kept: &[Series], age: Age) {
+        if let Some(age_ns) = age.service_ns.filter(|_| kept.contains(&Series::ServiceOk)) {
+            self.timing_mut(Series::ServiceOk).censor(age_ns);
+        }
+        if kept.contains(&Series::ResponseOk) {
+            self.timing_mut(Series::ResponseOk).censor(age.response_ns);
+        }
     }
 
     /// Adds `other`, which must have the same bounds.
@@ -181,6 +230,23 @@ impl ShardStats {
 
     fn timing_mut(&mut self, series: Series) -> &mut Timing {
         self.timings[series as usize].get_or_insert_with(|| Box::new(Timing::new(self.bounds)))
+    }
+}
+
+/// How old a request was when it was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Age {
+    /// Since it was sent, as far as that is known, ns: 0 when it may have been sent just then. None of one that never was.
+    pub service_ns: Option<u64>,
+    /// Since it was intended, ns.
+    pub response_ns: u64,
+}
+
+const fn response_series(outcome: Outcome) -> Series {
+    match service_series(outcome) {
+        Series::ServiceThrottled => Series::ResponseThrottled,
+        Series::ServiceError => Series::ResponseError,
+        _ => Series::ResponseOk,
     }
 }
 
@@ -293,8 +359,11 @@ pub(crate) mod tests {
             prop_assert_eq!(items + aborts, counters.items());
             let answered: u64 = counters.by_status.values().sum();
             prop_assert_eq!(answered + counters.errors() + aborts, counters.attempts);
-            let timed: u64 = stats.timings().filter(|(s, _)| Series::PER_INTERVAL.contains(s)).map(|(_, t)| t.exact().count).sum();
-            prop_assert_eq!(timed, counters.attempts_sent);
+            let [_, services] = Series::of(Arrivals::Asap);
+            let timed = |of: &[Series]| stats.timings().filter(|(s, _)| of.contains(s)).map(|(_, t)| t.exact().count).sum();
+            prop_assert_eq!(timed(services), counters.attempts_sent);
+            let all: u64 = timed(&Series::PER_INTERVAL);
+            prop_assert_eq!(all - counters.attempts_sent, samples.len() as u64, "each attempt has a response time");
         }
     }
 }

@@ -118,7 +118,7 @@ where
         stop: None,
         timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
         ranges: Ranges::default(),
-        budget: plan.rate.map(|rate| Budgeting {
+        budget: plan.rate.filter(|_| plan.has_budget()).map(|rate| Budgeting {
             per_s: rate.per_second(),
             shares: Shares::new(plan.shards as usize),
             windows: Windows::new(plan.shards as usize),

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::message::{
     Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, FinalFrame, Frame, IntervalFrame, PauseCause,
-    PauseOrder, Progress, SLOT, Usage,
+    PauseOrder, Progress, SLOT, TimetableUse, Usage, WarmUp,
 };
 use crate::stats::{Bounds, Counters, Exact, SIGNIFICANT_DIGITS, Series, ShardStats, Timing};
 
@@ -31,7 +31,7 @@ const VERSION: u8 = 1;
 /// Length and checksum.
 const HEADER: usize = 8;
 
-/// More than a final frame with every histogram full needs (9 series of 27,000 cells of at most 9 bytes).
+/// More than a final frame with every histogram full needs (14 of 27,000 cells of at most 9 bytes).
 const MAX_BODY: usize = 4 << 20;
 
 /// A [`Timing`] in transit.
@@ -43,6 +43,8 @@ pub struct EncodedTiming {
     pub exact: Exact,
     /// The histogram, HDR V2.
     pub v2: Vec<u8>,
+    /// That of the ages of what was cut off, when anything was.
+    pub ages: Option<Vec<u8>>,
 }
 
 /// Why bytes are no frame.
@@ -130,14 +132,16 @@ impl FrameDecoder {
 /// When a histogram cannot be written, which a run's bounds rule out.
 pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireError> {
     let mut serializer = V2Serializer::new();
+    let mut write = |histogram: &Histogram<u64>| {
+        let mut v2 = Vec::new();
+        let written = serializer.serialize(histogram, &mut v2);
+        written.map(|_| v2).map_err(|error| WireError::Histogram(error.to_string()))
+    };
     stats
         .timings()
         .map(|(series, timing)| {
-            let mut v2 = Vec::new();
-            serializer
-                .serialize(timing.histogram(), &mut v2)
-                .map_err(|error| WireError::Histogram(error.to_string()))?;
-            Ok(EncodedTiming { series, exact: *timing.exact(), v2 })
+            let ages = timing.ages().map(&mut write).transpose()?;
+            Ok(EncodedTiming { series, exact: *timing.exact(), v2: write(timing.histogram())?, ages })
         })
         .collect()
 }
@@ -148,16 +152,19 @@ pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireErro
 /// When a histogram does not decode or has other bounds than `bounds`.
 pub fn decode_stats(bounds: Bounds, counters: Counters, timings: &[EncodedTiming]) -> Result<ShardStats, WireError> {
     let mut deserializer = Deserializer::new();
+    let mut read = |v2: &[u8]| -> Result<Histogram<u64>, WireError> {
+        check_bounds(bounds, v2)?;
+        deserializer.deserialize(&mut Cursor::new(v2)).map_err(|error| WireError::Histogram(error.to_string()))
+    };
     let mut decoded = BTreeMap::new();
-    for timing in timings {
-        check_bounds(bounds, &timing.v2)?;
-        let histogram: Histogram<u64> = deserializer
-            .deserialize(&mut Cursor::new(&timing.v2))
-            .map_err(|error| WireError::Histogram(error.to_string()))?;
-        if histogram.len() + timing.exact.overflow != timing.exact.count {
+    for EncodedTiming { series, exact, v2, ages } in timings {
+        let histogram = read(v2)?;
+        let ages = ages.as_deref().map(&mut read).transpose()?;
+        let censored = ages.as_ref().map_or(0, Histogram::len);
+        if histogram.len() + exact.overflow != exact.count || censored > exact.censored {
             return Err(WireError::Histogram("its cells do not add up to its count".to_owned()));
         }
-        decoded.insert(timing.series, Timing::from_parts(bounds, histogram, timing.exact));
+        decoded.insert(*series, Timing::from_parts(bounds, histogram, ages, *exact));
     }
     Ok(ShardStats::from_parts(bounds, counters, decoded))
 }

@@ -87,6 +87,8 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         manners: Manners::default(),
         per_host: PerHost::default(),
         duration: None,
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(20),
         seed: 1,

@@ -18,7 +18,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permi
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Usage};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Usage, WarmUp};
 
 const MS: u64 = 1_000_000;
 
@@ -37,6 +37,8 @@ fn plan() -> RunPlan {
         manners: Manners::default(),
         per_host: PerHost::default(),
         duration: None,
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
         timeout: Duration::from_secs(10),
         shard_deadline: Duration::from_secs(10),
         seed: 1,
@@ -103,6 +105,8 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         peak_in_flight: if whole { 4 } else { 0 },
         remaining: 0,
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
+        timetable: None,
+        warmup: WarmUp::default(),
         budget: whole
             .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true }),
         usage: whole.then_some(Usage {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 
@@ -39,6 +40,30 @@ Hosts are told apart by name and port: each has its own connections, its
 own pauses when it asks for patience, and its own --per-host-rate and
 --per-host-connections. What one of them does not allow yet lets others
 go first. They have to answer when the run begins.";
+
+const ARRIVALS: &str = "\
+When requests are intended
+
+  asap       Closed loop: the next request is intended when a connection
+             is free and the budget allows it. A slow target slows this
+             client down, too, so what its users would have waited is not
+             seen: times are service times, not corrected for coordinated
+             omission.
+  constant   Open loop: request number i is intended i/RATE after the
+             start, however the target does. Response times count from
+             there, so a wait is seen whoever caused it, and the report
+             says who did.
+  poisson    The same at random instants, as many independent users come;
+             drawn from --seed, the same for any number of shards.
+
+In an open loop --rate is when requests are intended: none is skipped, and
+what is late goes at once. While the target asks for patience the
+timetable is put off, and the report says by how much. --connections
+bounds the requests in flight: give it what RATE times the longest answer
+needs, or the wait for a connection is what you measure.
+
+  crawlmark run http://127.0.0.1:8080/items --rate 2000 -d 30s \\
+      --arrivals constant -c 1000 --warmup 5s";
 
 const EXPECT: &str = "\
 What counts as a good answer: whole, items:SEED, json, status:200-299, regex:PATTERN or len:1-1000
@@ -106,6 +131,16 @@ pub struct RunArgs {
     /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<ShapedRate>,
+    /// When requests are intended: asap, as connections and the budget allow (closed loop); constant, evenly, or poisson, at
+    /// random, as --rate says and however the target does (open loop)
+    #[arg(long, value_name = "asap|constant|poisson", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
+    pub arrivals: Arrivals,
+    /// Leave what was intended in this first time out of the times and the rates; it is counted
+    #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
+    pub warmup: Option<Duration>,
+    /// How long what is under way at the end of --duration may take to end; the timeout unless given
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
+    pub grace: Option<Duration>,
     /// How many requests the budget may let through at once; unless given, what falls due in 25 ms, and 1 per shard, to make up for lateness
     #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
     pub burst: Option<u64>,

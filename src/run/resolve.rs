@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{Arrivals, MAX_SHARDS, PerHost, Pinning, PlanError, RunPlan};
+use crawlmark_harness::plan::{MAX_SHARDS, PerHost, Pinning, PlanError, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
@@ -132,12 +132,10 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         Auto::Auto => fitting_shards(cores, args.connections, per_host, args.burst),
         Auto::Exactly(shards) => shards,
     };
-    let at_start = rate.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
-    let burst = match (&rate, args.burst) {
-        (Some(_), Some(burst)) => burst,
-        (Some(rate), None) => RunPlan::default_burst(rate, shards),
-        (None, _) => 0,
-    };
+    // What the requests of an open loop may do at once is up to its timetable.
+    let budget = rate.filter(|_| args.arrivals.gaps().is_none());
+    let at_start = budget.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
+    let burst = args.burst.or(budget.map(|rate| RunPlan::default_burst(&rate, shards))).unwrap_or(0);
     if let (Some(rate), None) = (args.rate.filter(|rate| matches!(rate.shape, RateShape::Ramp { .. })), args.duration) {
         return Err(usage(PlanError::RampTime(rate.to_string())));
     }
@@ -151,10 +149,12 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         shape: args.rate.map_or(RateShape::Constant, |rate| rate.shape),
         burst,
         at_start,
-        arrivals: Arrivals::Asap,
+        arrivals: args.arrivals,
         manners: args.manners.resolve(),
         per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
+        warmup: args.warmup.unwrap_or_default(),
+        grace: args.grace.unwrap_or(args.timeout),
         timeout: args.timeout,
         shard_deadline: args.shard_deadline,
         seed: args.seed,

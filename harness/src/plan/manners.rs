@@ -151,7 +151,7 @@ pub struct UnknownName {
 }
 
 impl UnknownName {
-    fn new(given: &str, known: &[&str]) -> Self {
+    pub(super) fn new(given: &str, known: &[&str]) -> Self {
         Self { given: given.to_owned(), known: known.join(", ") }
     }
 }

@@ -58,7 +58,7 @@ pub struct WindowReport {
 
 impl BudgetReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
-        let rate = plan.rate?;
+        let rate = plan.rate.filter(|_| plan.has_budget())?;
         let uses = || record.shards.iter().filter_map(|shard| Some((shard, shard.budget?)));
         let closeness = |admitted: u64, allowed: u64| admitted as f64 / allowed as f64;
         let worst = uses().max_by(|(_, a), (_, b)| {

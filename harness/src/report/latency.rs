@@ -61,10 +61,10 @@ impl Latency {
         }
     }
 
-    /// Of every series of `stats`, by name.
+    /// Of these series of `stats`, by name.
     #[must_use]
-    pub fn all(stats: &ShardStats, detail: Detail) -> BTreeMap<String, Self> {
-        Series::ALL.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
+    pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
+        kept.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
     }
 
     fn of_timing(timing: &Timing, detail: Detail) -> Self {

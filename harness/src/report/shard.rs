@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::totals::Window;
 use super::{BindingReport, Detail, Latency, Ledger, Totals, cpu_s, share};
 use crate::plan::ShardPlan;
+use crate::stats::Series;
 use crate::supervisor::{RunRecord, ShardRecord};
 use crate::units::IdRange;
 use crate::wire::Usage;
@@ -33,6 +35,8 @@ pub struct ShardReport {
     pub binding: BindingReport,
     /// Its items by state.
     pub ledger: Ledger,
+    /// Requests that its part of an open loop's timetable held; null in a closed loop.
+    pub scheduled: Option<u64>,
     /// What it counted.
     pub totals: Totals,
     /// Its times, by series; empty of a shard with a fault.
@@ -63,9 +67,10 @@ pub struct UsageReport {
 
 impl ShardReport {
     pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
-        let ShardPlan { shard, ids, connections, cpu, .. } = record.plan;
+        let ShardPlan { shard, ids, connections, cpu, arrivals, warmup, duration, .. } = record.plan;
         let duration_s = record.last_done.since(run.start) as f64 / 1e9;
-        let totals = Totals::new(&record.stats.counters, duration_s, u64::from(record.peak_in_flight));
+        let totals = Totals::new(&record.stats.counters, duration_s, u64::from(record.peak_in_flight))
+            .measured(Window { arrivals, warmup, duration }, record.warmup);
         Self {
             shard,
             pid: record.pid,
@@ -77,8 +82,9 @@ impl ShardReport {
             exits: vec![record.exit.to_string()],
             fault: record.fault.as_ref().map(ToString::to_string),
             ledger: Ledger::of(record),
+            scheduled: record.timetable.map(|used| used.scheduled),
             latency: if record.fault.is_none() {
-                Latency::all(&record.stats, Detail::Figures)
+                Latency::all(&record.stats, Series::of(record.plan.arrivals)[0], Detail::Figures)
             } else {
                 BTreeMap::new()
             },

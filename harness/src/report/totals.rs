@@ -1,13 +1,16 @@
 //! What was counted, over the run or over a shard: items by state, attempts by what they came to.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::share;
+use crate::plan::Arrivals;
 use crate::stats::Counters;
 use crate::supervisor::ShardRecord;
 use crate::units::IdRange;
+use crate::wire::WarmUp;
 
 /// Items by state. The states sum to `planned`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +44,8 @@ pub struct Totals {
     pub ok_at_first: u64,
     /// Of the attempts, those that had a connection in hand and ended by themselves.
     pub attempts_sent: u64,
+    /// Requests of an open loop that were intended and never went; no attempts.
+    pub dropped: u64,
     /// Answers by status.
     pub attempts_by_status: BTreeMap<String, u64>,
     /// Failures by kind.
@@ -57,9 +62,10 @@ pub struct Totals {
     pub bytes_received: u64,
     /// From the common start to the end of the last attempt.
     pub duration_s: f64,
-    /// Items that ended by themselves, per second: the aborted ones did not.
+    /// Items that ended by themselves, per second: the aborted ones did not. After the warm-up, and in an open loop until the
+    /// last request was intended.
     pub items_per_s: f64,
-    /// Attempts per second.
+    /// Attempts per second of the same time.
     pub attempts_per_s: f64,
     /// The most requests under way at once; over shards, the sum of each one's, which they may not have reached together.
     pub peak_in_flight: u64,
@@ -112,6 +118,7 @@ impl Totals {
             retries: counters.retries,
             ok_at_first: counters.ok_at_first,
             attempts_sent: counters.attempts_sent,
+            dropped: counters.dropped,
             attempts_by_status: counters.by_status.iter().map(|(status, n)| (status.to_string(), *n)).collect(),
             errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),
             throttled: counters.throttled,
@@ -124,5 +131,32 @@ impl Totals {
             attempts_per_s: share(counters.attempts as f64, duration_s),
             peak_in_flight,
         }
+    }
+
+    /// The same, with rates over what was measured: without the warm-up, and of an open loop without the time after the
+    /// last request was intended, in which its answers came.
+    pub(super) fn measured(mut self, window: Window, warm: WarmUp) -> Self {
+        let measured_s = window.measured_s(self.duration_s);
+        let items = self.items_per_s * self.duration_s - warm.items as f64;
+        self.items_per_s = share(items.max(0.0), measured_s);
+        self.attempts_per_s = share(self.attempts.saturating_sub(warm.attempts) as f64, measured_s);
+        self
+    }
+}
+
+/// What part of a run is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) arrivals: Arrivals,
+    pub(super) warmup: Duration,
+    pub(super) duration: Option<Duration>,
+}
+
+impl Window {
+    /// Its length, of a run whose last attempt ended `last_s` after the start, s.
+    fn measured_s(&self, last_s: f64) -> f64 {
+        let intended_until = self.duration.filter(|_| self.arrivals.gaps().is_some());
+        let end = intended_until.map_or(last_s, |duration| last_s.min(duration.as_secs_f64()));
+        (end - self.warmup.as_secs_f64()).max(0.0)
     }
 }

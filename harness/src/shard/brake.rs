@@ -77,6 +77,11 @@ impl Brake {
         self.resume
     }
 
+    /// For how long nothing was allowed to go, or will be by what is known, ns.
+    pub(super) const fn paused_ns(&self) -> u64 {
+        self.books.paused_ns
+    }
+
     /// A draw from 0 to 1.
     pub(super) fn draw(&mut self) -> f64 {
         self.draw.f64()

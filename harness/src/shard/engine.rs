@@ -9,13 +9,13 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 
 use super::alarm::Alarm;
-use super::gate::Gate;
+use super::gate::{Closed, Gate};
 use super::intervals::Intervals;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{Permit, Sample};
-use crate::stats::{Bounds, Series, ShardStats};
-use crate::wire::Progress;
+use crate::sample::{Fate, Permit, Sample};
+use crate::stats::{Age, Bounds, Series, ShardStats};
+use crate::wire::{Progress, WarmUp};
 use crate::workload::Workload;
 
 /// One shard's engine.
@@ -35,11 +35,17 @@ struct UnderWay {
     interval: u64,
     /// How often its item was attempted before.
     attempt: u32,
+    intended: Nanos,
 }
 
 #[derive(Debug)]
 struct Books {
     stats: ShardStats,
+    /// The distributions that the loop has.
+    kept: &'static [Series],
+    /// What was intended before is counted and not timed.
+    measured_from: Nanos,
+    warmup: WarmUp,
     intervals: Intervals,
     peak_in_flight: u32,
     last_done: Nanos,
@@ -50,9 +56,13 @@ impl<W: Workload> Engine<W> {
     pub(super) fn new(workload: W, plan: &ShardPlan, clock: Clock, start: Nanos) -> Rc<Self> {
         let bounds = Bounds::for_timeout(plan.timeout);
         let lanes = plan.connections as usize;
+        let [kept, per_interval] = Series::of(plan.arrivals);
         let books = Books {
-            stats: ShardStats::with_series(bounds, &Series::ALL),
-            intervals: Intervals::new(start, bounds),
+            stats: ShardStats::with_series(bounds, kept),
+            kept,
+            measured_from: start.plus(plan.warmup),
+            warmup: WarmUp::default(),
+            intervals: Intervals::new(start, bounds, per_interval),
             peak_in_flight: 0,
             last_done: start,
         };
@@ -108,13 +118,14 @@ impl<W: Workload> Engine<W> {
     fn begin(&self, lane: usize, permit: &Permit) {
         let mut books = self.books.borrow_mut();
         let interval = books.intervals.begin(permit.intended);
-        self.under_way[lane].set(Some(UnderWay { interval, attempt: permit.attempt }));
+        let under_way = UnderWay { interval, attempt: permit.attempt, intended: permit.intended };
+        self.under_way[lane].set(Some(under_way));
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
     fn finish(&self, lane: usize, sample: &Sample) {
         let mut books = self.books.borrow_mut();
-        books.stats.record(sample);
+        books.record(sample);
         if let Some(under_way) = self.under_way[lane].take() {
             books.intervals.finish(under_way.interval, sample);
         }
@@ -126,14 +137,19 @@ impl<W: Workload> Engine<W> {
         self.clock
     }
 
-    /// Starts nothing more. An item that would have been tried again ends as what its last attempt came to.
-    pub(super) fn close(&self) {
-        let given_up = self.gate.close();
+    /// Starts nothing more; nothing was to start from `end` on. An item that would have been tried again ends as what its
+    /// last attempt came to, and a request of an open loop that was due is dropped.
+    pub(super) fn close(&self, end: Nanos) {
+        let Closed { given_up, dropped } = self.gate.close(end);
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for outcome in given_up {
             books.stats.end_item(outcome);
             books.intervals.end_item(now, outcome);
+        }
+        for intended in dropped {
+            books.stats.drop_request();
+            books.censor(intended, Age { service_ns: None, response_ns: end.since(intended) });
         }
     }
 
@@ -147,8 +163,12 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for under_way in self.under_way.iter().filter_map(Cell::take) {
-            books.stats.abort(under_way.attempt);
-            books.intervals.abort(under_way.interval, under_way.attempt);
+            let UnderWay { interval, attempt, intended } = under_way;
+            // It may have been sent only just now: nobody but the workload knows, and that is gone.
+            let age = Age { service_ns: Some(0), response_ns: now.since(intended) };
+            books.stats.abort(attempt);
+            books.censor(intended, age);
+            books.intervals.abort(interval, attempt, age);
             books.last_done = books.last_done.max(now);
         }
     }
@@ -171,10 +191,34 @@ impl<W: Workload> Engine<W> {
         look(&mut self.books.borrow_mut().intervals)
     }
 
+    /// What of it all was in the warm-up.
+    pub(super) fn warmup(&self) -> WarmUp {
+        self.books.borrow().warmup
+    }
+
     /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.
     pub(super) fn totals<T>(&self, look: impl FnOnce(&ShardStats, u32, Nanos) -> T) -> T {
         let books = self.books.borrow();
         look(&books.stats, books.peak_in_flight, books.last_done)
+    }
+}
+
+impl Books {
+    fn record(&mut self, sample: &Sample) {
+        let kept = if sample.permit.intended < self.measured_from {
+            self.warmup.attempts += 1;
+            self.warmup.items += u64::from(sample.fate == Fate::Ended);
+            &[]
+        } else {
+            self.kept
+        };
+        self.stats.record_only(sample, kept);
+    }
+
+    fn censor(&mut self, intended: Nanos, age: Age) {
+        if intended >= self.measured_from {
+            self.stats.censor(self.kept, age);
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! that is binding. What one host does not allow lets others go first.
 
 mod keeper;
+mod lateness;
 mod limits;
 
 use std::cell::{Cell, RefCell};
@@ -28,7 +29,7 @@ use crate::pacer::Share;
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Outcome, Permit};
 use crate::units::IdRange;
-use crate::wire::{Admissions, Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder};
+use crate::wire::{Admissions, Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, TimetableUse};
 
 /// The gate of one shard.
 pub(super) struct Gate {
@@ -192,6 +193,7 @@ impl Gate {
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
             self.revoke(&mut inner);
+            inner.shift();
         }
         if let Some(at) = inner.spacing.ended(attempt) {
             self.messages.send(Frame::Arrived(at));
@@ -252,6 +254,7 @@ impl Gate {
             host.ordered(order);
         }
         self.revoke(&mut inner);
+        inner.shift();
         drop(inner);
         self.keeper.call_before(Nanos(u64::MAX));
     }
@@ -264,6 +267,7 @@ impl Gate {
     /// Crawls these IDs, too.
     pub(super) fn receive(&self, range: IdRange) {
         let mut inner = self.inner.borrow_mut();
+        inner.skip_idle(self.clock.now());
         inner.supply.receive(range);
         if inner.state == State::Idle && !range.is_empty() {
             inner.state = State::Open;
@@ -294,17 +298,33 @@ impl Gate {
         self.note_idleness(&mut self.inner.borrow_mut());
     }
 
-    /// Lets nobody through any more; the waiting lanes are told so. Returns what the last attempts of the items came to
-    /// that would have been tried again.
-    pub(super) fn close(&self) -> Vec<Outcome> {
+    /// Lets nobody through any more; the waiting lanes are told so. Nothing was to go from `end` on. Returns what will not
+    /// happen any more.
+    pub(super) fn close(&self, end: Nanos) -> Closed {
+        if self.inner.borrow_mut().pacer.timetable().is_some() {
+            // What was due a moment ago and has a connection waiting for it is not to be dropped because this came first.
+            self.grant_due();
+        }
         let mut inner = self.inner.borrow_mut();
         inner.state = State::Closed;
+        let dropped = inner.drop_due(end);
         let given_up = inner.give_up();
         drop(inner);
         // The keeper may sleep until a moment far away, so the lanes are told from here.
         self.grant_due();
         self.keeper.call();
-        given_up
+        Closed { given_up, dropped }
+    }
+
+    /// The client did not run from `from` to `to`.
+    pub(super) fn stalled(&self, from: Nanos, to: Nanos) {
+        self.inner.borrow_mut().stalls.note(from, to);
+    }
+
+    /// How the timetable was kept; none in a closed loop.
+    pub(super) fn timetable_use(&self) -> Option<TimetableUse> {
+        let mut inner = self.inner.borrow_mut();
+        inner.pacer.timetable().map(|table| TimetableUse { scheduled: table.taken(), shifted_ns: table.shift_ns() })
     }
 
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
@@ -346,6 +366,15 @@ impl Gate {
     pub(super) fn take_admissions(&self, now: Nanos) -> Admissions {
         self.inner.borrow_mut().slots.take(now)
     }
+}
+
+/// What does not happen because a gate was closed.
+#[derive(Debug, Default)]
+pub(super) struct Closed {
+    /// What the last attempts of the items came to that would have been tried again.
+    pub(super) given_up: Vec<Outcome>,
+    /// When each request was intended that was due and had not gone. Only an open loop has such.
+    pub(super) dropped: Vec<Nanos>,
 }
 
 #[derive(Debug)]

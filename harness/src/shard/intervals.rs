@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::adaptive::Standing;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::{Outcome, Sample};
-use crate::stats::{Bounds, Series, ShardStats};
+use crate::stats::{Age, Bounds, Series, ShardStats};
 use crate::wire::BindingTimes;
 
 /// The length of an interval.
@@ -24,6 +24,8 @@ const MOST_OPEN: usize = 64;
 pub(super) struct Intervals {
     start: Nanos,
     bounds: Bounds,
+    /// The distributions that each has.
+    kept: &'static [Series],
     first: u64,
     open: VecDeque<Option<Interval>>,
     in_flight: u32,
@@ -64,8 +66,8 @@ pub(super) struct Interval {
 }
 
 impl Intervals {
-    pub(super) fn new(start: Nanos, bounds: Bounds) -> Self {
-        Self { start, bounds, first: 0, open: VecDeque::new(), in_flight: 0, at_cut: Meters::default() }
+    pub(super) fn new(start: Nanos, bounds: Bounds, kept: &'static [Series]) -> Self {
+        Self { start, bounds, kept, first: 0, open: VecDeque::new(), in_flight: 0, at_cut: Meters::default() }
     }
 
     /// Books the start of an attempt and says in which interval it counts.
@@ -79,19 +81,22 @@ impl Intervals {
     /// Books the end of an attempt that began in interval `index`.
     pub(super) fn finish(&mut self, index: u64, sample: &Sample) {
         self.in_flight -= 1;
+        let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.record_only(sample, &Series::PER_INTERVAL);
+            interval.stats.record_only(sample, kept);
             interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
     }
 
-    /// Books an attempt that was cut off; its item had been attempted `attempt` times before.
-    pub(super) fn abort(&mut self, index: u64, attempt: u32) {
+    /// Books an attempt that was cut off at this age; its item had been attempted `attempt` times before.
+    pub(super) fn abort(&mut self, index: u64, attempt: u32, age: Age) {
         self.in_flight -= 1;
+        let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
             interval.stats.abort(attempt);
+            interval.stats.censor(kept, age);
         }
     }
 
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_slow_attempt_holds_only_its_own_second_open() {
-        let mut intervals = Intervals::new(Nanos(5), bounds());
+        let mut intervals = Intervals::new(Nanos(5), bounds(), &Series::PER_INTERVAL);
         let slow = intervals.begin(Nanos(5 + S / 2));
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
@@ -269,7 +274,7 @@ mod tests {
                 events.push((at + took, true, i));
             }
             events.sort_unstable();
-            let mut intervals = Intervals::new(Nanos(0), bounds());
+            let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());

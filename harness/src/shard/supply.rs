@@ -95,6 +95,12 @@ impl Supply {
         }
     }
 
+    /// Until when there is nothing to do: none when there are IDs, the end of time when there is nothing at all.
+    pub(super) fn nothing_before(&self) -> Option<Nanos> {
+        let due = || self.again.peek().map_or(Nanos(u64::MAX), |again| again.0.due);
+        self.ids.is_empty().then(due)
+    }
+
     /// Takes an item that was tried before and is due at `now`.
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<Again> {
         let due = self.again.peek_mut().filter(|again| again.0.due <= now)?;

@@ -27,6 +27,8 @@ pub struct Counters {
     pub retries: u64,
     /// Requests that had a connection in hand and ended by themselves.
     pub attempts_sent: u64,
+    /// Requests of an open loop that were intended and never went; no attempts.
+    pub dropped: u64,
     /// Attempts that the target throttled.
     pub throttled: u64,
     /// Attempts that the target answered with a challenge page.
@@ -68,6 +70,7 @@ impl Counters {
             attempts,
             retries,
             attempts_sent,
+            dropped,
             throttled,
             soft_blocked,
             connections_opened,
@@ -85,6 +88,7 @@ impl Counters {
         self.attempts += attempts;
         self.retries += retries;
         self.attempts_sent += attempts_sent;
+        self.dropped += dropped;
         self.throttled += throttled;
         self.soft_blocked += soft_blocked;
         self.connections_opened += connections_opened;

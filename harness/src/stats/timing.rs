@@ -69,26 +69,22 @@ pub struct Exact {
     pub sum_ns: u128,
     /// Values beyond the histogram's bounds.
     pub overflow: u64,
-    /// Attempts whose time is only known to be longer than what they had: timed out, or cut short.
+    /// Attempts whose time is only known to be no less than their age when they were cut off: timed out, under way at the
+    /// end of the run, or never sent.
     pub censored: u64,
-    /// Of these, those that were cut short by the end of the run, at any age. The others had the whole timeout, which
-    /// is longer than any value recorded.
-    pub cut_short: u64,
 }
 
 impl Exact {
-    const EMPTY: Self =
-        Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0, cut_short: 0 };
+    const EMPTY: Self = Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0 };
 
     fn merge(&mut self, other: &Self) {
-        let Self { count, min_ns, max_ns, sum_ns, overflow, censored, cut_short } = *other;
+        let Self { count, min_ns, max_ns, sum_ns, overflow, censored } = *other;
         self.count += count;
         self.min_ns = self.min_ns.min(min_ns);
         self.max_ns = self.max_ns.max(max_ns);
         self.sum_ns += sum_ns;
         self.overflow += overflow;
         self.censored += censored;
-        self.cut_short += cut_short;
     }
 }
 
@@ -97,6 +93,8 @@ impl Exact {
 pub struct Timing {
     bounds: Bounds,
     histogram: Histogram<u64>,
+    /// How old those were that were cut off; none until one is. Ages beyond the bounds are left out.
+    ages: Option<Box<Histogram<u64>>>,
     exact: Exact,
 }
 
@@ -104,13 +102,13 @@ impl Timing {
     /// An empty distribution.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, histogram: bounds.histogram(), exact: Exact::EMPTY }
+        Self { bounds, histogram: bounds.histogram(), ages: None, exact: Exact::EMPTY }
     }
 
     /// A distribution from its parts, as they came over a pipe or from a file.
     #[must_use]
-    pub const fn from_parts(bounds: Bounds, histogram: Histogram<u64>, exact: Exact) -> Self {
-        Self { bounds, histogram, exact }
+    pub fn from_parts(bounds: Bounds, histogram: Histogram<u64>, ages: Option<Histogram<u64>>, exact: Exact) -> Self {
+        Self { bounds, histogram, ages: ages.map(Box::new), exact }
     }
 
     /// The exact figures.
@@ -125,6 +123,12 @@ impl Timing {
         &self.histogram
     }
 
+    /// How old those were that were cut off, without ages beyond the bounds; none when none was.
+    #[must_use]
+    pub fn ages(&self) -> Option<&Histogram<u64>> {
+        self.ages.as_deref()
+    }
+
     /// Records one value.
     pub fn record(&mut self, ns: u64) {
         self.exact.count += 1;
@@ -137,21 +141,22 @@ impl Timing {
         }
     }
 
-    /// Books an attempt that timed out.
-    pub const fn time_out(&mut self) {
+    /// Books an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
+    pub fn censor(&mut self, age_ns: u64) {
         self.exact.censored += 1;
-    }
-
-    /// Books an attempt that the end of the run cut short.
-    pub const fn cut_short(&mut self) {
-        self.exact.censored += 1;
-        self.exact.cut_short += 1;
+        let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
+        // Beyond the bounds it has no cell, and ranks above all that have one.
+        let _ = ages.record(age_ns);
     }
 
     /// Adds `other`, which must have the same bounds: all histograms of one run do.
     pub fn merge(&mut self, other: &Self) {
-        let Self { bounds: _, histogram, exact } = other;
-        let added = self.histogram.add(histogram);
+        let Self { bounds: _, histogram, ages, exact } = other;
+        let mut added = self.histogram.add(histogram);
+        if let Some(ages) = ages {
+            let own = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
+            added = added.and(own.add(&**ages));
+        }
         debug_assert!(added.is_ok(), "histograms of one run share their bounds");
         self.exact.merge(exact);
     }
@@ -164,30 +169,37 @@ impl Timing {
 
     /// The `q`-th quantile, `0 < q < 1`, by rank `ceil(q * n)` over all attempts, the censored ones included.
     ///
-    /// An attempt that timed out ranks above every value. One that was cut short may belong anywhere, so the quantile lies
-    /// between its value with all of those first and its value with all of them last. Where the two differ by more than
+    /// The true time of a censored attempt is its age or more. So the quantile is no less than that of values and ages
+    /// together, and no more than that of the values with all censored ones above them. Where the two differ by more than
     /// 1 %, only the lower one is known.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
         let all = (self.exact.count + self.exact.censored) as f64;
-        // Of nothing but attempts cut short, nothing is known.
+        // Of nothing but attempts cut off, there is nothing to show.
         if all * (1.0 - q) < SAMPLES_BEYOND || self.exact.count == 0 {
             return Percentile::TooFew;
         }
         let rank = (q * all).ceil();
-        match (self.value_at(rank - self.exact.cut_short as f64), self.value_at(rank)) {
+        let most = value_at(&self.histogram, rank).map(|value| value.min(self.exact.max_ns));
+        let Some(ages) = &self.ages else {
+            return most.map_or(Percentile::AtLeast(self.bounds.highest_ns), Percentile::Exact);
+        };
+        let mut known = ages.clone();
+        let added = known.add(&self.histogram);
+        debug_assert!(added.is_ok(), "both have the bounds of the run");
+        let greatest = self.exact.max_ns.max(ages.max());
+        match (value_at(&known, rank).map(|value| value.min(greatest)), most) {
             (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
             (Some(least), _) => Percentile::AtLeast(least),
-            (None, _) => Percentile::AtLeast(self.exact.max_ns.min(self.bounds.highest_ns)),
+            (None, _) => Percentile::AtLeast(self.bounds.highest_ns),
         }
     }
+}
 
-    /// The value of so high a rank among those in the histogram; none above them. No rank is below the first.
-    fn value_at(&self, rank: f64) -> Option<u64> {
-        let inside = self.histogram.len() as f64;
-        (rank <= inside && inside > 0.0)
-            .then(|| self.histogram.value_at_quantile(rank.max(1.0) / inside).min(self.exact.max_ns))
-    }
+/// The value of so high a rank; none above all of them. No rank is below the first.
+fn value_at(histogram: &Histogram<u64>, rank: f64) -> Option<u64> {
+    let inside = histogram.len() as f64;
+    (rank <= inside && inside > 0.0).then(|| histogram.value_at_quantile(rank.max(1.0) / inside))
 }
 
 #[cfg(test)]
@@ -223,23 +235,24 @@ mod tests {
     fn censored_attempts_push_a_percentile_out_of_sight() {
         let mut timing = Timing::new(bounds());
         (0..980).for_each(|_| timing.record(7));
-        (0..20).for_each(|_| timing.time_out());
+        (1..=20).for_each(|n| timing.censor(n * 100));
         assert_eq!(timing.percentile(0.5), Percentile::Exact(7));
-        assert_eq!(timing.percentile(0.99), Percentile::AtLeast(7));
+        // The 990th of all: that of the tenth age at least.
+        assert_eq!(timing.percentile(0.99), Percentile::AtLeast(1_000));
     }
 
     #[test]
-    fn attempts_cut_short_blur_only_the_percentiles_they_could_move() {
+    fn attempts_cut_off_at_an_unknown_age_blur_only_the_percentiles_they_could_move() {
         let mut timing = Timing::new(bounds());
         (1..=100_000).for_each(|i| timing.record(i * 1_000));
-        (0..64).for_each(|_| timing.cut_short());
+        (0..64).for_each(|_| timing.censor(0));
         let Percentile::Exact(p50) = timing.percentile(0.5) else { panic!("64 of 100,000 cannot move the median") };
         assert!(p50.abs_diff(50_032_000) <= 50_000, "{p50}");
         // All of the first 1,000 fast, the cut ones anywhere: the 99.9th may be any value above the 36th from the top.
         let mut timing = Timing::new(bounds());
         (0..99_900).for_each(|_| timing.record(1_000));
         (0..100).for_each(|_| timing.record(900_000_000));
-        (0..64).for_each(|_| timing.cut_short());
+        (0..64).for_each(|_| timing.censor(0));
         assert_eq!(timing.percentile(0.999), Percentile::AtLeast(1_000));
     }
 

@@ -10,7 +10,7 @@ use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, Percentile, Series, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, Usage};
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, TimetableUse, Usage, WarmUp};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -149,6 +149,10 @@ pub struct ShardRecord {
     pub last_done: Nanos,
     /// How it used its budget; none without one, or of a shard with a fault.
     pub budget: Option<BudgetUse>,
+    /// How it kept the timetable of an open loop; none in a closed one, or of a shard with a fault.
+    pub timetable: Option<TimetableUse>,
+    /// What of it all was in the warm-up; nothing of a shard with a fault.
+    pub warmup: WarmUp,
     /// What held it back; of a shard with a fault, until it last said so.
     pub binding: BindingTimes,
     /// How it behaved when the target asked for patience; nothing of a shard with a fault.
@@ -197,6 +201,8 @@ impl ShardRecord {
                 peak_in_flight: last.frame.peak_in_flight,
                 last_done: last.frame.last_done,
                 budget: last.frame.budget,
+                timetable: last.frame.timetable,
+                warmup: last.frame.warmup,
                 binding: last.frame.binding,
                 courtesy: last.frame.courtesy,
                 usage: Some(last.frame.usage),
@@ -216,6 +222,8 @@ impl ShardRecord {
                     peak_in_flight: 0,
                     last_done: member.heard_at(),
                     budget: None,
+                    timetable: None,
+                    warmup: WarmUp::default(),
                     binding: member.progress.binding,
                     courtesy: Courtesy::default(),
                     usage: None,

@@ -298,12 +298,43 @@ pub struct FinalFrame {
     pub last_done: Nanos,
     /// The budget's hardest-used window and whether every window kept the promise; none without a budget.
     pub budget: Option<BudgetUse>,
+    /// How the timetable of an open loop was kept; none in a closed one.
+    pub timetable: Option<TimetableUse>,
+    /// What of it all was in the warm-up.
+    pub warmup: WarmUp,
     /// What held it back.
     pub binding: BindingTimes,
     /// How it behaved when the target asked for patience.
     pub courtesy: Courtesy,
     /// What it used of the machine.
     pub usage: Usage,
+}
+
+/// How a shard kept the timetable of an open loop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimetableUse {
+    /// Requests that were intended, whether they went or were dropped; as the timetable counts them.
+    pub scheduled: u64,
+    /// By how much it was put off because the target asked for patience, ns.
+    pub shifted_ns: u64,
+}
+
+/// What was intended while a run warmed up, which its times and rates leave out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Attempts.
+    pub attempts: u64,
+    /// Items that ended by themselves.
+    pub items: u64,
+}
+
+impl WarmUp {
+    /// With another shard's.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let Self { attempts, items } = other;
+        Self { attempts: self.attempts + attempts, items: self.items + items }
+    }
 }
 
 /// How a shard used its budget.

@@ -1,6 +1,7 @@
 //! Engines in virtual time, over targets that exist in memory only.
 
 mod hosts;
+mod open_loop;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -110,7 +111,7 @@ fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, 
             () = idle => {}
             () = tokio::time::sleep(ends) => {}
         }
-        engine.close();
+        engine.close(clock.now());
         run.await;
         (Ran { engine, sent: sent.take(), ended: clock.now() }, performed.get())
     })
@@ -198,7 +199,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock).unwrap()));
         tokio::select! {
             () = &mut run => panic!("the budget is an hour away"),
-            () = tokio::time::sleep(20 * MS) => engine.close(),
+            () = tokio::time::sleep(20 * MS) => engine.close(clock.now()),
         }
         tokio::time::timeout(Duration::from_secs(30), run).await.expect("nobody was told");
         let progress = engine.progress();
@@ -339,7 +340,7 @@ fn a_pause_that_another_shard_was_told_of_is_kept() {
                 promised: at,
             });
             tokio::time::sleep(2_000 * MS).await;
-            engine.close();
+            engine.close(clock.now());
         };
         tokio::join!(&mut run, told);
         let in_it = |sent: &&Nanos| (500_000_001..1_500_000_000).contains(&sent.0);

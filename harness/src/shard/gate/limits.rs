@@ -12,12 +12,23 @@ use super::super::retry::{RetryBudget, Spent, backoff};
 use super::super::slots::Slots;
 use super::super::spacing::Spacing;
 use super::super::supply::{Again, Next, Supply, Task};
+use super::lateness::{Going, Stalls, Stamps};
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
-use crate::pacer::{Curve, Pace, Pacer};
+use crate::pacer::{Curve, Pace, Pacer, Timetable};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::wire::Binding;
+
+/// What paces a shard: the timetable of an open loop, or a budget.
+fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
+    let curve = Curve::of(plan.shape, plan.duration);
+    let ends = plan.duration.map_or(Nanos(u64::MAX), |duration| start.plus(duration));
+    plan.timetable.map_or_else(
+        || Pacer::shaped(plan.budget, curve, start),
+        |timetable| Pacer::Timed(Box::new(Timetable::new(timetable, curve, start, ends))),
+    )
+}
 
 /// The number of an ID's host.
 pub(in crate::shard) type HostOf = Box<dyn Fn(u64) -> u32>;
@@ -32,6 +43,8 @@ pub(super) struct Limits {
     /// What the lanes that wait are waiting for.
     pub(super) waits: Waits,
     pub(super) pacer: Pacer,
+    /// When the client did not run.
+    pub(super) stalls: Stalls,
     pub(super) retries: RetryBudget,
     pub(super) ribbon: Ribbon,
     pub(super) slots: Slots,
@@ -73,6 +86,19 @@ pub(super) enum Asked {
     Blocked(Binding),
 }
 
+/// What an attempt that goes had to wait for.
+#[derive(Debug, Clone, Copy)]
+struct Moments {
+    /// Since when the pacer has let it go.
+    due: Nanos,
+    /// Since when its host has.
+    allowed: Nanos,
+    /// Since when there has been a lane for it.
+    free: Nanos,
+    /// When it goes.
+    now: Nanos,
+}
+
 /// Items that may wait for another attempt at once: it bounds the memory of a shard whose target asks for long waits.
 const MOST_WAITING: u64 = 10_000;
 
@@ -88,7 +114,8 @@ impl Limits {
             host_of,
             behind: VecDeque::new(),
             waits: Waits::ForTime,
-            pacer: Pacer::shaped(plan.budget, Curve::of(plan.shape, plan.duration), start),
+            pacer: pacer(plan, start),
+            stalls: Stalls::default(),
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
             slots: Slots::new(start),
@@ -138,13 +165,14 @@ impl Limits {
     /// Lets an attempt go at `now`, for a lane that has been free since `free`, if every limit allows it.
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
+        self.skip_idle(now);
         let since = match self.pacer.peek(now) {
             Pace::Go(_) if self.spacing.next() > now => return self.refused(self.spacing.next(), now),
             Pace::Go(since) => since.max(self.spacing.next()),
             Pace::Wait(next) => return self.refused(next, now),
         };
         match self.choose(now) {
-            Ok((task, allowed)) => Asked::Go(self.admit(task, since.max(allowed).max(free), now)),
+            Ok((task, allowed)) => Asked::Go(self.admit(task, Moments { due: since, allowed, free, now })),
             Err(Leave::At(next, binding)) => Asked::At(next, binding),
             Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
             Err(Leave::Go(_)) => Asked::Blocked(Binding::Idle),
@@ -253,24 +281,57 @@ impl Limits {
         *refusal = Some(refusal.map_or(leave, |before| before.sooner(leave)));
     }
 
-    /// Lets `task` go at `now`, which everything has been ready for since `since`.
-    fn admit(&mut self, task: Task, since: Nanos, now: Nanos) -> Permit {
+    /// Leaves out what the timetable says of a time before `now` in which there was nothing to do.
+    pub(super) fn skip_idle(&mut self, now: Nanos) {
+        if let Some(table) = self.pacer.timetable()
+            && let Some(since) = self.supply.nothing_before()
+            && self.behind.is_empty()
+        {
+            table.skip_before(since.min(now));
+        }
+    }
+
+    /// Lets `task` go.
+    fn admit(&mut self, task: Task, moments: Moments) -> Permit {
+        let Moments { due, allowed, free, now } = moments;
         self.under_way += 1;
-        if !self.pacer.is_unlimited() {
-            self.pacer.poll(now);
-            self.slots.admitted(now);
+        match &mut self.pacer {
+            Pacer::Unlimited => {}
+            Pacer::Timed(table) => table.take(),
+            pacer @ Pacer::Budgeted(_) => {
+                pacer.poll(now);
+                self.slots.admitted(now);
+            }
         }
         self.host(task.id()).admitted(now);
+        let due = match task {
+            Task::First(_) => due,
+            Task::Again(again) => due.max(again.due),
+        };
+        let (intended, Stamps { ready, admitted }) = match self.pacer {
+            Pacer::Timed(_) => (due, Going { intended: due, free, allowed, now }.stamps(&mut self.stalls)),
+            Pacer::Unlimited | Pacer::Budgeted(_) => {
+                (due.max(allowed).max(free).min(now), Stamps { ready: now, admitted: now })
+            }
+        };
         match task {
             Task::First(id) => {
                 self.retries.earn();
-                let intended = since.min(now);
-                Permit { id, attempt: 0, first_intended: intended, intended, ready: now, admitted: now }
+                Permit { id, attempt: 0, first_intended: intended, intended, ready, admitted }
             }
-            Task::Again(Again { due, id, attempt, first_intended, .. }) => {
-                let intended = since.max(due).min(now);
-                Permit { id, attempt, first_intended, intended, ready: now, admitted: now }
+            Task::Again(Again { id, attempt, first_intended, .. }) => {
+                Permit { id, attempt, first_intended, intended, ready, admitted }
             }
+        }
+    }
+
+    /// What an open loop has not let go yet, it intends later by as long as the target has asked to be left alone.
+    pub(super) fn shift(&mut self) {
+        // Of several hosts, the others go on.
+        if let [host] = &mut self.hosts[..]
+            && let Some(table) = self.pacer.timetable()
+        {
+            table.shift_to(host.brake().paused_ns());
         }
     }
 
@@ -281,8 +342,21 @@ impl Limits {
         if is_back {
             self.under_way -= 1;
             self.hosts[0].revoked();
+            if let Some(table) = self.pacer.timetable() {
+                table.give_back(permit.intended);
+            }
         }
         is_back
+    }
+
+    /// Empties the timetable, and says when each request was intended that was due before `now` and did not go, as far as
+    /// there was something to do for it.
+    pub(super) fn drop_due(&mut self, now: Nanos) -> Vec<Nanos> {
+        self.skip_idle(now);
+        let work =
+            self.supply.not_started() + self.supply.waiting_again() + self.deferred_firsts() + self.deferred_agains();
+        let work = usize::try_from(work).unwrap_or(usize::MAX);
+        self.pacer.timetable().map_or_else(Vec::new, |table| table.drain_due(now).take(work).collect())
     }
 
     /// Whether there is nothing to do, not even later.

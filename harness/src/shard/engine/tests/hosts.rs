@@ -86,7 +86,7 @@ fn run_hosts(plan: &ShardPlan, ends: Duration, answers: Answers, also: impl Asyn
                 () = idle => {}
                 () = tokio::time::sleep(ends) => {}
             }
-            engine.close();
+            engine.close(clock.now());
         };
         tokio::join!(run, until);
         Done { engine, asked: asked.take(), ended: clock.now() }

@@ -1,0 +1,240 @@
+//! `Timetable`: when each request of an open loop is intended.
+//!
+//! A function from a number to an instant, the same for all shards: shard `k` of `S` takes the numbers that leave `k` when
+//! divided by `S`, so the shards take turns and together keep the timetable of one. It is never based anew on what was
+//! late, and skips nothing that there was work for: what a client or a target could not do in time stays due, and the wait
+//! shows in the response times.
+//!
+//! With `x(i)` the sum of the first gaps, in mean gaps (`i` where they are even; a sum of exponential draws in a Poisson
+//! process), `P / N` the mean gap at the highest rate, and `v(t)` the [time of the rate](super::tempo),
+//!
+//! ```text
+//! intended(i) = start + v^-1(x(i) * P / N) + shift
+//! ```
+//!
+//! in whole nanoseconds, computed from `i` each time, so that no error adds up. A process of exponential gaps in the time
+//! `v` is a Poisson process whose rate follows the curve (Lewis and Shedler 1979, the inversion method). The shift is what
+//! the target asked to be left alone for: its own wish is not its latency.
+
+use std::collections::VecDeque;
+
+use fastrand::Rng;
+
+use super::tempo::Curve;
+use crate::clock::Nanos;
+use crate::plan::{Gaps, TimetablePlan};
+
+/// Positions are counted in mean gaps, in 2^-32 of one.
+const ONE: u128 = 1 << 32;
+
+/// Keeps the gaps apart from everything else that is drawn with the same seed.
+const STREAM: u64 = 0x6172_7269_7661_6c73;
+
+/// A shard's part of the timetable.
+#[derive(Debug)]
+pub struct Timetable {
+    plan: TimetablePlan,
+    curve: Curve,
+    start: Nanos,
+    /// Nothing is intended at this moment or later.
+    ends: Nanos,
+    draws: Rng,
+    /// Where the next one lies, in `ONE`s.
+    position: u128,
+    next: Nanos,
+    shift_ns: u64,
+    /// Those that were taken and given back, in order; all before the next one.
+    returned: VecDeque<Nanos>,
+    taken: u64,
+}
+
+impl Timetable {
+    /// The timetable of a shard for a run that starts at `start` and intends nothing from `ends` on.
+    #[must_use]
+    pub fn new(plan: TimetablePlan, curve: Curve, start: Nanos, ends: Nanos) -> Self {
+        let mut table = Self {
+            plan,
+            curve,
+            start,
+            ends,
+            draws: Rng::with_seed(plan.seed ^ STREAM),
+            position: 0,
+            next: start,
+            shift_ns: 0,
+            returned: VecDeque::new(),
+            taken: 0,
+        };
+        table.position = match plan.gaps {
+            Gaps::Even => u128::from(plan.offset) * ONE,
+            Gaps::Exponential => table.draw(u64::from(plan.offset) + 1),
+        };
+        table.next = table.instant();
+        table
+    }
+
+    /// When the next request is intended; the end of time when there are no more.
+    #[must_use]
+    pub fn due(&self) -> Nanos {
+        self.returned.front().copied().unwrap_or(self.next)
+    }
+
+    /// Takes the next one.
+    pub fn take(&mut self) {
+        self.taken += 1;
+        if self.returned.pop_front().is_none() {
+            self.advance();
+        }
+    }
+
+    /// Takes one back that was taken last and not used.
+    pub(crate) fn give_back(&mut self, intended: Nanos) {
+        self.taken -= 1;
+        self.returned.push_front(intended);
+    }
+
+    /// All that was not taken is intended `ns` later than it would be without any pause, no less than before: for so long
+    /// nothing may go, or might.
+    pub(crate) fn shift_to(&mut self, ns: u64) {
+        let by = ns.saturating_sub(self.shift_ns);
+        if by > 0 {
+            self.shift_ns = ns;
+            self.returned.iter_mut().for_each(|due| due.0 = due.0.saturating_add(by));
+            self.next = self.instant();
+        }
+    }
+
+    /// Leaves out what was intended before `since`, when there was nothing to do.
+    pub(crate) fn skip_before(&mut self, since: Nanos) {
+        self.returned.retain(|due| *due >= since);
+        while self.next < since {
+            self.advance();
+        }
+    }
+
+    /// Empties it, and says when each was intended that is due before `now`.
+    pub(crate) fn drain_due(&mut self, now: Nanos) -> impl Iterator<Item = Nanos> + '_ {
+        std::iter::from_fn(move || {
+            let due = self.due();
+            if due >= now {
+                return None;
+            }
+            self.take();
+            Some(due)
+        })
+    }
+
+    /// How many were taken and not given back.
+    #[must_use]
+    pub const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// By how much the next one is intended later than it would be had the target asked for no patience, ns.
+    #[must_use]
+    pub const fn shift_ns(&self) -> u64 {
+        self.shift_ns
+    }
+
+    fn advance(&mut self) {
+        self.position += match self.plan.gaps {
+            Gaps::Even => u128::from(self.plan.stride.max(1)) * ONE,
+            Gaps::Exponential => self.draw(u64::from(self.plan.stride.max(1))),
+        };
+        self.next = self.instant();
+    }
+
+    /// The sum of so many gaps, those of the other shards among them: every shard draws all.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a gap is from 0 to 37 mean gaps")]
+    fn draw(&mut self, gaps: u64) -> u128 {
+        (0..gaps).map(|_| u128::from((-(1.0 - self.draws.f64()).ln() * ONE as f64) as u64)).sum()
+    }
+
+    fn instant(&self) -> Nanos {
+        let rate = self.plan.rate;
+        let gaps = self.position.saturating_mul(u128::from(rate.period_ns)) / u128::from(rate.permits.max(1));
+        let own = u64::try_from(gaps / ONE).unwrap_or(u64::MAX);
+        let at = self.start.0.saturating_add(self.curve.reaches(own, 0)).saturating_add(self.shift_ns);
+        if at < self.ends.0 { Nanos(at) } else { Nanos(u64::MAX) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::{Rate, ShapedRate};
+
+    const S: u64 = 1_000_000_000;
+    const START: Nanos = Nanos(77);
+
+    fn plan(permits: u64, gaps: Gaps, (stride, offset): (u32, u32)) -> TimetablePlan {
+        TimetablePlan { gaps, rate: Rate { permits, period_ns: S }, stride, offset, seed: 9 }
+    }
+
+    fn instants(plan: TimetablePlan, curve: Curve, seconds: u64) -> Vec<u64> {
+        let mut table = Timetable::new(plan, curve, START, Nanos(START.0 + seconds * S));
+        table.drain_due(Nanos(u64::MAX)).map(|due| due.0 - START.0).collect()
+    }
+
+    #[test]
+    fn even_gaps_are_computed_from_the_number_and_not_added_up() {
+        let all = instants(plan(3, Gaps::Even, (1, 0)), Curve::FLAT, 1_000);
+        assert_eq!(all.len(), 3_000);
+        assert_eq!(all[..4], [0, 333_333_333, 666_666_666, S]);
+        assert_eq!(all[2_997], 999 * S);
+    }
+
+    #[test]
+    fn a_ramp_has_the_number_of_requests_under_its_curve() {
+        let ShapedRate { peak, shape } = "0:1000".parse().unwrap();
+        let curve = Curve::of(shape, Some(Duration::from_secs(10)));
+        let all = instants(TimetablePlan { rate: peak, ..plan(1, Gaps::Even, (1, 0)) }, curve, 10);
+        // Half of 10 s * 1,000/s; a quarter of them in the first half. The first instant is number 0.
+        assert_eq!(all.len(), 5_000);
+        assert!(all.iter().filter(|at| **at < 5 * S).count().abs_diff(1_250) <= 1);
+    }
+
+    #[test]
+    fn exponential_gaps_have_the_mean_and_the_deviation_of_a_poisson_process() {
+        let all = instants(plan(1_000, Gaps::Exponential, (1, 0)), Curve::FLAT, 100);
+        // 100,000 expected, with a standard deviation of 316.
+        assert!(all.len().abs_diff(100_000) < 1_300, "{}", all.len());
+        let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
+        let longer_than = |ms: f64| gaps.iter().filter(|gap| **gap > ms).count() as f64 / gaps.len() as f64;
+        for ms in [0.5, 1.0, 2.0, 4.0] {
+            assert!((longer_than(ms) - (-ms).exp()).abs() < 0.006, "{ms}: {}", longer_than(ms));
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_is_next_and_a_shift_moves_all_that_is_left() {
+        let mut table = Timetable::new(plan(1_000, Gaps::Even, (1, 0)), Curve::FLAT, Nanos(0), Nanos(S));
+        let ms = |n: u64| Nanos(n * 1_000_000);
+        (0..3).for_each(|_| table.take());
+        (1..3).rev().for_each(|n| table.give_back(ms(n)));
+        assert_eq!((table.due(), table.taken()), (ms(1), 1));
+        table.shift_to(100_000_000);
+        let due = table.drain_due(ms(105)).collect::<Vec<_>>();
+        assert_eq!(due, [ms(101), ms(102), ms(103), ms(104)]);
+        assert_eq!(table.shift_ns(), 100_000_000);
+        table.skip_before(Nanos(200_500_000));
+        assert_eq!(table.due(), ms(201));
+        assert_eq!(table.drain_due(Nanos(u64::MAX)).count(), 799, "nothing is intended after the end");
+    }
+
+    proptest! {
+        #[test]
+        fn shards_together_keep_the_timetable_of_one(
+            permits in 1..5_000_u64, shards in 1..9_u32, seed: u64, random: bool,
+        ) {
+            let gaps = if random { Gaps::Exponential } else { Gaps::Even };
+            let of = |part| instants(TimetablePlan { seed, ..plan(permits, gaps, part) }, Curve::FLAT, 2);
+            let mut all: Vec<u64> = (0..shards).flat_map(|shard| of((shards, shard))).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, of((1, 0)));
+        }
+    }
+}

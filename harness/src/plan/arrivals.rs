@@ -1,0 +1,91 @@
+//! When requests arrive: as soon as they can, or by a timetable that the whole run shares.
+//!
+//! Pure data; `pacer` makes instants of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::UnknownName;
+use crate::units::Rate;
+
+/// How requests arrive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Closed loop: the next item starts as soon as a connection is free and the budget allows. A target that is slow
+    /// slows its client down, so the waiting that it would cause others is not seen.
+    #[default]
+    Asap,
+    /// Open loop: the rate says when each request is intended, at even intervals, however the target does.
+    Constant,
+    /// Open loop, at random instants: as many independent users arrive (a Poisson process of the same rate).
+    Poisson,
+}
+
+impl Arrivals {
+    /// Every one, as typed.
+    pub const ALL: [Self; 3] = [Self::Asap, Self::Constant, Self::Poisson];
+
+    /// As typed and reported.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asap => "asap",
+            Self::Constant => "constant",
+            Self::Poisson => "poisson",
+        }
+    }
+
+    /// Which gaps there are between the intended instants; none in a closed loop, which has no such instants.
+    #[must_use]
+    pub const fn gaps(self) -> Option<Gaps> {
+        match self {
+            Self::Asap => None,
+            Self::Constant => Some(Gaps::Even),
+            Self::Poisson => Some(Gaps::Exponential),
+        }
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Arrivals {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = |arrivals: &Self| arrivals.name() == text;
+        Self::ALL.into_iter().find(named).ok_or_else(|| UnknownName::new(text, &Self::ALL.map(Self::name)))
+    }
+}
+
+/// The gaps between intended instants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gaps {
+    /// All the same.
+    Even,
+    /// Drawn from an exponential distribution.
+    Exponential,
+}
+
+/// A shard's part of the run's timetable: of its instants, numbered from 0, those whose number leaves `offset` when divided
+/// by `stride`. The shards so take turns, and together they keep the timetable of one, however many they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimetablePlan {
+    /// The gaps.
+    pub gaps: Gaps,
+    /// The rate of the whole run; the highest one when it changes.
+    pub rate: Rate,
+    /// How many shards there are; at least 1.
+    pub stride: u32,
+    /// Which of them this is.
+    pub offset: u32,
+    /// The seed of the gaps.
+    pub seed: u64,
+}

@@ -1,0 +1,111 @@
+//! The times of a run, and what they are worth.
+
+use super::{grouped, micros, percent, seconds};
+use crate::report::{Latency, Report, ScheduleReport};
+use crate::stats::Series;
+
+/// What a closed loop's times are worth, in one sentence.
+const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
+
+/// What an open loop's are.
+const CORRECTED: &str = "open loop: from when each request was intended, corrected for coordinated omission";
+
+/// Waits that make a percentile longer by less than this part, or by less than a millisecond, need no explanation.
+const NOTABLE: f64 = 1.1;
+
+/// The rows on times.
+pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    let service = report.latency(Series::ServiceOk).filter(|service| service.count + service.censored > 0);
+    let response = report.latency(Series::ResponseOk).filter(|response| response.count + response.censored > 0);
+    if let Some(response) = response {
+        let mut row = format!("{}\n{CORRECTED}", spectrum(response));
+        if let Some(difference) = service.and_then(|service| difference(report, response, service)) {
+            row = format!("{row}\n{difference}");
+        }
+        if response.censored > 0 {
+            let cut = "requests had not ended when they were cut off: they count as no faster than they were old";
+            row = format!("{row}\n{} {cut}", grouped(response.censored));
+        }
+        rows.push(("response", row));
+    }
+    if let Some(service) = service {
+        let of_what = if response.is_some() { "" } else { UNCORRECTED };
+        rows.push(("service", format!("{}\n{of_what}", spectrum(service)).trim_end().to_owned()));
+    }
+    if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count > 0) {
+        rows.push(("first byte", spectrum(ttfb)));
+    }
+    rows
+}
+
+/// What it means that the 99th percentiles of response and service time differ; none when they hardly do.
+fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<String> {
+    let (from_intended, from_sent) = (response.p99_us?, service.p99_us?);
+    if from_intended <= (from_sent * NOTABLE).max(from_sent + 1e3) {
+        return None;
+    }
+    let at_least = |latency: &Latency| if latency.is_at_least("p99_us") { "at least " } else { "" };
+    Some(format!(
+        "1 request in 100 had waited {}{} or longer from when a user would have sent it to its answer, though the target \
+         took {}{} once such a request reached it: in between it waited {}",
+        at_least(response),
+        micros(from_intended),
+        at_least(service),
+        micros(from_sent),
+        culprit(report)
+    ))
+}
+
+/// What requests waited for most before they were sent, of all time that they did.
+fn culprit(report: &Report) -> String {
+    let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
+    let waits = [
+        (spent(Series::PoolWait), "for a free connection, as slow answers kept all of them in use"),
+        (spent(Series::BudgetWait), "for a limit on its host, or for what the target was found to bear"),
+        (spent(Series::SchedLag), "for this client, which was late"),
+    ];
+    let all: f64 = waits.iter().map(|(spent, _)| spent).sum();
+    let worst = waits.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    worst.map_or_else(String::new, |(spent, what)| match spent / all.max(f64::MIN_POSITIVE) {
+        part if part > 0.995 => (*what).to_owned(),
+        part => format!("{what} ({} of all waiting)", percent(part)),
+    })
+}
+
+/// How the timetable of an open loop was kept.
+pub(super) fn schedule(schedule: &ScheduleReport) -> String {
+    let mut row = format!(
+        "{} arrivals, {} asked; {} requests due, {} of them sent",
+        schedule.arrivals,
+        schedule.rate,
+        grouped(schedule.scheduled),
+        percent(schedule.sent_share)
+    );
+    if schedule.dropped > 0 {
+        row = format!(
+            "{row}\n{} were still waiting for a connection at the end and were dropped",
+            grouped(schedule.dropped)
+        );
+    }
+    if schedule.shifted_s > 0.0 {
+        row = format!("{row}\nput off by {} while the target asked for patience", seconds(schedule.shifted_s));
+    }
+    row
+}
+
+/// The percentiles that are known.
+pub(super) fn spectrum(latency: &Latency) -> String {
+    let named = [
+        ("p50", "p50_us", latency.p50_us),
+        ("p90", "p90_us", latency.p90_us),
+        ("p99", "p99_us", latency.p99_us),
+        ("p99.9", "p999_us", latency.p999_us),
+        ("max", "max_us", latency.max_us),
+    ];
+    let known = named.iter().filter_map(|(name, key, value)| {
+        let at_least = if latency.is_at_least(key) { ">= " } else { "" };
+        value.map(|us| format!("{name} {at_least}{}", micros(us)))
+    });
+    known.collect::<Vec<_>>().join("  ")
+}

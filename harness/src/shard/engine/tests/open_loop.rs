@@ -1,0 +1,181 @@
+//! Open loops in virtual time: what is due goes when it can, is counted once, and shows whom it waited for.
+
+use super::*;
+use crate::plan::{Arrivals, Gaps, RunPlan};
+use crate::stats::Percentile;
+
+/// One shard at 1,000/s for so long, over so many connections.
+fn timed(connections: u32, duration: Duration) -> ShardPlan {
+    let mut run = plan();
+    (run.shards, run.connections, run.ids) = (1, connections, IdRange { start: 0, end: 1 << 40 });
+    open(&mut run, duration);
+    run.split(&[]).remove(0)
+}
+
+fn open(run: &mut RunPlan, duration: Duration) {
+    (run.rate, run.arrivals) = (Some(Rate { permits: 1_000, period_ns: 1_000_000_000 }), Arrivals::Constant);
+    run.duration = Some(duration);
+}
+
+const fn ms(ms: u64) -> Nanos {
+    Nanos(ms * 1_000_000)
+}
+
+fn percentile_ms(ran: &Ran, series: Series, q: f64) -> f64 {
+    ran.totals(|stats, _, _| match stats.timing(series).unwrap().percentile(q) {
+        Percentile::Exact(ns) => ns as f64 / 1e6,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn near(value: f64, expected: f64) {
+    assert!((value - expected).abs() <= 2.0 + expected / 1_000.0, "{value} for {expected}");
+}
+
+#[test]
+fn a_stall_is_seen_by_all_that_were_to_come_in_it() {
+    let stall = Some((ms(10_000), ms(11_000)));
+    let (ran, _) = run(&timed(2_000, Duration::from_secs(30)), stall, Duration::from_secs(30));
+    assert_eq!(ran.gate().timetable_use().unwrap().scheduled, 30_000);
+    for (q, expected) in [(0.95, 1.0), (0.99, 701.0), (0.999, 971.0)] {
+        near(percentile_ms(&ran, Series::ResponseOk, q), expected);
+        near(percentile_ms(&ran, Series::ServiceOk, q), expected);
+    }
+    ran.totals(|stats, _, _| {
+        let response = stats.timing(Series::ResponseOk).unwrap();
+        assert_eq!((response.exact().count, response.exact().max_ns), (30_000, 1_001_000_000));
+        assert_eq!(stats.timing(Series::PoolWait).unwrap().exact().max_ns, 0);
+    });
+}
+
+#[test]
+fn too_few_connections_show_as_waits_for_them_and_not_as_the_targets_time() {
+    let stall = Some((ms(10_000), ms(11_000)));
+    let (ran, _) = run(&timed(10, Duration::from_secs(30)), stall, Duration::from_secs(30));
+    near(percentile_ms(&ran, Series::ServiceOk, 0.99), 1.0);
+    ran.totals(|stats, _, _| {
+        let longest = |series| stats.timing(series).unwrap().exact().max_ns;
+        assert_eq!((longest(Series::SchedLag), longest(Series::BudgetWait)), (0, 0));
+        assert!(longest(Series::PoolWait) > 980_000_000, "{}", longest(Series::PoolWait));
+        assert_eq!(stats.counters.attempts, 30_000);
+    });
+}
+
+#[test]
+fn what_was_due_and_never_went_is_dropped_and_counted_at_its_age() {
+    // All ten connections are held from 10 s to 11 s; the run ends in between.
+    let stall = Some((ms(10_000), ms(11_000)));
+    let (ran, _) = run(&timed(10, Duration::from_millis(10_500)), stall, Duration::from_millis(10_500));
+    let scheduled = ran.gate().timetable_use().unwrap().scheduled;
+    ran.totals(|stats, _, _| {
+        assert_eq!((scheduled, stats.counters.dropped), (10_500, 490));
+        assert_eq!(stats.counters.attempts, 10_010);
+        let response = stats.timing(Series::ResponseOk).unwrap();
+        assert_eq!((response.exact().count, response.exact().censored), (10_010, 490));
+        // The 10,395th of all: above 10,000 fast ones it is the 395th of those that were dropped, each a millisecond older.
+        let Percentile::AtLeast(least) = response.percentile(0.99) else { panic!("it cannot be known") };
+        near(least as f64 / 1e6, 395.0);
+    });
+}
+
+#[test]
+fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
+    let mut whole = plan();
+    (whole.shards, whole.connections, whole.ids.end, whole.warmup) = (3, 30, 1 << 40, Duration::from_secs(1));
+    open(&mut whole, Duration::from_secs(2));
+    let mut sent = Vec::new();
+    for part in whole.split(&[]) {
+        let (ran, _) = run(&part, None, Duration::from_secs(2));
+        let warm = ran.warmup();
+        assert!((333..=334).contains(&warm.attempts) && warm.items == warm.attempts, "{warm:?}");
+        ran.totals(|stats, _, _| {
+            let measured = stats.timing(Series::ResponseOk).unwrap().exact().count;
+            assert_eq!(measured + warm.attempts, stats.counters.attempts);
+        });
+        sent.extend(ran.sent);
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, (0..2_000).map(ms).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
+    // The 101st request is refused, with a wait of a second.
+    let answers: Answers = |id, before, _| {
+        let wait = Advice { repeat: Repeat::MayHelp, wait: Some(1_000 * MS), quota: None };
+        if id == 100 && before == 0 { (Outcome::Throttled, wait) } else { (Outcome::Ok, Advice::default()) }
+    };
+    let (ran, _) = run_against(&timed(100, Duration::from_secs(3)), None, Duration::from_secs(3), answers);
+    let used = ran.gate().timetable_use().unwrap();
+    assert!((1_000_000_000..1_150_000_000).contains(&used.shifted_ns), "{used:?}");
+    let shifted = used.shifted_ns / 1_000_000;
+    assert!(used.scheduled.abs_diff(3_000 - shifted) <= 1, "{used:?}");
+    ran.totals(|stats, _, _| {
+        let longest = |series| stats.timing(series).unwrap().exact().max_ns;
+        assert!(longest(Series::ResponseOk) <= 2_000_000, "{}", longest(Series::ResponseOk));
+        assert_eq!(stats.counters.dropped, 0);
+    });
+    let gap = ran.sent.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap();
+    assert!(gap >= 1_000_000_000, "{gap}");
+}
+
+#[test]
+fn a_retry_takes_the_next_turn_and_the_rate_stays() {
+    let answers: Answers = |id, before, _| {
+        let again = Advice { repeat: Repeat::MayHelp, ..Advice::default() };
+        if id % 10 == 0 && before == 0 { (Outcome::Rejected, again) } else { (Outcome::Ok, Advice::default()) }
+    };
+    let (ran, _) = run_against(&timed(100, Duration::from_secs(3)), None, Duration::from_secs(3), answers);
+    let counters = ran.totals(|stats, _, _| stats.counters.clone());
+    assert_eq!(counters.attempts, 3_000);
+    assert!(counters.retries > 250, "{}", counters.retries);
+    assert!(ran.sent.windows(2).all(|pair| pair[1].since(pair[0]) == 1_000_000), "an attempt at each turn");
+}
+
+#[test]
+fn turns_without_anything_to_do_are_not_made_up_for() {
+    // Ten IDs, each tried twice with a back-off in between: then there is nothing to do until they are due.
+    let answers: Answers = |_, before, _| {
+        let again = Advice { repeat: Repeat::MayHelp, wait: Some(500 * MS), quota: None };
+        if before == 0 { (Outcome::Rejected, again) } else { (Outcome::Ok, Advice::default()) }
+    };
+    let mut plan = timed(100, Duration::from_secs(3));
+    plan.ids = IdRange { start: 0, end: 10 };
+    let (ran, _) = run_against(&plan, None, Duration::from_secs(3), answers);
+    assert_eq!((ran.sent.len(), ran.gate().timetable_use().unwrap().scheduled), (20, 20));
+    assert!(ran.sent.windows(2).all(|pair| pair[1].since(pair[0]) >= 1_000_000), "{:?}", ran.sent);
+    assert_eq!(ran.totals(|stats, _, _| stats.timing(Series::ResponseOk).unwrap().exact().max_ns), 1_000_000);
+}
+
+#[test]
+fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection() {
+    let answers: Answers = |_, _, _| (Outcome::Ok, Advice::default());
+    let plan = timed(3, Duration::from_secs(1));
+    assert_eq!(plan.timetable.unwrap().gaps, Gaps::Even);
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let gate = crate::shard::gate::Gate::new(clock, &plan, clock.now(), Box::new(|_| 0));
+        let first = gate.admit(0, clock.now()).await.unwrap();
+        // Its answer comes 40 ms later; for 30 of them the client did not run.
+        tokio::time::advance(40 * MS).await;
+        gate.stalled(ms(5), ms(35));
+        let (outcome, advice) = answers(0, 0, clock.now());
+        let attempt = Attempt {
+            sent: Some(first.admitted),
+            first_byte: None,
+            done: clock.now(),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: Some(200),
+            outcome,
+            advice,
+        };
+        gate.settle(&first, &attempt);
+        let waits = |permit: &Permit| [permit.ready.since(permit.intended), permit.admitted.since(permit.ready)];
+        let second = gate.admit(0, clock.now()).await.unwrap();
+        assert_eq!((second.intended, waits(&second)), (ms(1), [30_000_000, 0]));
+        let third = gate.admit(0, clock.now()).await.unwrap();
+        assert_eq!((third.intended, waits(&third)), (ms(2), [30_000_000, 0]));
+    });
+}
