@@ -16,6 +16,7 @@ mod faults;
 mod foreign;
 mod limits;
 mod manners;
+mod open_loop;
 mod prefixes;
 mod process;
 mod protocols;

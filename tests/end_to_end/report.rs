@@ -28,6 +28,7 @@ impl Report {
         report.check_attempts();
         report.check_shards();
         report.check_times();
+        report.check_schedule();
         report.check_intervals();
         report.check_binding();
         report.check_manners();
@@ -181,8 +182,8 @@ impl Report {
             let of_shards = self.shards().iter().filter_map(|shard| shard["latency"][series]["count"].as_u64());
             assert_eq!(Some(of_shards.sum()), whole["count"].as_u64(), "{series}");
         }
-        if !self.is_whole() {
-            // A shard that died has counts and no times.
+        if !self.is_whole() || !self.at("/warmup").is_null() {
+            // A shard that died has counts and no times, and a warm-up is not timed.
             return;
         }
         let ended = self.count("/totals/attempts") - self.items("aborted");
@@ -206,6 +207,43 @@ impl Report {
         } else {
             // An item that was to be tried again when the run was over has a state, and never got its end.
             assert!((good..=by_themselves).contains(&timed), "item: {timed} of {by_themselves}");
+        }
+    }
+
+    /// Everything that an open loop scheduled went or was dropped, and has a response time or an age.
+    fn check_schedule(&self) {
+        let dropped = self.count("/totals/dropped");
+        if self.at("/schedule").is_null() {
+            assert_eq!((self.text("/plan/arrivals"), dropped), ("asap", 0));
+            let latency = self.at("/latency").as_object().unwrap();
+            assert!(
+                !latency.keys().any(|series| series.starts_with("response")),
+                "a closed loop has no response times"
+            );
+            return;
+        }
+        let scheduled = self.count("/schedule/scheduled");
+        assert_eq!(self.at("/schedule/dropped"), self.at("/totals/dropped"));
+        let of_shards: u64 = self.shards().iter().filter_map(|shard| shard["scheduled"].as_u64()).sum();
+        assert_eq!(of_shards, scheduled);
+        if !self.is_whole() {
+            return;
+        }
+        assert_eq!(scheduled, self.count("/totals/attempts") + dropped);
+        if !self.at("/warmup").is_null() {
+            return;
+        }
+        let good = self.items("ok") + self.items("not_found");
+        let throttled = self.count("/totals/throttled");
+        let ended = self.count("/totals/attempts") - self.items("aborted");
+        let timeouts = self.errors().get("timeout").copied().unwrap_or(0);
+        for (key, occasions) in [
+            ("response/count", good),
+            ("response_throttled/count", throttled),
+            ("response_error/count", ended - good - throttled),
+            ("response/censored", timeouts + self.items("aborted") + dropped),
+        ] {
+            assert_eq!(self.count(&format!("/latency/{key}")), occasions, "{key}");
         }
     }
 

@@ -145,7 +145,7 @@ fn an_interrupted_run_says_so_even_if_nobody_reads_its_output() {
 }
 
 #[test]
-fn a_killed_shard_costs_its_own_items_and_no_others() {
+fn c6_a_killed_shard_makes_the_run_incomplete_and_costs_its_own_items_only() {
     const PER_SHARD: u64 = 500;
     const ANSWERED: u64 = 20;
     let (held, released) = (AtomicU64::new(0), AtomicBool::new(false));

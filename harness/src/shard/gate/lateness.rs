@@ -80,7 +80,9 @@ mod tests {
 
     fn waits(stalls: &[(u64, u64)], intended: u64, [free, allowed, now]: [u64; 3]) -> [u64; 3] {
         let mut noted = Stalls::default();
-        stalls.iter().for_each(|(from, to)| noted.note(Nanos(*from), Nanos(*to)));
+        for (from, to) in stalls {
+            noted.note(Nanos(*from), Nanos(*to));
+        }
         let going = Going { intended: Nanos(intended), free: Nanos(free), allowed: Nanos(allowed), now: Nanos(now) };
         let Stamps { ready, admitted } = going.stamps(&mut noted);
         [ready.since(going.intended), admitted.since(ready), going.now.since(admitted)]
