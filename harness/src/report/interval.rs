@@ -42,6 +42,10 @@ pub struct IntervalRow {
     pub p50_us: Option<f64>,
     /// 99th percentile of the service time.
     pub p99_us: Option<f64>,
+    /// Median response time; null in a closed loop.
+    pub response_p50_us: Option<f64>,
+    /// 99th percentile of the response time, or the least that it can be; null in a closed loop.
+    pub response_p99_us: Option<f64>,
     /// The client's greatest lateness.
     pub max_sched_lag_us: f64,
     /// CPU used by the shards.
@@ -66,8 +70,7 @@ impl IntervalRow {
     #[must_use]
     pub fn new(interval: &Interval) -> Self {
         let counters = &interval.merged.counters;
-        let service = interval.merged.timing(Series::ServiceOk);
-        let percentile = |q| match service.map(|timing| timing.percentile(q)) {
+        let percentile = |series, q| match interval.merged.timing(series).map(|timing| timing.percentile(q)) {
             Some(Percentile::Exact(ns) | Percentile::AtLeast(ns)) => Some(ns as f64 / 1e3),
             Some(Percentile::TooFew) | None => None,
         };
@@ -85,8 +88,10 @@ impl IntervalRow {
             aborted: counters.aborted,
             bytes_received: counters.bytes_received,
             in_flight: interval.in_flight,
-            p50_us: percentile(0.5),
-            p99_us: percentile(0.99),
+            p50_us: percentile(Series::ServiceOk, 0.5),
+            p99_us: percentile(Series::ServiceOk, 0.99),
+            response_p50_us: percentile(Series::ResponseOk, 0.5),
+            response_p99_us: percentile(Series::ResponseOk, 0.99),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
             binding: BindingReport::new(interval.binding),

@@ -62,7 +62,7 @@ pub enum LiveState {
     Lost,
 }
 
-/// Recent service times.
+/// Recent times: of an open loop response times, of a closed one service times.
 #[derive(Debug, Clone, Copy)]
 pub struct Recent {
     /// The median.
@@ -176,8 +176,9 @@ impl LiveShard {
 
 impl Recent {
     pub(super) fn of(stats: &ShardStats) -> Option<Self> {
-        let service = stats.timing(Series::ServiceOk)?;
-        Some(Self { p50: service.percentile(0.5), p99: service.percentile(0.99) })
+        // In an open loop, what its users wait is what there is to see.
+        let times = stats.timing(Series::ResponseOk).or_else(|| stats.timing(Series::ServiceOk))?;
+        Some(Self { p50: times.percentile(0.5), p99: times.percentile(0.99) })
     }
 }
 
