@@ -4,7 +4,7 @@
 //! *workload* does with an ID. A run flows through eight nouns, one file each, in this order:
 //!
 //! ```text
-//! RunPlan -> ShardPlan -> Pacer -> Workload -> Sample -> ShardStats -> Report -> (Verdict)
+//! RunPlan -> ShardPlan -> Pacer -> Workload -> Sample -> ShardStats -> Report -> Verdict
 //! ```
 //!
 //! The modules below are listed in the order in which they may import each other: each knows only those above it.
@@ -24,11 +24,13 @@
 //! | [`shard`] | a shard's life inside its own process |
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | [`report`] | the merged result, as it is saved |
+//! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`render`] | the report as text for people |
 //! | [`results`] | the directory that a report is saved in |
 
 pub mod adaptive;
 pub mod clock;
+pub mod compare;
 pub mod pacer;
 pub mod plan;
 pub mod process;

@@ -1,0 +1,218 @@
+//! What a comparison found: a verdict per metric and over all, each with the numbers behind it, as saved in JSON.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::estimate::Interval;
+use super::metric::Metric;
+use super::rule::Look;
+
+/// What is said of one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Surely worse, and by enough to count.
+    Regression,
+    /// Surely not worse by as much as [`super::PASSES_BELOW`].
+    Pass,
+    /// Neither is sure.
+    Inconclusive {
+        /// The smallest loss, as a fraction of the base, that this many pairs of this noise would have found in 95 of 100
+        /// comparisons; null when there are too few pairs to know their noise.
+        minimum_detectable_effect: Option<f64>,
+        /// Why.
+        because: Doubt,
+    },
+    /// The readings are not there, or are no readings.
+    Incomparable {
+        /// Why.
+        because: Mismatch,
+    },
+    /// Too coarse to be judged in some round: the numbers are shown and decide nothing.
+    Informational,
+}
+
+/// Why a metric is undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doubt {
+    /// The first look needs more pairs than there are.
+    TooFewPairs {
+        /// So many, undisturbed.
+        needed: usize,
+    },
+    /// More than a quarter of the pairs were disturbed: a quiet machine may decide, this one cannot.
+    TooDisturbed {
+        /// So many.
+        disturbed: usize,
+    },
+    /// The noise leaves room for both.
+    Noise,
+}
+
+/// Why a metric cannot be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mismatch {
+    /// A reading is missing in either arm.
+    Missing {
+        /// In so many pairs.
+        pairs: usize,
+    },
+    /// A reading has no logarithm: it is 0, negative or not finite.
+    NotPositive {
+        /// In so many pairs.
+        pairs: usize,
+    },
+}
+
+/// What is said of all metrics together, the gravest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overall {
+    /// Every metric that may decide passed.
+    Pass,
+    /// One did not, and none is a regression.
+    Inconclusive,
+    /// One could not be compared, or none may decide.
+    Incomparable,
+    /// One is a regression.
+    Regression,
+}
+
+/// The numbers behind a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// How many pairs were looked at.
+    pub pairs: usize,
+    /// Candidate over base: Hodges and Lehmann's estimate.
+    pub ratio: f64,
+    /// Its exact interval of at least [`super::LEVEL`]; null for fewer than 6 pairs.
+    pub ratio_interval: Option<Interval>,
+    /// The natural logarithm of `ratio`: on this scale the estimate is made.
+    pub log_ratio: f64,
+    /// That of `ratio_interval`.
+    pub log_ratio_interval: Option<Interval>,
+    /// The standard deviation of the pairs' log ratios; over the square root of 2, the noise of a round of one arm after
+    /// pairing. Null for one pair.
+    pub log_ratio_sd: Option<f64>,
+    /// The exact one-sided p value of "the candidate is not worse", in `(0, 1]`.
+    pub p_value: f64,
+    /// Adjusted for the other metrics that may decide (Holm); null for a metric that may not.
+    pub p_adjusted: Option<f64>,
+}
+
+/// What was found of one metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Which.
+    pub metric: Metric,
+    /// What is said of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The numbers; null when there are none.
+    pub evidence: Option<Evidence>,
+}
+
+/// The look at which a comparison stands.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LookTaken {
+    /// Counted from 1.
+    pub number: usize,
+    /// Pairs and alpha.
+    #[serde(flatten)]
+    pub look: Look,
+}
+
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Over all metrics.
+    pub verdict: Overall,
+    /// The look that decided, or the last one that was taken; null before the first.
+    pub look: Option<LookTaken>,
+    /// Disturbed pairs that were run on the way, and not looked at.
+    pub disturbed_pairs: usize,
+    /// Undisturbed pairs that would lead to the next look; 0 when the comparison is over.
+    pub pairs_wanted: usize,
+    /// Each metric that was read, in the order of [`Metric::ALL`].
+    pub findings: Vec<Finding>,
+}
+
+impl Verdict {
+    /// What it means for all metrics together; none when it means nothing.
+    pub(super) const fn weight(self) -> Option<Overall> {
+        match self {
+            Self::Regression => Some(Overall::Regression),
+            Self::Pass => Some(Overall::Pass),
+            Self::Inconclusive { .. } => Some(Overall::Inconclusive),
+            Self::Incomparable { .. } => Some(Overall::Incomparable),
+            Self::Informational => None,
+        }
+    }
+}
+
+impl Overall {
+    /// Over all findings.
+    pub(super) fn of(findings: &[Finding]) -> Self {
+        findings.iter().filter_map(|finding| finding.verdict.weight()).max().unwrap_or(Self::Incomparable)
+    }
+
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Inconclusive => "inconclusive",
+            Self::Incomparable => "incomparable",
+            Self::Regression => "regression",
+        }
+    }
+}
+
+impl Comparison {
+    /// Of these findings, at no look, and wanting no pairs.
+    pub(super) fn new(findings: Vec<Finding>, disturbed_pairs: usize) -> Self {
+        Self { verdict: Overall::of(&findings), look: None, disturbed_pairs, pairs_wanted: 0, findings }
+    }
+
+    /// Whether a further look is of no use: something is a regression, or nothing is undecided.
+    pub(super) fn is_decided(&self) -> bool {
+        let undecided = |finding: &Finding| matches!(finding.verdict, Verdict::Inconclusive { .. });
+        self.verdict == Overall::Regression || !self.findings.iter().any(undecided)
+    }
+
+    /// What was found of `metric`; none when it was never read.
+    #[must_use]
+    pub fn finding(&self, metric: Metric) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.metric == metric)
+    }
+
+    /// Whether no further pairs are wanted.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.pairs_wanted == 0
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} undisturbed pairs"),
+            Self::TooDisturbed { disturbed } => {
+                write!(f, "{disturbed} pairs were disturbed, more than a quarter: the machine is not quiet enough")
+            }
+            Self::Noise => f.write_str("the noise leaves room for a loss and for none"),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { pairs } => write!(f, "a reading is missing in {pairs} pairs"),
+            Self::NotPositive { pairs } => write!(f, "a reading is not above 0 in {pairs} pairs"),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What is compared: the four metrics, which way each gets worse, the smallest loss that counts, and a reading of one.
+
+use serde::{Deserialize, Serialize};
+
+/// Samples that must lie beyond a percentile of a round before a verdict may rest on it.
+const BEYOND_TO_GATE: u64 = 100;
+
+/// Samples that must lie beyond a percentile before it is shown at all.
+const BEYOND_TO_SHOW: u64 = 10;
+
+/// What is compared. There are four, because each more costs all of them power: the error that a comparison may make is
+/// shared by the metrics that may decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// CPU time of the client per attempt; more is worse.
+    CpuPerAttempt,
+    /// Items or attempts per second, or whatever a round does per second; less is worse.
+    Throughput,
+    /// Median of the service time; more is worse.
+    ServiceP50,
+    /// 99th percentile of the service time; more is worse.
+    ServiceP99,
+}
+
+/// Which way a metric gets worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worse {
+    /// A cost: the candidate is worse when it reads more.
+    More,
+    /// A yield: the candidate is worse when it reads less.
+    Less,
+}
+
+impl Metric {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 4] = [Self::CpuPerAttempt, Self::Throughput, Self::ServiceP50, Self::ServiceP99];
+
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CpuPerAttempt => "cpu_per_attempt",
+            Self::Throughput => "throughput",
+            Self::ServiceP50 => "service_p50",
+            Self::ServiceP99 => "service_p99",
+        }
+    }
+
+    /// Which way it gets worse.
+    #[must_use]
+    pub const fn worse(self) -> Worse {
+        match self {
+            Self::CpuPerAttempt | Self::ServiceP50 | Self::ServiceP99 => Worse::More,
+            Self::Throughput => Worse::Less,
+        }
+    }
+
+    /// The smallest loss that is called a regression, as a fraction of the base: 0.02, and 0.05 for the 99th percentile,
+    /// which moves by several percent between equal rounds.
+    #[must_use]
+    pub const fn smallest_effect(self) -> f64 {
+        match self {
+            Self::CpuPerAttempt | Self::Throughput | Self::ServiceP50 => 0.02,
+            Self::ServiceP99 => 0.05,
+        }
+    }
+
+    /// How much worse the candidate is, on the scale of logarithms: `ln(candidate/base)` for a cost, and minus that for a
+    /// yield. Positive is worse. It is its own inverse.
+    #[must_use]
+    pub fn toward_worse(self, log_ratio: f64) -> f64 {
+        match self.worse() {
+            Worse::More => log_ratio,
+            Worse::Less => -log_ratio,
+        }
+    }
+
+    /// A loss of `fraction` of the base on the scale of [`Metric::toward_worse`]: `ln(1 + f)` for a cost, `-ln(1 - f)` for
+    /// a yield, of which no more than everything can be lost.
+    #[must_use]
+    pub fn loss(self, fraction: f64) -> f64 {
+        match self.worse() {
+            Worse::More => fraction.ln_1p(),
+            Worse::Less => -(-fraction).ln_1p(),
+        }
+    }
+
+    /// The inverse of [`Metric::loss`]: which fraction of the base `worse` is.
+    #[must_use]
+    pub fn fraction(self, worse: f64) -> f64 {
+        match self.worse() {
+            Worse::More => worse.exp_m1(),
+            Worse::Less => -(-worse).exp_m1(),
+        }
+    }
+}
+
+/// What one round read of one metric. The unit is the caller's, the same in both arms: only ratios are looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// The round has none.
+    #[default]
+    Absent,
+    /// Too coarse for a verdict: shown only.
+    Informational(f64),
+    /// A verdict may rest on it.
+    Gating(f64),
+}
+
+impl Reading {
+    /// A percentile with `beyond` samples beyond it: a verdict may rest on it from 100 on, and below 10 it is none.
+    ///
+    /// The relative standard error of the 99th percentile of an exponential tail is 2.2 % with 100 samples beyond it and
+    /// 7 % with 10.
+    #[must_use]
+    pub const fn percentile(value: f64, beyond: u64) -> Self {
+        if beyond >= BEYOND_TO_GATE {
+            Self::Gating(value)
+        } else if beyond >= BEYOND_TO_SHOW {
+            Self::Informational(value)
+        } else {
+            Self::Absent
+        }
+    }
+
+    /// The number read.
+    #[must_use]
+    pub const fn value(self) -> Option<f64> {
+        match self {
+            Self::Absent => None,
+            Self::Informational(value) | Self::Gating(value) => Some(value),
+        }
+    }
+}
+
+/// What one round read of each metric.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Readings {
+    /// See [`Metric::CpuPerAttempt`].
+    pub cpu_per_attempt: Reading,
+    /// See [`Metric::Throughput`].
+    pub throughput: Reading,
+    /// See [`Metric::ServiceP50`].
+    pub service_p50: Reading,
+    /// See [`Metric::ServiceP99`].
+    pub service_p99: Reading,
+}
+
+impl Readings {
+    /// The reading of `metric`.
+    #[must_use]
+    pub const fn of(&self, metric: Metric) -> Reading {
+        match metric {
+            Metric::CpuPerAttempt => self.cpu_per_attempt,
+            Metric::Throughput => self.throughput,
+            Metric::ServiceP50 => self.service_p50,
+            Metric::ServiceP99 => self.service_p99,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_a_fraction_of_the_base_whichever_way_is_worse() {
+        for metric in Metric::ALL {
+            let candidate: f64 = match metric.worse() {
+                Worse::More => 1.05,
+                Worse::Less => 0.95,
+            };
+            let worse = metric.toward_worse(candidate.ln());
+            assert!((worse - metric.loss(0.05)).abs() < 1e-12, "{metric:?}: {worse}");
+            assert!((metric.fraction(worse) - 0.05).abs() < 1e-12);
+            assert!((metric.toward_worse(metric.toward_worse(0.3)) - 0.3).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_percentile_counts_for_as_much_as_lies_beyond_it() {
+        for (beyond, expected) in [
+            (0, Reading::Absent),
+            (9, Reading::Absent),
+            (10, Reading::Informational(7.0)),
+            (99, Reading::Informational(7.0)),
+            (100, Reading::Gating(7.0)),
+        ] {
+            assert_eq!(Reading::percentile(7.0, beyond), expected, "{beyond}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Which verdicts come of which pairs. How often they are right is for `tests/truth_s`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Pairs in blocks whose readings of every metric are these, base and candidate.
+fn pairs(readings: impl IntoIterator<Item = (f64, f64)>) -> Vec<Pair> {
+    OrderSchedule::new(1)
+        .zip(readings)
+        .map(|(order, (base, candidate))| Pair {
+            order,
+            base: gating(base),
+            candidate: gating(candidate),
+            disturbance: Disturbance::None,
+        })
+        .collect()
+}
+
+/// All four read the same.
+fn gating(value: f64) -> Readings {
+    let reading = Reading::Gating(value);
+    Readings { cpu_per_attempt: reading, throughput: reading, service_p50: reading, service_p99: reading }
+}
+
+/// `count` pairs whose ratios lie around `ratio`, above and below in turn, ever further, by up to `spread`.
+fn around(ratio: f64, spread: f64, count: usize) -> Vec<Pair> {
+    let step = |index: usize| {
+        let far = spread * (index / 2 + 1) as f64 / (count / 2) as f64;
+        if index.is_multiple_of(2) { far } else { -far }
+    };
+    pairs((0..count).map(|index| (100.0 + index as f64, (100.0 + index as f64) * ratio * (1.0 + step(index)))))
+}
+
+/// The same with the throughput alone.
+fn throughput_only(mut pairs: Vec<Pair>) -> Vec<Pair> {
+    for pair in &mut pairs {
+        for readings in [&mut pair.base, &mut pair.candidate] {
+            *readings = Readings { throughput: readings.throughput, ..Readings::default() };
+        }
+    }
+    pairs
+}
+
+fn judged(pairs: &[Pair]) -> Comparison {
+    judge(pairs, &Rule::standard()).unwrap()
+}
+
+fn verdict(comparison: &Comparison, metric: Metric) -> Verdict {
+    comparison.finding(metric).unwrap().verdict
+}
+
+#[test]
+fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
+    // A target of 20 ms against one of 21 ms, 16 pairs.
+    let comparison = judged(&throughput_only(around(20.0 / 21.0, 0.003, 16)));
+    assert_eq!(comparison.verdict, Overall::Regression);
+    assert_eq!(comparison.look, Some(LookTaken { number: 1, look: Look { pairs: 16, alpha: 0.0015 } }));
+    assert!(comparison.is_over());
+    let finding = comparison.finding(Metric::Throughput).unwrap();
+    let evidence = finding.evidence.unwrap();
+    assert!((0.952..0.953).contains(&evidence.ratio), "{evidence:?}");
+    assert!(evidence.ratio_interval.unwrap().contains(evidence.ratio));
+    assert_eq!(
+        (evidence.pairs, evidence.p_value, evidence.p_adjusted),
+        (16, 2.0_f64.powi(-16), Some(2.0_f64.powi(-16)))
+    );
+    assert_eq!(comparison.findings.len(), 1, "what nobody read is not there");
+}
+
+#[test]
+fn each_metric_gets_worse_its_own_way() {
+    let more = judged(&around(1.06, 0.003, 16));
+    for metric in [Metric::CpuPerAttempt, Metric::ServiceP50, Metric::ServiceP99] {
+        assert_eq!(verdict(&more, metric), Verdict::Regression, "{metric:?}");
+    }
+    assert_eq!(verdict(&more, Metric::Throughput), Verdict::Pass);
+    let less = judged(&around(1.0 / 1.06, 0.003, 16));
+    assert_eq!(less.verdict, Overall::Regression);
+    assert_eq!(verdict(&less, Metric::Throughput), Verdict::Regression);
+    assert_eq!(verdict(&less, Metric::ServiceP50), Verdict::Pass);
+}
+
+#[test]
+fn a_loss_counts_from_its_metrics_smallest_effect_on() {
+    let of = |ratio, metric| verdict(&judged(&around(ratio, 0.0005, 44)), metric);
+    assert_eq!(of(1.019, Metric::ServiceP50), Verdict::Pass, "surely worse, by too little");
+    assert_eq!(of(1.021, Metric::ServiceP50), Verdict::Regression);
+    assert_eq!(of(1.0 - 0.019, Metric::Throughput), Verdict::Pass);
+    assert_eq!(of(1.0 - 0.021, Metric::Throughput), Verdict::Regression);
+    assert_eq!(of(1.039, Metric::ServiceP99), Verdict::Pass);
+    assert!(matches!(of(1.045, Metric::ServiceP99), Verdict::Inconclusive { because: Doubt::Noise, .. }));
+    assert_eq!(of(1.051, Metric::ServiceP99), Verdict::Regression);
+}
+
+#[test]
+fn equal_arms_pass_and_identical_ones_too() {
+    assert_eq!(judged(&around(1.0, 0.01, 16)).verdict, Overall::Pass);
+    let same = judged(&pairs(std::iter::repeat_n((7.0, 7.0), 16)));
+    assert_eq!(same.verdict, Overall::Pass);
+    let evidence = same.findings[0].evidence.unwrap();
+    assert_eq!((evidence.p_value, evidence.ratio, evidence.log_ratio_sd), (1.0, 1.0, Some(0.0)));
+}
+
+#[test]
+fn noise_wants_more_pairs_until_there_are_no_more_looks() {
+    let noisy = |count| judged(&around(1.0, 0.4, count));
+    let first = noisy(16);
+    assert_eq!((first.verdict, first.look.map(|taken| taken.number)), (Overall::Inconclusive, Some(1)));
+    assert_eq!(first.pairs_wanted, 12);
+    let last = noisy(44);
+    assert_eq!((last.verdict, last.look.map(|taken| taken.number)), (Overall::Inconclusive, Some(3)));
+    assert!(last.is_over());
+    let Verdict::Inconclusive { minimum_detectable_effect: Some(effect), because: Doubt::Noise } =
+        verdict(&last, Metric::ServiceP50)
+    else {
+        panic!("{last:?}")
+    };
+    // The deviation is about .24: (3.1 + 1.7) x .24 / sqrt(44) = .17, a factor of 1.19.
+    assert!((0.15..0.25).contains(&effect), "{effect}");
+}
+
+#[test]
+fn the_first_look_that_decides_stands_whatever_comes_later() {
+    let mut pairs = around(1.1, 0.003, 44);
+    for pair in &mut pairs[16..] {
+        pair.candidate = pair.base;
+    }
+    assert_eq!(judged(&pairs).verdict, Overall::Regression);
+    assert_eq!(judged(&pairs), judged(&pairs[..16]));
+}
+
+#[test]
+fn between_two_looks_the_last_one_stands() {
+    let pairs = around(1.0, 0.4, 44);
+    let (at, after) = (judged(&pairs[..16]), judged(&pairs[..21]));
+    assert_eq!((at.pairs_wanted, after.pairs_wanted), (12, 7));
+    assert_eq!(after, Comparison { pairs_wanted: 7, ..at });
+}
+
+#[test]
+fn disturbed_pairs_are_not_looked_at() {
+    let calm = around(1.0, 0.01, 16);
+    let mut pairs = calm.clone();
+    for _ in 0..5 {
+        pairs.insert(4, Pair { disturbance: Disturbance::Steal, candidate: gating(900.0), ..calm[4] });
+    }
+    assert_eq!(judged(&pairs), Comparison { disturbed_pairs: 5, ..judged(&calm) });
+    pairs.insert(4, pairs[4]);
+    let comparison = judged(&pairs);
+    assert_eq!((comparison.verdict, comparison.pairs_wanted), (Overall::Inconclusive, 0));
+    let because = Doubt::TooDisturbed { disturbed: 6 };
+    assert!(
+        matches!(verdict(&comparison, Metric::Throughput), Verdict::Inconclusive { because: b, .. } if b == because)
+    );
+}
+
+#[test]
+fn nothing_but_disturbance_is_inconclusive() {
+    let mut pairs = around(1.0, 0.01, 4);
+    pairs.iter_mut().for_each(|pair| pair.disturbance = Disturbance::SpeedProbe);
+    let comparison = judged(&pairs);
+    assert_eq!((comparison.verdict, comparison.pairs_wanted), (Overall::Inconclusive, 16));
+    assert_eq!(comparison.findings[0].evidence, None);
+}
+
+#[test]
+fn a_coarse_reading_informs_and_decides_nothing() {
+    let mut pairs = around(1.2, 0.003, 16);
+    let metrics = [Metric::CpuPerAttempt, Metric::ServiceP50];
+    for pair in &mut pairs {
+        for readings in [&mut pair.base, &mut pair.candidate] {
+            (readings.cpu_per_attempt, readings.service_p50) = (Reading::Absent, Reading::Absent);
+        }
+    }
+    pairs[3].base.service_p99 = Reading::percentile(1.0, 50);
+    let comparison = judged(&pairs);
+    assert_eq!(comparison.verdict, Overall::Pass, "throughput rose");
+    let p99 = comparison.finding(Metric::ServiceP99).unwrap();
+    assert_eq!(p99.verdict, Verdict::Informational);
+    assert_eq!(p99.evidence.unwrap().p_adjusted, None);
+    assert!(metrics.iter().all(|metric| comparison.finding(*metric).is_none()));
+    let throughput = comparison.finding(Metric::Throughput).unwrap().evidence.unwrap();
+    assert_eq!(throughput.p_adjusted, Some(throughput.p_value), "it has the error to itself");
+}
+
+#[test]
+fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
+    let mut pairs = around(1.0, 0.01, 16);
+    pairs[2].candidate.service_p50 = Reading::Absent;
+    pairs[3].base.cpu_per_attempt = Reading::Gating(0.0);
+    let comparison = judged(&pairs);
+    assert_eq!(comparison.verdict, Overall::Incomparable);
+    let incomparable = |because| Verdict::Incomparable { because };
+    assert_eq!(verdict(&comparison, Metric::ServiceP50), incomparable(Mismatch::Missing { pairs: 1 }));
+    assert_eq!(verdict(&comparison, Metric::CpuPerAttempt), incomparable(Mismatch::NotPositive { pairs: 1 }));
+    assert_eq!(verdict(&comparison, Metric::Throughput), Verdict::Pass);
+    assert!(comparison.is_over(), "no pair would repair that");
+}
+
+#[test]
+fn nothing_read_is_incomparable() {
+    let pairs: Vec<Pair> = throughput_only(around(1.0, 0.01, 16))
+        .into_iter()
+        .map(|pair| Pair { base: Readings::default(), candidate: Readings::default(), ..pair })
+        .collect();
+    assert_eq!(judged(&pairs).verdict, Overall::Incomparable);
+}
+
+#[test]
+fn what_was_found_survives_its_json() {
+    let mut pairs = around(1.03, 0.2, 16);
+    pairs[3].base.service_p99 = Reading::Informational(100.0);
+    pairs[3].base.cpu_per_attempt = Reading::Absent;
+    for comparison in [judged(&pairs), judged(&around(1.06, 0.003, 44)), judged(&pairs[..3])] {
+        let json = serde_json::to_string_pretty(&comparison).unwrap();
+        assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), comparison, "{json}");
+    }
+    let json = serde_json::to_value(judged(&pairs)).unwrap();
+    assert_eq!(json["verdict"], "incomparable");
+    assert_eq!(json["look"]["pairs"], 16);
+    assert_eq!(json["findings"][0]["metric"], "cpu_per_attempt");
+    assert_eq!(json["findings"][0]["because"]["missing"]["pairs"], 1);
+    assert_eq!(json["findings"][1]["verdict"], "inconclusive");
+    assert_eq!(json["findings"][1]["because"], "noise");
+    assert!(json["findings"][1]["minimum_detectable_effect"].is_f64());
+}
+
+/// Readings of 16 to 44 pairs.
+fn readings() -> impl Strategy<Value = Vec<(f64, f64)>> {
+    proptest::collection::vec((50.0..150.0_f64, 50.0..150.0_f64), 16..=44)
+}
+
+fn evidence(comparison: &Comparison) -> Evidence {
+    comparison.finding(Metric::ServiceP50).unwrap().evidence.unwrap()
+}
+
+/// One look at all of them.
+fn at_once(pairs: &[Pair]) -> Comparison {
+    judge(pairs, &Rule::one_look(pairs.len(), 0.01)).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn the_unit_of_the_readings_does_not_matter(readings in readings(), unit in 1e-6..1e6_f64) {
+        let one = at_once(&pairs(readings.iter().copied()));
+        let other = at_once(&pairs(readings.iter().map(|(base, candidate)| (base * unit, candidate * unit))));
+        prop_assert_eq!(one.verdict, other.verdict);
+        prop_assert!((evidence(&one).log_ratio - evidence(&other).log_ratio).abs() < 1e-9);
+        prop_assert_eq!(evidence(&one).p_value, evidence(&other).p_value);
+    }
+
+    #[test]
+    fn swapping_the_arms_mirrors_the_effect(readings in readings()) {
+        let pairs = pairs(readings);
+        let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
+        let (one, other) = (evidence(&at_once(&pairs)), evidence(&at_once(&swapped)));
+        prop_assert!((one.log_ratio + other.log_ratio).abs() < 1e-12);
+        let (a, b) = (one.log_ratio_interval.unwrap(), other.log_ratio_interval.unwrap());
+        prop_assert!((a.low + b.high).abs() < 1e-12 && (a.high + b.low).abs() < 1e-12);
+        // Each of the two p values counts the outcome itself.
+        prop_assert!(one.p_value + other.p_value > 1.0);
+        prop_assert!((one.log_ratio_sd.unwrap() - other.log_ratio_sd.unwrap()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_order_of_the_pairs_does_not_matter(readings in readings(), seed: u64) {
+        let mut shuffled = readings.clone();
+        fastrand::Rng::with_seed(seed).shuffle(&mut shuffled);
+        let (one, other) = (at_once(&pairs(readings)), at_once(&pairs(shuffled)));
+        let (a, b) = (evidence(&one), evidence(&other));
+        prop_assert_eq!((a.p_value, a.log_ratio, a.log_ratio_interval), (b.p_value, b.log_ratio, b.log_ratio_interval));
+        prop_assert_eq!(one.verdict, other.verdict);
+    }
+
+    #[test]
+    fn no_metric_is_both_a_pass_and_worse_than_the_limit(readings in readings()) {
+        let comparison = judged(&pairs(readings));
+        for finding in &comparison.findings {
+            let evidence = finding.evidence.unwrap();
+            prop_assert!(evidence.p_value > 0.0 && evidence.p_value <= 1.0);
+            prop_assert!(evidence.p_adjusted.unwrap() >= evidence.p_value && evidence.p_adjusted.unwrap() <= 1.0);
+            let loss = finding.metric.fraction(finding.metric.toward_worse(evidence.log_ratio));
+            match finding.verdict {
+                Verdict::Pass => prop_assert!(loss < PASSES_BELOW),
+                Verdict::Regression => prop_assert!(loss >= finding.metric.smallest_effect() - 1e-12),
+                _ => {}
+            }
+        }
+    }
+}
