@@ -113,6 +113,7 @@ fn doubled_ranks(by_size: &[f64]) -> Vec<usize> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the probabilities are exact")]
 mod tests {
     use proptest::prelude::*;
 

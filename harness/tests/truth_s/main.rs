@@ -3,6 +3,8 @@
 //! Each test is a row of the definition of truth and is named after it. The trials are seeded, so a row holds or it does
 //! not; the margins are such that another seed would hold, too (each row says by how much).
 
+#![expect(clippy::expect_used, reason = "a trial that cannot be judged ends the test")]
+
 mod noise;
 
 use crawlmark_harness::compare::{
@@ -223,4 +225,35 @@ fn s6_twelve_metrics_need_eleven_pairs() {
     // And one pair fewer than the rule's own first look needs for its alpha and four metrics is not enough either.
     let first = Rule::standard().looks()[0];
     assert!(4.0 * 2.0_f64.powi(-11) > first.alpha && 4.0 * 2.0_f64.powi(-12) <= first.alpha);
+}
+
+/// What the documentation of the module `compare` says of how often it is wrong: to be written anew when the rule changes.
+#[test]
+#[ignore = "takes minutes: cargo test --release -p crawlmark-harness --test truth_s -- --ignored --nocapture"]
+fn operating_characteristics() {
+    const TRIALS: u32 = 40_000;
+    for sd in [0.01, 0.02, 0.03, 0.05, 0.10] {
+        for (name, noise) in [("gaussian", Noise::Gaussian(sd)), ("contaminated", Noise::Contaminated(sd))] {
+            for loss in [0.0, 0.05, 0.10] {
+                let mut machine = Machine::new(100, noise);
+                let (mut counts, mut pairs) = ([0_u32; 4], 0);
+                for _ in 0..TRIALS {
+                    let comparison = judged(&machine.pairs(&Metric::ALL, loss));
+                    counts[comparison.verdict as usize] += 1;
+                    pairs += comparison.look.map_or(0, |taken| taken.look.pairs);
+                }
+                let [pass, inconclusive, _, regression] = counts.map(|n| 100.0 * f64::from(n) / f64::from(TRIALS));
+                let mean = pairs as f64 / f64::from(TRIALS);
+                println!("{name} {sd} {loss}: {regression:.2} {pass:.2} {inconclusive:.2} {mean:.1}");
+            }
+        }
+    }
+    for (name, noise) in [("gaussian", Noise::Gaussian(0.05)), ("drifting", Noise::Drifting(0.05))] {
+        let mut machine = Machine::new(101, noise);
+        let found = share(TRIALS, || {
+            let comparison = judged(&machine.pairs(&Metric::ALL, 0.05));
+            comparison.finding(Metric::CpuPerAttempt).is_some_and(|found| found.verdict == Verdict::Regression)
+        });
+        println!("{name} 0.05: found {found}");
+    }
 }
