@@ -31,7 +31,7 @@ fn is_nominal(rate: f64) -> bool {
 /// S1: equal arms differ in 1 % of 5,000 trials, no more and no less.
 ///
 /// The nominal level is that of one metric and one look, at alpha .01. The exact test can have only so many levels: of 28
-/// pairs the greatest that is not above .01 is P(W+ <= 101) = .0097, so that is what is spent. The noise is great enough
+/// pairs the greatest that is not above .01 is P(W+ <= 101) = .0096, so that is what is spent. The noise is great enough
 /// that whatever is significant is an effect of more than 2 %, too: the test alone decides.
 #[test]
 fn s1_equal_arms_differ_as_often_as_the_level_says() {
