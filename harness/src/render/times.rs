@@ -39,11 +39,14 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What it means that the 99th percentiles of response and service time differ; none when they hardly do.
+/// What it means that the 99th percentiles of response and service time differ, or that they do not; none when they are not
+/// known.
 fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<String> {
     let (from_intended, from_sent) = (response.p99_us?, service.p99_us?);
     if from_intended <= (from_sent * NOTABLE).max(from_sent + 1e3) {
-        return None;
+        return Some(
+            "requests were sent when they were due: what a user would have waited is what the target took".to_owned(),
+        );
     }
     let at_least = |latency: &Latency| if latency.is_at_least("p99_us") { "at least " } else { "" };
     Some(format!(
