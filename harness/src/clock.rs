@@ -93,6 +93,12 @@ fn kernel_time() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
+/// CPU time that this thread has used, ns; none when the kernel does not say. For work that is timed by itself, never for
+/// anything that waits.
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(|time| duration_ns(time.into()))
+}
+
 /// The calendar time now, for the stamps in a report and for dates that a target writes. Never used to
 /// measure anything.
 #[must_use]

@@ -11,8 +11,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`] | what people type: ID ranges, counts, rates, durations |
+//! | [`units`] | what people type: ID ranges, counts, rates, durations; how they read numbers |
 //! | [`clock`] | the one source of time: nanoseconds since the run's epoch |
+//! | [`machine`] | what the machine says about itself: its counters, how fast its CPU is |
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
 //! | [`sample`] | one attempt: its timestamps, its outcome |
@@ -31,6 +32,7 @@
 pub mod adaptive;
 pub mod clock;
 pub mod compare;
+pub mod machine;
 pub mod pacer;
 pub mod plan;
 pub mod process;

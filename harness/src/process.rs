@@ -235,9 +235,7 @@ pub fn raise_descriptor_limit() -> Option<u64> {
 /// What this process has used so far.
 #[must_use]
 pub fn own_usage() -> Usage {
-    let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat")
-        .ok()
-        .and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+    let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat").ok().as_deref().and_then(run_delay);
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Usage { run_delay_ns, ..Usage::default() } };
     Usage {
         cpu_user_us: micros(usage.user_time()),
@@ -249,6 +247,26 @@ pub fn own_usage() -> Usage {
     }
 }
 
+/// Of `schedstat`: time on a CPU, time ready to run without one, both in ns, and how often it was given a CPU. A kernel
+/// that does not count writes zeroes; a process that can read this has been given one at least once.
+fn run_delay(text: &str) -> Option<u64> {
+    let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
+    let (_, waited, times) = (fields.next()??, fields.next()??, fields.next()??);
+    (times > 0).then_some(waited)
+}
+
 fn micros(time: TimeVal) -> u64 {
     u64::try_from(time.tv_sec()).unwrap_or(0) * 1_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_does_not_count_is_not_one_that_never_lets_wait() {
+        assert_eq!(run_delay("801055 73250 2\n"), Some(73_250));
+        assert_eq!(run_delay("801055 0 1\n"), Some(0));
+        assert_eq!([run_delay("0 0 0\n"), run_delay(""), run_delay("1 2")], [None; 3]);
+    }
 }

@@ -2,7 +2,7 @@
 
 mod times;
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 
 use crate::plan::{Arrivals, PerHost, RunPlan, ShardPlan};
 use crate::report::{
@@ -10,6 +10,7 @@ use crate::report::{
 };
 use crate::stats::Series;
 use crate::units::RateShape;
+pub use crate::units::{grouped, micros};
 
 /// A limit that was binding for less than this part of the time is not worth a word.
 const SHOWN: f64 = 0.0005;
@@ -190,8 +191,9 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} connections opened, {} sent, {} received",
+            "{} connections opened{}, {} sent, {} received",
             grouped(totals.connections_opened),
+            not_kept(report),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
@@ -217,7 +219,7 @@ fn retries(report: &Report) -> String {
     if report.manners.retries_denied > 0 {
         let _ = write!(
             row,
-            "\n{} items not tried again: the retry budget was empty",
+            "\n{} items not tried again: the retry budget was empty, or too many waited already",
             grouped(report.manners.retries_denied)
         );
     }
@@ -355,6 +357,17 @@ fn client(report: &Report) -> String {
     )
 }
 
+/// Says so when connections were not kept as they should be.
+fn not_kept(report: &Report) -> String {
+    let (opened, attempts) = (report.totals.connections_opened, report.totals.attempts);
+    // Each host may have as many as there are requests in flight, and a few may be lost.
+    let usual = u64::from(report.plan.run.connections) * 2 * u64::from(report.plan.run.per_host.hosts.max(1));
+    if opened <= usual || opened * 10 <= attempts {
+        return String::new();
+    }
+    format!(" (one for every {} attempts: they were not kept)", decimal(attempts as f64 / opened as f64))
+}
+
 /// Says so when client and target compete for CPUs: what is then measured is neither's ceiling.
 fn shared_machine(report: &Report) -> Option<String> {
     let cores = report.environment.cores;
@@ -376,8 +389,11 @@ fn witness_row(witness: &Witness) -> String {
 
 fn validity(report: &Report) -> String {
     let validity = &report.validity;
-    let checked = validity.checked.join(", ");
-    let mut row = format!("{} (checked: {checked})", validity.verdict.name());
+    let mut row = format!("{} ({} checks", validity.verdict.name(), validity.checked.len());
+    if !validity.unavailable.is_empty() {
+        let _ = write!(row, "; not possible here: {}", validity.unavailable.join(", "));
+    }
+    row.push(')');
     for reason in &validity.reasons {
         let _ = write!(row, "\n- {reason}");
     }
@@ -400,20 +416,6 @@ fn counts<'a>(counted: impl Iterator<Item = (&'a String, &'a u64)>) -> String {
     counted.map(|(name, n)| format!("{name}: {}", grouped(*n))).collect::<Vec<_>>().join("  ")
 }
 
-/// A whole number with separators.
-#[must_use]
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above.
 #[must_use]
 pub fn decimal(value: f64) -> String {
@@ -430,21 +432,6 @@ pub fn decimal(value: f64) -> String {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^63")]
 pub fn grouped_f64(value: f64) -> String {
     grouped(value.round().max(0.0) as u64)
-}
-
-/// Microseconds in the unit that suits them, to three significant digits.
-#[must_use]
-pub fn micros(us: f64) -> String {
-    let (value, unit): (f64, &dyn Display) = match us {
-        us if us >= 1e6 => (us / 1e6, &"s"),
-        us if us >= 1e3 => (us / 1e3, &"ms"),
-        us => (us, &"us"),
-    };
-    match value {
-        v if v >= 100.0 => format!("{v:.0} {unit}"),
-        v if v >= 10.0 => format!("{v:.1} {unit}"),
-        v => format!("{v:.2} {unit}"),
-    }
 }
 
 fn seconds(s: f64) -> String {

@@ -5,6 +5,7 @@
 
 mod budget;
 mod environment;
+mod host;
 mod interval;
 mod latency;
 mod manners;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
 pub use self::environment::{Environment, Placement};
+pub use self::host::HostReport;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};
@@ -27,7 +29,7 @@ pub use self::schedule::{ScheduleReport, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 use self::totals::Window;
 pub use self::totals::{Ledger, Totals};
-pub use self::validity::{Validity, Verdict};
+pub use self::validity::{Evidence, Validity, Verdict};
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};
 use crate::supervisor::RunRecord;
@@ -94,6 +96,8 @@ pub struct Report {
     pub intervals: Vec<IntervalRow>,
     /// What the supervisor used.
     pub supervisor: SupervisorReport,
+    /// What the machine counted meanwhile.
+    pub host: HostReport,
     /// Whether the result may be believed.
     pub validity: Validity,
     /// The target's own books, when they could be read: the second witness.
@@ -171,6 +175,15 @@ impl Report {
         let supervisor_cpu_s = cpu_s(&record.supervisor);
         let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
+        let host = HostReport::from(record.host);
+        let validity = Validity::judge(&Evidence {
+            plan,
+            environment: &environment,
+            host: &host,
+            shards: &shards,
+            totals: &totals,
+            ledger: &ledger,
+        });
         Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -198,7 +211,8 @@ impl Report {
                 cpu_share: share(supervisor_cpu_s, wall_s.max(duration_s)),
                 max_rss_bytes: record.supervisor.max_rss_bytes,
             },
-            validity: Validity::judge(&shards, &totals),
+            host,
+            validity,
             environment,
             totals,
             shards,

@@ -14,11 +14,13 @@ mod host;
 mod intervals;
 mod messages;
 mod outbox;
+mod pulse;
 mod quota;
 mod retry;
 mod slots;
 mod spacing;
 mod supply;
+mod vitals;
 
 use std::fmt::Display;
 use std::fs::File;
@@ -37,6 +39,8 @@ use self::engine::Engine;
 pub use self::intervals::INTERVAL;
 use self::intervals::{Interval, Meters};
 use self::outbox::Outbox;
+use self::pulse::Pulse;
+use self::vitals::Vitals;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::process::{own_usage, pin_to};
@@ -101,10 +105,13 @@ where
         Err(error) => return refuse(&mut frames, ShardError::Workload(error.to_string())),
     };
     drop(inside);
+    let mut vitals = Vitals::before(plan.cpu);
     frames.write_all(&encode(&Frame::Ready)?)?;
     // The supervisor is gone or gave up: so does the shard.
     let Some((start, commands)) = await_go(&mut control)? else { return Ok(()) };
     let engine = Engine::new(workload, plan, clock, start);
+    vitals.begin(start);
+    engine.intervals(|intervals| intervals.meter_from(Meters { cpu_us: vitals.cpu_us(), ..Meters::default() }));
     runtime.block_on(async {
         let control = pipe::Receiver::from_owned_fd(control.into())?;
         let mut link = Link { outbox: Outbox::new(frames.into())?, listener: Listener { control, commands } };
@@ -112,7 +119,7 @@ where
         alarm.until(start).await;
         let end = plan.duration.map(|duration| End { at: start.plus(duration), grace: plan.grace });
         crawl(&engine, alarm, end, &mut link).await?;
-        report_end(&engine, &mut link.outbox).await
+        report_end(&engine, &mut link.outbox, &vitals).await
     })
 }
 
@@ -165,6 +172,7 @@ async fn crawl<W: Workload>(
 ) -> Result<(), ShardError> {
     let clock = engine.clock();
     let Link { outbox, listener } = link;
+    let _pulse = Pulse::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
     let mut reporter = pin!(report(engine, outbox));
     let mut cut_off = end;
@@ -284,7 +292,7 @@ async fn report<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<
 fn meters<W: Workload>(engine: &Engine<W>, now: Nanos) -> Meters {
     let usage = own_usage();
     let gate = engine.gate();
-    Meters { cpu_us: usage.cpu_user_us + usage.cpu_system_us, binding: gate.binding(now), standing: gate.standing() }
+    Meters { cpu_us: usage.cpu_us(), binding: gate.binding(now), standing: gate.standing() }
 }
 
 fn queue_admissions<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, now: Nanos) -> Result<(), WireError> {
@@ -292,9 +300,16 @@ fn queue_admissions<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, now: N
     if admissions.complete > admissions.first { outbox.queue(&Frame::Admissions(admissions)) } else { Ok(()) }
 }
 
-async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
+async fn report_end<W: Workload>(
+    engine: &Engine<W>,
+    outbox: &mut Outbox,
+    vitals: &Vitals,
+) -> Result<(), ShardError> {
     let now = engine.clock().now();
+    // A stall that lasted to the end.
+    engine.beat(now);
     let meters = meters(engine, now);
+    let (usage, cpu) = vitals.end(now);
     // What was said and done in the last moment, such as IDs given away, counts as well.
     engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;
     for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
@@ -314,7 +329,8 @@ async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Res
             warmup: engine.warmup(),
             binding: meters.binding,
             courtesy: engine.gate().courtesy(now),
-            usage: own_usage(),
+            usage,
+            cpu,
         })
     })?;
     outbox.queue(&Frame::Final(Box::new(last)))?;

@@ -44,11 +44,14 @@ pub enum Series {
     ResponseThrottled,
     /// The same of rejected, challenged and failed attempts, sent or not.
     ResponseError,
+    /// How late the shard's loop looked up when it was to do so every 10 ms. Not of attempts: a shard that does not get to
+    /// run is late whatever it has under way. Its clock rings up to 1 ms late by itself.
+    LoopLag,
 }
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -61,6 +64,7 @@ impl Series {
         Self::ResponseOk,
         Self::ResponseThrottled,
         Self::ResponseError,
+        Self::LoopLag,
     ];
 
     /// Those that are kept per interval as well.
@@ -99,6 +103,7 @@ impl Series {
             Self::ResponseOk => "response",
             Self::ResponseThrottled => "response_throttled",
             Self::ResponseError => "response_error",
+            Self::LoopLag => "loop_lag",
         }
     }
 }
@@ -180,6 +185,7 @@ impl ShardStats {
                 Series::PoolWait => Some(sample.pool_wait_ns()),
                 Series::Connect => sample.attempt.connect_ns,
                 Series::Item => sample.item_ns(),
+                Series::LoopLag => None,
             };
             if let Some(ns) = value {
                 self.timing_mut(*series).record(ns);
@@ -188,6 +194,11 @@ impl ShardStats {
         if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
             self.censor(kept, Age { service_ns: Some(sample.service_ns()), response_ns: sample.response_ns() });
         }
+    }
+
+    /// Books that the shard's loop looked up so late.
+    pub fn look_up_late(&mut self, ns: u64) {
+        self.timing_mut(Series::LoopLag).record(ns);
     }
 
     /// Books an item that gets no other attempt after all; the last one came to `outcome`.

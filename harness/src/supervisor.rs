@@ -37,12 +37,13 @@ pub use self::view::{Interval, Live, LiveShard, LiveState, Moved, Observer, Rece
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
 use crate::clock::{Clock, Nanos, wall_time};
+use crate::machine::{Proc, Watch};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, ShardLink};
 use crate::stats::Bounds;
 use crate::units::IdRange;
-use crate::wire::{Control, Usage};
+use crate::wire::Control;
 use crate::workload::Workload;
 
 /// How often the loop looks at the time and the observer at the run.
@@ -126,6 +127,7 @@ where
         paused_until: BTreeMap::new(),
         moved: Moved::default(),
         live: Live::default(),
+        watch: None,
     };
     for shard in plan.split(&usable_cpus()) {
         supervisor.fork_shard(shard, &workload)?;
@@ -142,7 +144,8 @@ where
         }
     }
     supervisor.finish(observer);
-    let usage = usage_since(&usage_before);
+    let usage = own_usage().since(usage_before);
+    let host = supervisor.watch.as_ref().map(|watch| watch.end(clock.now())).unwrap_or_default();
     Ok(RunRecord {
         started_at,
         finished_at: wall_time(),
@@ -152,6 +155,7 @@ where
         busiest: supervisor.budget.as_ref().map(|budget| budget.windows.busiest()).unwrap_or_default(),
         shards: supervisor.members.drain(..).map(ShardRecord::of).collect(),
         supervisor: usage,
+        host,
     })
 }
 
@@ -186,6 +190,8 @@ struct Supervisor {
     paused_until: BTreeMap<u32, Nanos>,
     moved: Moved,
     live: Live,
+    /// The machine from the common start on.
+    watch: Option<Watch>,
 }
 
 /// The budget as it is shared and audited.
@@ -274,6 +280,9 @@ impl Supervisor {
             self.check_deadlines(now);
             self.members.iter_mut().for_each(Member::flush);
             self.look_at_shares();
+            if let Some(watch) = &mut self.watch {
+                watch.look(now);
+            }
             self.refresh(now);
             observer.progress(&self.live);
         }
@@ -341,6 +350,8 @@ impl Supervisor {
             let start = self.clock.now().plus(LEAD + LEAD_PER_SHARD * more);
             self.members.iter_mut().for_each(|member| member.tell(Control::Go(start)));
             self.start = Some(start);
+            // While the shards read when to start.
+            self.watch = Some(Watch::begin(Proc::default(), self.clock.now()));
         }
         Ok(())
     }
@@ -392,17 +403,6 @@ impl Supervisor {
         self.report_intervals(observer);
         self.refresh(self.clock.now());
         observer.progress(&self.live);
-    }
-}
-
-fn usage_since(before: &Usage) -> Usage {
-    let now = own_usage();
-    Usage {
-        cpu_user_us: now.cpu_user_us.saturating_sub(before.cpu_user_us),
-        cpu_system_us: now.cpu_system_us.saturating_sub(before.cpu_system_us),
-        max_rss_bytes: now.max_rss_bytes,
-        run_delay_ns: now.run_delay_ns.zip(before.run_delay_ns).map(|(now, before)| now.saturating_sub(before)),
-        involuntary_switches: now.involuntary_switches.saturating_sub(before.involuntary_switches),
     }
 }
 

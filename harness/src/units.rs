@@ -1,9 +1,10 @@
-//! What people type, as types: ID ranges, counts, rates and durations.
+//! What people type, as types: ID ranges, counts, rates and durations; and numbers as they read them.
 //!
 //! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its text; every error
 //! says what was wrong and what would be right.
 
 mod rate;
+mod words;
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
+pub use self::words::{grouped, micros};
 
 /// Why a text is no valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

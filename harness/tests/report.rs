@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::adaptive::Standing;
 use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::machine::{CpuTicks, HostRecord};
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
@@ -18,7 +19,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permi
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
 
 const MS: u64 = 1_000_000;
 
@@ -116,6 +117,12 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             run_delay_ns: None,
             involuntary_switches: 3,
         }),
+        cpu: whole.then_some(CpuHealth {
+            measured_ns: 2_000 * MS,
+            ticks: Some(CpuTicks { stolen: 1, all: 200 }),
+            speed_before_ns: Some(1_520_000),
+            speed_after_ns: Some(1_550_000),
+        }),
         ids: vec![plan.ids],
         binding: BindingTimes {
             rate_ns: 1_800 * MS,
@@ -145,6 +152,16 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         ],
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
         supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
+        host: HostRecord {
+            watched_ns: 2_000 * MS,
+            cpu_pressure_us: Some(20_000),
+            retransmits: Some(1),
+            tcp_timeouts: None,
+            listen_overflows: Some(0),
+            listen_drops: Some(0),
+            sockets_in_use: Some(14),
+            time_wait: Some(2),
+        },
     };
     let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
     (0..1_000).for_each(|id| merged.record(&sample(id)));
@@ -219,6 +236,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         busiest: Vec::new(),
         shards: vec![shard],
         supervisor: Usage::default(),
+        host: HostRecord::default(),
     };
     let environment = report(None, None).environment;
     let labels = Labels::default();
@@ -235,6 +253,7 @@ fn a_busy_shard_is_the_limit_and_a_short_run_is_not_judged() {
         verdict(|shard| {
             shard.last_done = Nanos(last_done);
             shard.usage = shard.usage.map(|usage| Usage { cpu_user_us, cpu_system_us: 0, ..usage });
+            shard.cpu = shard.cpu.map(|cpu| CpuHealth { measured_ns: last_done, ..cpu });
         })
     };
     assert_eq!(busy(860_000, 1_000 * MS), Verdict::ClientLimited);

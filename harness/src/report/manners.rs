@@ -33,7 +33,7 @@ pub struct MannersReport {
     pub recovery_mean_s: Option<f64>,
     /// The longest of them; null without a recovery.
     pub recovery_max_s: Option<f64>,
-    /// Items that were not tried again because the retry budget was empty.
+    /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
     pub retries_denied: u64,
 }
 
@@ -87,15 +87,6 @@ impl BindingReport {
             target: part(target_ns),
             idle: part(idle_ns),
         }
-    }
-
-    /// The limit that held for longest, by name.
-    #[must_use]
-    pub fn longest(&self) -> &'static str {
-        let Self { rate, concurrency, pause, target, idle } = *self;
-        let named =
-            [("rate", rate), ("concurrency", concurrency), ("pause", pause), ("target", target), ("idle", idle)];
-        named.into_iter().reduce(|a, b| if b.1 > a.1 { b } else { a }).map_or("", |(name, _)| name)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::plan::ShardPlan;
 use crate::stats::Series;
 use crate::supervisor::{RunRecord, ShardRecord};
 use crate::units::IdRange;
-use crate::wire::Usage;
+use crate::wire::{CpuHealth, Usage};
 
 /// One shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct ShardReport {
 }
 
 /// What a shard used of the machine. All null of a shard with a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// User CPU.
     pub cpu_user_s: Option<f64>,
@@ -55,14 +55,25 @@ pub struct UsageReport {
     pub cpu_system_s: Option<f64>,
     /// User and system CPU per attempt, us.
     pub cpu_us_per_attempt: Option<f64>,
-    /// CPU over duration.
+    /// CPU over `measured_s`.
     pub cpu_share: Option<f64>,
     /// Runnable without a CPU; null when the kernel does not say.
     pub run_delay_s: Option<f64>,
+    /// The same over `measured_s`.
+    pub run_delay_share: Option<f64>,
     /// Largest resident set.
     pub max_rss_bytes: Option<u64>,
     /// Times that the kernel took the CPU away.
     pub involuntary_switches: Option<u64>,
+    /// From the common start to the shard's end, over which all of these were read.
+    pub measured_s: Option<f64>,
+    /// The part of its CPU's time that the machine below gave to others; of all CPUs' when it was not kept on one. Null when
+    /// the kernel does not say.
+    pub steal_share: Option<f64>,
+    /// CPU time of a fixed piece of work before the start; null when the kernel does not say.
+    pub speed_before_us: Option<f64>,
+    /// CPU time of the same piece of work after the end; null when the kernel does not say.
+    pub speed_after_us: Option<f64>,
 }
 
 impl ShardReport {
@@ -88,23 +99,33 @@ impl ShardReport {
             } else {
                 BTreeMap::new()
             },
-            usage: UsageReport::new(record.usage.as_ref(), &totals),
+            usage: record.usage.zip(record.cpu).map_or_else(UsageReport::default, |(usage, cpu)| {
+                UsageReport::new(&usage, &cpu, totals.attempts)
+            }),
             totals,
         }
     }
 }
 
 impl UsageReport {
-    fn new(usage: Option<&Usage>, totals: &Totals) -> Self {
-        let cpu = usage.map(cpu_s);
+    fn new(usage: &Usage, health: &CpuHealth, attempts: u64) -> Self {
+        let (cpu, measured_s) = (cpu_s(usage), health.measured_ns as f64 / 1e9);
+        let run_delay_s = usage.run_delay_ns.map(|ns| ns as f64 / 1e9);
+        let us = |ns: u64| ns as f64 / 1e3;
         Self {
-            cpu_user_s: usage.map(|usage| usage.cpu_user_us as f64 / 1e6),
-            cpu_system_s: usage.map(|usage| usage.cpu_system_us as f64 / 1e6),
-            cpu_us_per_attempt: cpu.filter(|_| totals.attempts > 0).map(|cpu| cpu * 1e6 / totals.attempts as f64),
-            cpu_share: cpu.map(|cpu| share(cpu, totals.duration_s)),
-            run_delay_s: usage.and_then(|usage| usage.run_delay_ns).map(|ns| ns as f64 / 1e9),
-            max_rss_bytes: usage.map(|usage| usage.max_rss_bytes),
-            involuntary_switches: usage.map(|usage| usage.involuntary_switches),
+            cpu_user_s: Some(usage.cpu_user_us as f64 / 1e6),
+            cpu_system_s: Some(usage.cpu_system_us as f64 / 1e6),
+            cpu_us_per_attempt: (attempts > 0).then(|| cpu * 1e6 / attempts as f64),
+            cpu_share: Some(share(cpu, measured_s)),
+            run_delay_s,
+            run_delay_share: run_delay_s.map(|waited| share(waited, measured_s)),
+            max_rss_bytes: Some(usage.max_rss_bytes),
+            involuntary_switches: Some(usage.involuntary_switches),
+            measured_s: Some(measured_s),
+            // Without a single tick nothing is known.
+            steal_share: health.ticks.filter(|ticks| ticks.all > 0).map(|t| share(t.stolen as f64, t.all as f64)),
+            speed_before_us: health.speed_before_ns.map(us),
+            speed_after_us: health.speed_after_ns.map(us),
         }
     }
 

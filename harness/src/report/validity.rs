@@ -1,18 +1,18 @@
-//! May the result be believed? A verdict with reasons; each check that was made is named.
+//! May the result be believed? A verdict with reasons; each check that was made is named, and each that could not be.
+//!
+//! One row of [`GATES`] per check, one small function per row, every threshold with its reason in [`thresholds`]. A gate
+//! that trips says what was seen, what that means for the numbers and what can be done about it.
+
+mod answers;
+mod machine;
+mod shards;
+mod thresholds;
+mod wording;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, ShardReport, Totals};
-use crate::process::ShardExit;
-
-/// A shard that uses more of its CPU than this has no room left: what it measures is partly its own queueing.
-const BUSY_SHARD: f64 = 0.85;
-
-/// A run shorter than this is too short to say how busy its shards were.
-const SHORTEST_JUDGED_S: f64 = 0.2;
-
-/// When more of the attempts than this had no valid answer, the run measured how fast it failed.
-const MOST_ERRORS: f64 = 0.5;
+use super::{Environment, HostReport, Ledger, ShardReport, Totals};
+use crate::plan::RunPlan;
 
 /// What the checks come to, the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ const MOST_ERRORS: f64 = 0.5;
 pub enum Verdict {
     /// No check that was made found anything.
     Valid,
+    /// The budget set the pace where the load was to.
+    BudgetLimited,
+    /// The number of connections set the pace where the load was to.
+    ConcurrencyLimited,
     /// The client, not the target, set the pace.
     ClientLimited,
     /// The target gave hardly any valid answers.
@@ -36,6 +40,8 @@ impl Verdict {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
+            Self::BudgetLimited => "budget_limited",
+            Self::ConcurrencyLimited => "concurrency_limited",
             Self::ClientLimited => "client_limited",
             Self::TargetLimited => "target_limited",
             Self::Disturbed => "disturbed",
@@ -53,17 +59,89 @@ pub struct Validity {
     pub reasons: Vec<String>,
     /// The checks that were made, whatever they found.
     pub checked: Vec<String>,
+    /// The checks that could not be made: the machine does not give what they look at.
+    pub unavailable: Vec<String>,
 }
 
+/// What a run is judged by.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// What was asked.
+    pub plan: &'a RunPlan,
+    /// Where.
+    pub environment: &'a Environment,
+    /// What the machine counted meanwhile.
+    pub host: &'a HostReport,
+    /// Each shard.
+    pub shards: &'a [ShardReport],
+    /// What they counted together.
+    pub totals: &'a Totals,
+    /// What became of the items.
+    pub ledger: &'a Ledger,
+}
+
+/// What a gate saw.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    /// Its findings; none when all is well.
+    Findings(Vec<String>),
+    /// Not what it looks at: the machine does not say.
+    Unavailable,
+}
+
+impl Seen {
+    /// At most one finding.
+    fn perhaps(finding: Option<String>) -> Self {
+        Self::Findings(finding.into_iter().collect())
+    }
+}
+
+/// A check.
+struct Gate {
+    name: &'static str,
+    /// What a finding makes of the run, at least.
+    verdict: Verdict,
+    look: fn(&Evidence<'_>) -> Seen,
+}
+
+const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> Seen) -> Gate {
+    Gate { name, verdict, look }
+}
+
+/// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
+/// known.
+const GATES: [Gate; 16] = [
+    gate("every shard's end", Verdict::Incomplete, shards::ends),
+    gate("the sums", Verdict::Incomplete, shards::sums),
+    gate("answers", Verdict::TargetLimited, answers::unanswered),
+    gate("throttling", Verdict::TargetLimited, answers::throttled),
+    gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),
+    gate("run-queue delay", Verdict::ClientLimited, shards::run_delay),
+    gate("scheduling lag", Verdict::ClientLimited, shards::sched_lag),
+    gate("loop lag", Verdict::ClientLimited, shards::loop_lag),
+    gate("steal", Verdict::Disturbed, shards::steal),
+    gate("speed of the CPU", Verdict::Disturbed, shards::speed),
+    gate("CPU pressure", Verdict::Disturbed, machine::cpu_pressure),
+    gate("local ports", Verdict::ClientLimited, machine::local_ports),
+    gate("ports held back", Verdict::ClientLimited, machine::ports_held_back),
+    gate("descriptors", Verdict::ClientLimited, machine::descriptors),
+    gate("retransmits", Verdict::Disturbed, machine::retransmits),
+    gate("listen queue", Verdict::TargetLimited, machine::listen_queue),
+    // What only an open loop has to keep: sent against scheduled, and where the response time was spent.
+];
+
 impl Validity {
-    /// Judges a run by its shards and what they counted together.
+    /// Judges a run.
     #[must_use]
-    pub fn judge(shards: &[ShardReport], totals: &Totals) -> Self {
-        let mut validity = Self { verdict: Verdict::Valid, reasons: Vec::new(), checked: Vec::new() };
-        validity.check("every shard's end", shards.iter().filter_map(unclean), Verdict::Incomplete);
-        validity.check("the sums", shards.iter().filter_map(out_of_sum), Verdict::Incomplete);
-        validity.check("answers", unanswered(totals), Verdict::TargetLimited);
-        validity.check("CPU use of each shard", shards.iter().filter_map(busy), Verdict::ClientLimited);
+    pub fn judge(evidence: &Evidence<'_>) -> Self {
+        let mut validity =
+            Self { verdict: Verdict::Valid, reasons: Vec::new(), checked: Vec::new(), unavailable: Vec::new() };
+        for Gate { name, verdict, look } in GATES {
+            match look(evidence) {
+                Seen::Findings(findings) => validity.check(name, findings, verdict),
+                Seen::Unavailable => validity.unavailable.push(name.to_owned()),
+            }
+        }
         validity
     }
 
@@ -75,47 +153,4 @@ impl Validity {
             self.verdict = self.verdict.max(verdict);
         }
     }
-}
-
-/// A shard that did not tell everything, or that failed after it had.
-fn unclean(shard: &ShardReport) -> Option<String> {
-    let (number, exits, lost) = (shard.shard, shard.exits.join(", "), shard.ledger.lost);
-    if let Some(fault) = &shard.fault {
-        return Some(format!(
-            "shard {number} {fault} (its process {exits}): {lost} of its items are lost, its times are left out"
-        ));
-    }
-    let clean = shard.exits.iter().all(|exit| *exit == ShardExit::Clean.to_string());
-    (!clean).then(|| format!("shard {number} told everything, and then its process {exits}"))
-}
-
-fn out_of_sum(shard: &ShardReport) -> Option<String> {
-    let Ledger { planned, not_attempted, lost, .. } = shard.ledger;
-    (!shard.ledger.adds_up()).then(|| {
-        let ended = shard.ledger.ended();
-        format!(
-            "shard {} planned {planned} items, of which {ended} ended, {not_attempted} were not attempted and {lost} lost: \
-             that does not add up",
-            shard.shard
-        )
-    })
-}
-
-fn unanswered(totals: &Totals) -> Option<String> {
-    let errors: u64 = totals.errors_by_kind.values().sum();
-    // A challenge page is an answer to another question.
-    let part = (errors + totals.soft_blocked) as f64 / totals.attempts.max(1) as f64;
-    (part > MOST_ERRORS)
-        .then(|| format!("{:.0} % of the attempts had no valid answer: the rate is how fast they failed", part * 100.0))
-}
-
-fn busy(shard: &ShardReport) -> Option<String> {
-    let used = shard.usage.cpu_share.filter(|_| shard.totals.duration_s >= SHORTEST_JUDGED_S)?;
-    (used > BUSY_SHARD).then(|| {
-        format!(
-            "shard {} used {:.0} % of a CPU: the rate is the client's ceiling, and times include its own queueing",
-            shard.shard,
-            used * 100.0
-        )
-    })
 }

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -26,7 +27,12 @@ pub(super) struct Engine<W> {
     books: RefCell<Books>,
     /// Per lane, the attempt under way.
     under_way: Vec<Cell<Option<UnderWay>>>,
+    /// When the shard's loop is to look up next.
+    next_beat: Cell<Nanos>,
 }
+
+/// How often the shard's loop looks up.
+const BEAT: Duration = Duration::from_millis(10);
 
 /// An attempt under way.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +80,7 @@ impl<W: Workload> Engine<W> {
             gate: Gate::new(clock, plan, start, Box::new(move |id| hosts.host(id))),
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
+            next_beat: Cell::new(start.plus(BEAT)),
         })
     }
 
@@ -130,6 +137,22 @@ impl<W: Workload> Engine<W> {
             books.intervals.finish(under_way.interval, sample);
         }
         books.last_done = books.last_done.max(sample.attempt.done);
+    }
+
+    /// Books how late the shard's loop looks up at `now`, for each time that it was to, and returns when it is to do so next.
+    ///
+    /// The times are fixed from the start on, and one that was missed counts as late as it was: half a second in which the
+    /// process did not run is fifty looks, from half a second late to not at all. The client did not run from the first
+    /// of them to `now`.
+    pub(super) fn beat(&self, now: Nanos) -> Nanos {
+        let mut due = self.next_beat.get();
+        let mut books = self.books.borrow_mut();
+        while due <= now {
+            books.stats.look_up_late(now.since(due));
+            due = due.plus(BEAT);
+        }
+        self.next_beat.set(due);
+        due
     }
 
     /// The clock that it runs on.

@@ -70,6 +70,11 @@ impl Intervals {
         Self { start, bounds, kept, first: 0, open: VecDeque::new(), in_flight: 0, at_cut: Meters::default() }
     }
 
+    /// Notes what the meters show at the start.
+    pub(super) fn meter_from(&mut self, meters: Meters) {
+        self.at_cut = meters;
+    }
+
     /// Books the start of an attempt and says in which interval it counts.
     pub(super) fn begin(&mut self, intended: Nanos) -> u64 {
         self.in_flight += 1;

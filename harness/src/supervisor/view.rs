@@ -6,11 +6,12 @@ use super::member::{Member, ShardFault};
 use super::windows::BusiestWindow;
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
+use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, Percentile, Series, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, TimetableUse, Usage, WarmUp};
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, TimetableUse, Usage, WarmUp};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -111,6 +112,8 @@ pub struct RunRecord {
     pub shards: Vec<ShardRecord>,
     /// What the supervisor itself used, from the fork to the end.
     pub supervisor: Usage,
+    /// What the machine counted meanwhile.
+    pub host: HostRecord,
 }
 
 /// What the supervisor moved between the shards.
@@ -159,6 +162,8 @@ pub struct ShardRecord {
     pub courtesy: Courtesy,
     /// What it used of the machine; none of a shard with a fault.
     pub usage: Option<Usage>,
+    /// What it saw of its CPU; none of a shard with a fault.
+    pub cpu: Option<CpuHealth>,
 }
 
 impl LiveShard {
@@ -207,6 +212,7 @@ impl ShardRecord {
                 binding: last.frame.binding,
                 courtesy: last.frame.courtesy,
                 usage: Some(last.frame.usage),
+                cpu: Some(last.frame.cpu),
             },
             _ => {
                 let mut stats = ShardStats::new(bounds);
@@ -228,6 +234,7 @@ impl ShardRecord {
                     binding: member.progress.binding,
                     courtesy: Courtesy::default(),
                     usage: None,
+                    cpu: None,
                 }
             }
         }

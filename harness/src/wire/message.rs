@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::EncodedTiming;
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
+use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::stats::Counters;
 use crate::units::IdRange;
@@ -208,7 +209,7 @@ pub struct Courtesy {
     pub recovery_sum_ns: u64,
     /// The longest of them, ns.
     pub recovery_max_ns: u64,
-    /// Items that were not tried again because the retry budget was empty.
+    /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
     pub retries_denied: u64,
 }
 
@@ -306,8 +307,10 @@ pub struct FinalFrame {
     pub binding: BindingTimes,
     /// How it behaved when the target asked for patience.
     pub courtesy: Courtesy,
-    /// What it used of the machine.
+    /// What it used of the machine since the start.
     pub usage: Usage,
+    /// What it saw of its CPU.
+    pub cpu: CpuHealth,
 }
 
 /// How a shard kept the timetable of an open loop.
@@ -359,4 +362,37 @@ pub struct Usage {
     pub run_delay_ns: Option<u64>,
     /// Times that the kernel took the CPU away.
     pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// What was added since `earlier`. The largest resident set is that of the whole life.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            cpu_user_us: self.cpu_user_us.saturating_sub(earlier.cpu_user_us),
+            cpu_system_us: self.cpu_system_us.saturating_sub(earlier.cpu_system_us),
+            max_rss_bytes: self.max_rss_bytes,
+            run_delay_ns: self.run_delay_ns.zip(earlier.run_delay_ns).map(|(now, then)| now.saturating_sub(then)),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+        }
+    }
+
+    /// User and system CPU, us.
+    #[must_use]
+    pub const fn cpu_us(&self) -> u64 {
+        self.cpu_user_us + self.cpu_system_us
+    }
+}
+
+/// How the CPU of a shard fared while it measured: its own one, or all of them when it was not kept on one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuHealth {
+    /// From the start to its end, over which everything here and in its [`Usage`] was read, ns.
+    pub measured_ns: u64,
+    /// The CPU's time in that; none when the kernel does not say.
+    pub ticks: Option<CpuTicks>,
+    /// A fixed piece of work before the start, ns of CPU time; none when the kernel does not say.
+    pub speed_before_ns: Option<u64>,
+    /// The same piece of work after the end, ns.
+    pub speed_after_ns: Option<u64>,
 }

@@ -1,0 +1,178 @@
+//! What the machine says about itself: counters of the kernel, and how fast its CPU is at the moment.
+//!
+//! The counters are read from a directory like `/proc`, which is handed in, so that tests have files of their own. Read
+//! by each shard for its CPU and by the supervisor for everything else, at the start and the end of what is measured. A
+//! reading that the machine does not give is absent, never 0. Nothing here judges what was read.
+
+mod speed;
+mod text;
+mod watch;
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::speed::probe_speed;
+pub use self::watch::{HostRecord, Watch};
+
+/// The kernel's files: `/proc` unless another directory was handed in.
+#[derive(Debug, Clone)]
+pub struct Proc {
+    root: PathBuf,
+}
+
+impl Default for Proc {
+    fn default() -> Self {
+        Self::in_directory("/proc")
+    }
+}
+
+/// Time of a CPU, or of all of them, in ticks of the kernel's (a hundredth of a second each) since it booted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTicks {
+    /// In which it had work and the machine below gave it to others.
+    pub stolen: u64,
+    /// All of it.
+    pub all: u64,
+}
+
+impl CpuTicks {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self { stolen: self.stolen.saturating_sub(earlier.stolen), all: self.all.saturating_sub(earlier.all) }
+    }
+}
+
+/// What the whole machine has counted since it booted, and how its sockets stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Time in which something was ready to run and had no CPU, us (`/proc/pressure/cpu`, `some`).
+    pub cpu_pressure_us: Option<u64>,
+    /// TCP segments that were sent again (`RetransSegs`).
+    pub retransmits: Option<u64>,
+    /// Times that TCP waited in vain for an acknowledgement (`TCPTimeouts`).
+    pub tcp_timeouts: Option<u64>,
+    /// Connections that found the queue of a listening socket full (`ListenOverflows`).
+    pub listen_overflows: Option<u64>,
+    /// Connections that a listening socket dropped for any reason (`ListenDrops`).
+    pub listen_drops: Option<u64>,
+    /// TCP sockets in use now.
+    pub sockets_in_use: Option<u64>,
+    /// Closed connections whose ports are held back now.
+    pub time_wait: Option<u64>,
+}
+
+impl Proc {
+    /// Files like those in `/proc`.
+    #[must_use]
+    pub fn in_directory(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The time of CPU number `cpu`, of all CPUs when none is named.
+    #[must_use]
+    pub fn cpu_ticks(&self, cpu: Option<usize>) -> Option<CpuTicks> {
+        text::cpu_ticks(&self.read("stat")?, cpu)
+    }
+
+    /// What the machine has counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let (snmp, netstat, sockets) = (self.read("net/snmp"), self.read("net/netstat"), self.read("net/sockstat"));
+        let extended = |name| text::in_table(netstat.as_deref()?, "TcpExt", name);
+        let socket = |name| text::in_line(sockets.as_deref()?, "TCP", name);
+        Counters {
+            cpu_pressure_us: self.read("pressure/cpu").as_deref().and_then(text::some_pressure_us),
+            retransmits: snmp.as_deref().and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
+            tcp_timeouts: extended("TCPTimeouts"),
+            listen_overflows: extended("ListenOverflows"),
+            listen_drops: extended("ListenDrops"),
+            sockets_in_use: socket("inuse"),
+            time_wait: socket("tw"),
+        }
+    }
+
+    /// Closed connections whose ports are held back now.
+    #[must_use]
+    pub fn time_wait(&self) -> Option<u64> {
+        text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(file)).ok()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A directory with such files.
+    pub(crate) fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let proc = Proc::in_directory(directory.path());
+        (directory, proc)
+    }
+
+    #[test]
+    fn a_machine_that_says_everything_is_read() {
+        let (_directory, proc) = proc_with(&[
+            ("stat", "cpu  40 0 20 900 0 0 0 40 0 0\ncpu0 30 0 10 440 0 0 0 20 7 0\ncpu1 10 0 10 460 0 0 0 20 0 0\nintr 5\n"),
+            ("pressure/cpu", "some avg10=1.50 avg60=0.33 avg300=0.10 total=123456\nfull avg10=0.00 total=9\n"),
+            ("net/snmp", "Ip: Forwarding\nIp: 1\nTcp: RtoMin ActiveOpens RetransSegs InErrs\nTcp: 200 12 7 0\n"),
+            (
+                "net/netstat",
+                "TcpExt: ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 3 4 5\nIpExt: InOctets\nIpExt: 8\n",
+            ),
+            ("net/sockstat", "sockets: used 15\nTCP: inuse 11 orphan 0 tw 21 alloc 12 mem 1\nUDP: inuse 0 mem 0\n"),
+        ]);
+        assert_eq!(
+            proc.counters(),
+            Counters {
+                cpu_pressure_us: Some(123_456),
+                retransmits: Some(7),
+                tcp_timeouts: Some(5),
+                listen_overflows: Some(3),
+                listen_drops: Some(4),
+                sockets_in_use: Some(11),
+                time_wait: Some(21),
+            }
+        );
+        assert_eq!(proc.time_wait(), Some(21));
+        assert_eq!(proc.cpu_ticks(None), Some(CpuTicks { stolen: 40, all: 1_000 }));
+        // Time of guests is in that of users already.
+        assert_eq!(proc.cpu_ticks(Some(0)), Some(CpuTicks { stolen: 20, all: 500 }));
+        assert_eq!(proc.cpu_ticks(Some(2)), None);
+    }
+
+    #[test]
+    fn what_a_machine_does_not_say_is_absent_and_not_nothing() {
+        let (_directory, proc) = proc_with(&[]);
+        assert_eq!(proc.counters(), Counters::default());
+        assert_eq!((proc.cpu_ticks(None), proc.time_wait()), (None, None));
+        let (_directory, proc) = proc_with(&[
+            ("stat", "cpu  40 0 20 900\n"),
+            ("pressure/cpu", "some avg10=0.00\n"),
+            ("net/snmp", "Tcp: RtoMin RetransSegs\nTcp: 200\n"),
+            ("net/netstat", "TcpExt: TCPTimeouts\n"),
+            ("net/sockstat", "TCP: inuse x tw\n"),
+        ]);
+        assert_eq!(proc.counters(), Counters::default());
+        assert_eq!(proc.cpu_ticks(None), None);
+    }
+
+    #[test]
+    fn this_machine_can_be_read() {
+        let proc = Proc::default();
+        let ticks = proc.cpu_ticks(None).unwrap();
+        assert!(ticks.all > ticks.stolen);
+        assert_eq!(CpuTicks { stolen: 3, all: 9 }.since(CpuTicks { stolen: 1, all: 4 }), CpuTicks { stolen: 2, all: 5 });
+    }
+}

@@ -1,0 +1,35 @@
+//! The forms that the kernel writes its counters in. Each reading is absent when the text is not as expected.
+
+use super::CpuTicks;
+
+/// Where the stolen time stands among the times of a CPU; what follows is part of the others already.
+const STOLEN: usize = 7;
+
+/// Of `stat`: a line for all CPUs and one for each, times in ticks.
+pub(super) fn cpu_ticks(text: &str, cpu: Option<usize>) -> Option<CpuTicks> {
+    let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
+    let mut lines = text.lines().map(str::split_whitespace);
+    let fields = lines.find_map(|mut fields| (fields.next() == Some(&name)).then_some(fields))?;
+    let times: Vec<u64> = fields.take(STOLEN + 1).map_while(|field| field.parse().ok()).collect();
+    Some(CpuTicks { stolen: *times.get(STOLEN)?, all: times.iter().sum() })
+}
+
+/// Of `pressure/cpu`: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`.
+pub(super) fn some_pressure_us(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    line.split_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()
+}
+
+/// Of a line of names and values: `TCP: inuse 1 orphan 0`.
+pub(super) fn in_line(text: &str, line: &str, name: &str) -> Option<u64> {
+    let mut fields = text.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(": "))?.split_whitespace();
+    fields.find(|field| *field == name)?;
+    fields.next()?.parse().ok()
+}
+
+/// Of a table of two lines, names above values, both of which begin with `table`.
+pub(super) fn in_table(text: &str, table: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(table)?.strip_prefix(": "));
+    let (names, values) = (lines.next()?.split_whitespace(), lines.next()?.split_whitespace());
+    names.zip(values).find_map(|(key, value)| (key == name).then_some(value))?.parse().ok()
+}

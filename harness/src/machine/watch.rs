@@ -1,0 +1,109 @@
+//! The machine over the time of a run: what it counted meanwhile, and the most of what comes and goes.
+
+use std::time::Duration;
+
+use super::{Counters, Proc};
+use crate::clock::Nanos;
+
+/// How often the machine is looked at while the run goes on: what is looked for stays for a minute.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What the machine counted in the time of a run. A reading that it does not give is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostRecord {
+    /// From the first reading to the last, ns.
+    pub watched_ns: u64,
+    /// Time in which something was ready to run and had no CPU, us.
+    pub cpu_pressure_us: Option<u64>,
+    /// TCP segments that were sent again.
+    pub retransmits: Option<u64>,
+    /// Times that TCP waited in vain for an acknowledgement.
+    pub tcp_timeouts: Option<u64>,
+    /// Connections that found the queue of a listening socket full.
+    pub listen_overflows: Option<u64>,
+    /// Connections that a listening socket dropped for any reason.
+    pub listen_drops: Option<u64>,
+    /// The most TCP sockets in use, before and after.
+    pub sockets_in_use: Option<u64>,
+    /// The most closed connections whose ports were held back at once.
+    pub time_wait: Option<u64>,
+}
+
+/// Watches the machine.
+#[derive(Debug)]
+pub struct Watch {
+    proc: Proc,
+    since: Nanos,
+    before: Counters,
+    time_wait: Option<u64>,
+    next_look: Nanos,
+}
+
+impl Watch {
+    /// Begins.
+    #[must_use]
+    pub fn begin(proc: Proc, now: Nanos) -> Self {
+        let before = proc.counters();
+        Self { proc, since: now, before, time_wait: before.time_wait, next_look: now.plus(LOOK_EVERY) }
+    }
+
+    /// Looks at what comes and goes, if it is time.
+    pub fn look(&mut self, now: Nanos) {
+        if now >= self.next_look {
+            self.next_look = now.plus(LOOK_EVERY);
+            self.time_wait = self.time_wait.max(self.proc.time_wait());
+        }
+    }
+
+    /// What there was.
+    #[must_use]
+    pub fn end(&self, now: Nanos) -> HostRecord {
+        let (before, after) = (self.before, self.proc.counters());
+        let added = |of: fn(&Counters) -> Option<u64>| Some(of(&after)?.saturating_sub(of(&before)?));
+        HostRecord {
+            watched_ns: now.since(self.since),
+            cpu_pressure_us: added(|counters| counters.cpu_pressure_us),
+            retransmits: added(|counters| counters.retransmits),
+            tcp_timeouts: added(|counters| counters.tcp_timeouts),
+            listen_overflows: added(|counters| counters.listen_overflows),
+            listen_drops: added(|counters| counters.listen_drops),
+            sockets_in_use: before.sockets_in_use.max(after.sockets_in_use),
+            time_wait: self.time_wait.max(after.time_wait),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::proc_with;
+    use super::*;
+
+    fn sockets(in_use: u64, time_wait: u64) -> String {
+        format!("TCP: inuse {in_use} orphan 0 tw {time_wait} alloc 1 mem 1\n")
+    }
+
+    #[test]
+    fn what_grows_is_counted_from_the_start_and_what_comes_and_goes_at_its_most() {
+        let seconds = |s: u64| Nanos(s * 1_000_000_000);
+        let snmp = |n: u64| format!("Tcp: RetransSegs\nTcp: {n}\n");
+        let (directory, proc) = proc_with(&[("net/snmp", &snmp(40)), ("net/sockstat", &sockets(3, 5))]);
+        let write = |file: &str, text: &str| std::fs::write(directory.path().join(file), text).unwrap();
+        let mut watch = Watch::begin(proc, seconds(1));
+        write("net/sockstat", &sockets(9, 900));
+        watch.look(Nanos(seconds(2).0 - 1));
+        write("net/sockstat", &sockets(9, 700));
+        watch.look(seconds(2));
+        write("net/sockstat", &sockets(4, 8));
+        write("net/snmp", &snmp(42));
+        assert_eq!(
+            watch.end(seconds(4)),
+            HostRecord {
+                watched_ns: 3_000_000_000,
+                retransmits: Some(2),
+                sockets_in_use: Some(4),
+                time_wait: Some(700),
+                ..HostRecord::default()
+            }
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Gates on each shard: its end, its sums, and whether it had its CPU when it needed it.
+
+use super::thresholds::{
+    CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
+    SPEED, STEAL,
+};
+use super::wording::{Worst, more_room, percent};
+use super::{Evidence, Seen};
+use crate::process::ShardExit;
+use crate::report::{Latency, Ledger, ShardReport};
+use crate::stats::Series;
+use crate::units::micros;
+
+/// A shard that did not tell everything, or that failed after it had.
+pub(super) fn ends(evidence: &Evidence<'_>) -> Seen {
+    Seen::Findings(evidence.shards.iter().filter_map(unclean).collect())
+}
+
+fn unclean(shard: &ShardReport) -> Option<String> {
+    let (number, exits, lost) = (shard.shard, shard.exits.join(", "), shard.ledger.lost);
+    if let Some(fault) = &shard.fault {
+        return Some(format!(
+            "shard {number} {fault} (its process {exits}): {lost} of its items are lost, its times are left out"
+        ));
+    }
+    let clean = shard.exits.iter().all(|exit| *exit == ShardExit::Clean.to_string());
+    (!clean).then(|| format!("shard {number} told everything, and then its process {exits}"))
+}
+
+/// A shard whose items are not all in one state.
+pub(super) fn sums(evidence: &Evidence<'_>) -> Seen {
+    Seen::Findings(evidence.shards.iter().filter_map(out_of_sum).collect())
+}
+
+fn out_of_sum(shard: &ShardReport) -> Option<String> {
+    let Ledger { planned, not_attempted, lost, .. } = shard.ledger;
+    (!shard.ledger.adds_up()).then(|| {
+        let ended = shard.ledger.ended();
+        format!(
+            "shard {} planned {planned} items, of which {ended} ended, {not_attempted} were not attempted and {lost} lost: \
+             that does not add up",
+            shard.shard
+        )
+    })
+}
+
+/// No room left on its CPU.
+pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
+    let beyond = readings(evidence, SHORTEST_S, |shard| shard.usage.cpu_share).filter(|(_, used)| *used > CPU_USE);
+    Seen::perhaps(Worst::of(beyond).map(|worst| {
+        let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
+        let advice = if shards < cores && !evidence.environment.colocated {
+            format!("this machine has {cores} CPUs: use more of them (--shards)")
+        } else {
+            more_room(evidence)
+        };
+        format!(
+            "{} used {:.0} % of a CPU: the rate is the client's ceiling, and times include its own queueing; {advice}",
+            worst.who(),
+            worst.reading * 100.0
+        )
+    }))
+}
+
+/// Ready to run, and something else ran.
+pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
+    if !any(evidence, |shard| shard.usage.run_delay_share) {
+        return Seen::Unavailable;
+    }
+    let waits = readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share);
+    Seen::perhaps(Worst::of(waits.filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
+        format!(
+            "{} waited for its CPU for {} of its time: that was given to something else, and answers that lay \
+             unread meanwhile seem slow; {}",
+            worst.who(),
+            percent(worst.reading),
+            more_room(evidence)
+        )
+    }))
+}
+
+/// Requests of a paced run that went late.
+pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
+    // A run without a budget has nothing to be late for.
+    let paced = evidence.plan.rate.is_some();
+    let late = evidence.shards.iter().filter(|_| paced).filter_map(|shard| {
+        let us = highest_known(times(shard, Series::SchedLag)?)?;
+        let service = times(shard, Series::ServiceOk).and_then(|service| service.p50_us).unwrap_or(0.0);
+        (us > SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)).then_some((shard, us))
+    });
+    Seen::perhaps(Worst::of(late).map(|worst| {
+        format!(
+            "{} sent one of a hundred requests {} late or more: the client did not keep the pace it was given; {}",
+            worst.who(),
+            micros(worst.reading),
+            more_room(evidence)
+        )
+    }))
+}
+
+/// A loop that did not get to run when it was to.
+pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
+    let lag = |shard| times(shard, Series::LoopLag);
+    let frozen =
+        evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
+    if let Some(worst) = Worst::of(frozen) {
+        return Seen::Findings(vec![format!(
+            "{} did not run for {}: it was stopped, or its machine was, or something else had its CPU; what was under way then \
+             seems slower by that; run it again, and if it comes back: {}",
+            worst.who(),
+            micros(worst.reading),
+            more_room(evidence)
+        )]);
+    }
+    let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?)));
+    Seen::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
+        format!(
+            "{} looked up {} late or more, one time of a hundred: times in the tail are partly its own; {}",
+            worst.who(),
+            micros(worst.reading),
+            more_room(evidence)
+        )
+    }))
+}
+
+/// Time that a hypervisor gave to others.
+pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
+    if !any(evidence, |shard| shard.usage.steal_share) {
+        return Seen::Unavailable;
+    }
+    let stolen = readings(evidence, SHORTEST_FOR_STEAL_S, |shard| shard.usage.steal_share);
+    Seen::perhaps(Worst::of(stolen.filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
+        let cpu = worst.shard.cpu.map_or_else(|| "its CPUs'".to_owned(), |cpu| format!("CPU {cpu}'s"));
+        format!(
+            "{}: the host of this virtual machine gave {} of {cpu} time to others; rates are too low and times too long by no \
+             known amount; run it again at a quieter time, or on a machine of your own",
+            worst.who(),
+            percent(worst.reading)
+        )
+    }))
+}
+
+/// A CPU that was not as fast after the run as before it.
+pub(super) fn speed(evidence: &Evidence<'_>) -> Seen {
+    let ratio = |shard: &ShardReport| {
+        let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
+        (before > 0.0 && after > 0.0).then(|| before.max(after) / before.min(after) - 1.0)
+    };
+    if !any(evidence, ratio) {
+        return Seen::Unavailable;
+    }
+    let changed = evidence.shards.iter().filter_map(|shard| Some((shard, ratio(shard)?)));
+    Seen::perhaps(Worst::of(changed.filter(|(_, change)| *change > SPEED)).map(|worst| {
+        let shown = |us: Option<f64>| us.map(micros).unwrap_or_default();
+        format!(
+            "{}: the same work took {} of its CPU before the run and {} after it; a CPU whose speed changes (its clock, a \
+             neighbour on its core, the host of a virtual machine) makes rates of different moments differ; run it again",
+            worst.who(),
+            shown(worst.shard.usage.speed_before_us),
+            shown(worst.shard.usage.speed_after_us)
+        )
+    }))
+}
+
+/// A reading of each shard that gave one and ran for so long.
+fn readings<'a>(
+    evidence: &Evidence<'a>,
+    shortest_s: f64,
+    reading: impl Fn(&ShardReport) -> Option<f64>,
+) -> impl Iterator<Item = (&'a ShardReport, f64)> {
+    let long_enough = move |shard: &&ShardReport| shard.usage.measured_s.is_some_and(|s| s >= shortest_s);
+    evidence.shards.iter().filter(long_enough).filter_map(move |shard| Some((shard, reading(shard)?)))
+}
+
+/// Whether any shard gave a reading. One with a fault gave none.
+fn any(evidence: &Evidence<'_>, reading: impl Fn(&ShardReport) -> Option<f64>) -> bool {
+    evidence.shards.iter().filter(|shard| shard.fault.is_none()).any(|shard| reading(shard).is_some())
+        || evidence.shards.iter().all(|shard| shard.fault.is_some())
+}
+
+fn times(shard: &ShardReport, series: Series) -> Option<&Latency> {
+    shard.latency.get(series.name())
+}
+
+/// The 99th percentile; of fewer than a thousand values, which have none, the 90th.
+fn highest_known(latency: &Latency) -> Option<f64> {
+    latency.p99_us.or(latency.p90_us)
+}

@@ -1,0 +1,65 @@
+//! From where on a reading is a finding, and why from there. All of them in one place; changing one changes what `valid`
+//! means, which the changelog has to say.
+
+/// CPU over time of a shard. One that uses more has no room left: what it measures is partly its own queueing.
+pub(super) const CPU_USE: f64 = 0.85;
+
+/// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is booked as the
+/// target's. A shard that nobody disturbs stays below one part in a hundred, one that shares its CPU waits for a third of
+/// its time and more.
+pub(super) const RUN_DELAY: f64 = 0.05;
+
+/// Lateness of a paced run's requests, at the 99th percentile: below 2 ms nobody who measures over a network would notice.
+pub(super) const SCHED_LAG_US: f64 = 2_000.0;
+
+/// The same, as a part of the median service time: beside answers that take a second, 50 ms change nothing.
+pub(super) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
+
+/// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a CPU that is shared makes
+/// it a few; 20 ms in one of a hundred looks are what a 99th percentile of anything else would show as well.
+pub(super) const LOOP_LAG_US: f64 = 20_000.0;
+
+/// Lateness of a single look. So long a gap is no queueing but a process, or a machine, that was stopped; it also makes as
+/// many attempts slow as there were connections, however rare it is.
+pub(super) const FREEZE_US: f64 = 100_000.0;
+
+/// Part of a CPU's time that the machine below gave to others. It is missing at random moments, so it lengthens times of
+/// the tail first.
+pub(super) const STEAL: f64 = 0.02;
+
+/// A run must be as long as this for its stolen time to be judged, s: it is counted in hundredths of a second, and two
+/// of them are no proof of anything.
+pub(super) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
+
+/// How much longer the same work may take after the run than before it, or before it than after.
+pub(super) const SPEED: f64 = 0.15;
+
+/// Part of the time in which something on the machine waited for a CPU. Only where the kernel does not say how long the
+/// shards themselves waited: a target on the same machine, and the shards beside each other, make pressure that does
+/// no harm, or harm that the run-queue delay shows better.
+pub(super) const CPU_PRESSURE: f64 = 0.1;
+
+/// Part of the local ports that closed connections hold back: from the second half on, finding a free one takes a search
+/// that grows longer with each.
+pub(super) const PORTS_HELD_BACK: f64 = 0.5;
+
+/// TCP segments that were sent again for each attempt, to a target on this machine. Loopback loses nothing by itself; but
+/// the count is the machine's, whose other connections may go over networks that do.
+pub(super) const RETRANSMITS: f64 = 0.001;
+
+/// Retransmits that may be somebody else's.
+pub(super) const STRAY_RETRANSMITS: u64 = 4;
+
+/// Part of the attempts without a valid answer. With more than this, the run measured how fast it failed.
+pub(super) const ERRORS: f64 = 0.5;
+
+/// Part of the attempts that were throttled, of a run that does not do as it is told. With more than this, the run
+/// measured how fast it was refused.
+pub(super) const THROTTLED: f64 = 0.5;
+
+/// Part of the attempts that brought an item, below which a run that was mostly throttled says nothing of the target's
+/// answers, however patient it was.
+pub(super) const HARDLY_ANY: f64 = 0.1;
+
+/// A run shorter than this is too short to be judged by parts of its time, s: starting up is much of it.
+pub(super) const SHORTEST_S: f64 = 0.2;
