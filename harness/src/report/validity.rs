@@ -154,3 +154,6 @@ impl Validity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

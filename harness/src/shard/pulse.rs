@@ -34,3 +34,60 @@ impl Drop for Pulse {
         self.0.abort();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, LocalOptions};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::plan::tests::plan;
+    use crate::sample::Attempt;
+    use crate::stats::{Exact, Series};
+
+    struct Nothing;
+
+    impl Workload for Nothing {
+        async fn perform(&self, _: u64) -> Attempt {
+            std::future::pending().await
+        }
+    }
+
+    /// What the pulse of an engine came to in a second of virtual time, in which the process did not run for so long.
+    fn lag(stopped: Duration) -> (Exact, u64) {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let clock = Clock::start();
+            let engine = Engine::new(Nothing, &plan().split(&[]).remove(0), clock, clock.now());
+            let pulse = Pulse::start(&engine);
+            tokio::time::sleep_until(clock.instant(clock.now().plus(Duration::from_millis(405)))).await;
+            // Nothing runs while time goes on.
+            tokio::time::advance(stopped).await;
+            tokio::time::sleep(Duration::from_millis(595) - stopped).await;
+            drop(pulse);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            engine.totals(|stats, _, _| {
+                let lag = stats.timing(Series::LoopLag).unwrap();
+                (*lag.exact(), lag.histogram().count_between(100_000_000, 1_000_000_000))
+            })
+        })
+    }
+
+    #[test]
+    fn a_shard_that_runs_is_never_late() {
+        let (lag, late) = lag(Duration::ZERO);
+        assert_eq!((lag.max_ns, late), (0, 0));
+        assert!((99..=100).contains(&lag.count), "{}: it ended with the pulse", lag.count);
+    }
+
+    #[test]
+    fn every_look_that_a_stop_made_late_counts_as_late_as_it_was() {
+        let (lag, late) = lag(Duration::from_millis(500));
+        // Due at 410, 420 ... 900 ms, and looked up at 905.
+        assert_eq!((lag.max_ns, late), (495_000_000, 40));
+        assert!((99..=100).contains(&lag.count), "{}", lag.count);
+    }
+}

@@ -1,0 +1,432 @@
+//! Each gate has the test that trips it, and the same case just below its threshold, which does not.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::clock::Nanos;
+use crate::machine::tests::proc_with;
+use crate::machine::{CpuTicks, Watch};
+use crate::plan::{OnThrottle, tests::plan};
+use crate::report::{BindingReport, Latency, UsageReport, share};
+use crate::sample::ErrorKind;
+use crate::stats::{Counters, Series};
+use crate::units::{IdRange, Rate};
+use crate::wire::BindingTimes;
+
+/// A run that can be spoilt.
+#[derive(Clone)]
+struct Run {
+    plan: RunPlan,
+    environment: Environment,
+    host: HostReport,
+    shards: Vec<ShardReport>,
+    counters: Counters,
+    ledger: Ledger,
+}
+
+impl Run {
+    /// Two shards, ten seconds, a thousand attempts at 100 a second, to a target elsewhere.
+    fn quiet() -> Self {
+        let mut plan = plan();
+        plan.rate = Some(Rate { permits: 100, period_ns: 1_000_000_000 });
+        let ledger = Ledger { planned: 1_000, ok: 1_000, ..Ledger::default() };
+        Self {
+            plan,
+            environment: Environment {
+                cpu_model: None,
+                cores: 4,
+                kernel: None,
+                cpu_governor: None,
+                memory_bytes: None,
+                nofile: Some(64),
+                local_ports: Some([1_001, 2_000]),
+                colocated: false,
+                git_revision: None,
+            },
+            host: HostReport {
+                cpu_pressure: Some(0.9),
+                tcp_retransmits: Some(0),
+                tcp_timeouts: Some(0),
+                listen_overflows: Some(0),
+                listen_drops: Some(0),
+                sockets_in_use: Some(10),
+                time_wait: Some(0),
+            },
+            shards: vec![shard(0), shard(1)],
+            counters: Counters { ok: 1_000, attempts: 1_000, connections_opened: 8, ..Counters::default() },
+            ledger,
+        }
+    }
+
+    fn judge(&self) -> Validity {
+        Validity::judge(&Evidence {
+            plan: &self.plan,
+            environment: &self.environment,
+            host: &self.host,
+            shards: &self.shards,
+            totals: &Totals::new(&self.counters, 10.0, 8),
+            ledger: &self.ledger,
+        })
+    }
+
+    fn usage(&mut self) -> &mut UsageReport {
+        &mut self.shards[1].usage
+    }
+
+    fn times(&mut self, series: Series) -> &mut Latency {
+        self.shards[1].latency.entry(series.name().to_owned()).or_insert_with(|| times(0.0))
+    }
+
+    fn fail(&mut self, kind: ErrorKind, attempts: u64) {
+        self.counters.by_error.insert(kind, attempts);
+        self.counters.ok -= attempts;
+        self.ledger.ok -= attempts;
+        self.ledger.failed += attempts;
+    }
+}
+
+fn shard(number: u32) -> ShardReport {
+    let latency = [(Series::SchedLag, 50.0), (Series::ServiceOk, 10_000.0), (Series::LoopLag, 900.0)];
+    ShardReport {
+        shard: number,
+        pid: 1,
+        cpu: Some(number as usize),
+        id_range: IdRange { start: 0, end: 500 },
+        held: Vec::new(),
+        connections: 4,
+        exits: vec!["exited cleanly".to_owned()],
+        fault: None,
+        binding: BindingReport::new(BindingTimes::NONE),
+        ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
+        totals: Totals::new(&Counters::default(), 10.0, 4),
+        latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
+        usage: UsageReport {
+            cpu_share: Some(0.2),
+            run_delay_share: Some(0.001),
+            measured_s: Some(10.0),
+            steal_share: Some(0.0),
+            speed_before_us: Some(1_500.0),
+            speed_after_us: Some(1_510.0),
+            ..UsageReport::default()
+        },
+    }
+}
+
+/// A thousand values that are all the same.
+fn times(us: f64) -> Latency {
+    Latency {
+        count: 1_000,
+        min_us: Some(us),
+        mean_us: Some(us),
+        p50_us: Some(us),
+        p90_us: Some(us),
+        p99_us: Some(us),
+        p999_us: None,
+        max_us: Some(us),
+        at_least: Vec::new(),
+        overflow: 0,
+        censored: 0,
+        hdr: None,
+    }
+}
+
+/// A quiet run, spoilt so, comes to `verdict` for one reason, which says all of `said`.
+#[track_caller]
+fn trips(verdict: Verdict, said: &[&str], spoil: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    spoil(&mut run);
+    let judged = run.judge();
+    assert_eq!(judged.verdict, verdict, "{judged:?}");
+    let [reason] = &judged.reasons[..] else { panic!("one reason: {:?}", judged.reasons) };
+    for part in said {
+        assert!(reason.contains(part), "`{part}` in: {reason}");
+    }
+}
+
+/// A quiet run, changed so, is valid.
+#[track_caller]
+fn passes(change: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    change(&mut run);
+    let judged = run.judge();
+    assert_eq!((judged.verdict, &judged.reasons[..]), (Verdict::Valid, &[][..]));
+}
+
+#[test]
+fn g_nothing_is_found_in_a_quiet_run_and_every_check_is_made() {
+    let judged = Run::quiet().judge();
+    assert_eq!((judged.verdict, judged.checked.len()), (Verdict::Valid, GATES.len()));
+    assert_eq!((judged.reasons, judged.unavailable), (Vec::new(), Vec::<String>::new()));
+}
+
+#[test]
+fn g_ends_and_sums() {
+    trips(Verdict::Incomplete, &["shard 1 died"], |run| {
+        run.shards[1].fault = Some("died".to_owned());
+        run.shards[1].usage = UsageReport::default();
+        run.shards[1].latency = BTreeMap::new();
+    });
+    trips(Verdict::Incomplete, &["ended by SIGSEGV"], |run| {
+        run.shards[0].exits = vec!["was ended by SIGSEGV".to_owned()];
+    });
+    trips(Verdict::Incomplete, &["does not add up"], |run| run.shards[0].ledger.ok -= 1);
+}
+
+#[test]
+fn g_answers() {
+    trips(Verdict::TargetLimited, &["50 % of the attempts had no valid answer"], |run| {
+        run.fail(ErrorKind::ConnectRefused, 501);
+    });
+    passes(|run| run.fail(ErrorKind::ConnectRefused, 500));
+    trips(Verdict::TargetLimited, &["no valid answer"], |run| run.counters.soft_blocked = 501);
+}
+
+#[test]
+fn g_throttling() {
+    let throttled = |run: &mut Run, attempts: u64, how: OnThrottle| {
+        run.plan.manners.on_throttle = how;
+        run.counters.throttled = attempts;
+        run.ledger.ok -= attempts;
+        run.ledger.gave_up += attempts;
+    };
+    for how in [OnThrottle::Count, OnThrottle::Ignore] {
+        trips(Verdict::TargetLimited, &["50 % of the attempts were throttled", "--on-throttle honor"], |run| {
+            throttled(run, 501, how);
+        });
+        passes(|run| throttled(run, 500, how));
+    }
+    // Who waits as told may be refused more often than not, as long as something comes of it.
+    passes(|run| throttled(run, 900, OnThrottle::Honor));
+    trips(Verdict::TargetLimited, &["only 9.9 % of the attempts brought an item"], |run| {
+        throttled(run, 901, OnThrottle::Honor);
+    });
+}
+
+#[test]
+fn g_cpu_use() {
+    trips(Verdict::ClientLimited, &["shard 1 used 86 % of a CPU", "use more of them"], |run| {
+        run.usage().cpu_share = Some(0.86);
+    });
+    passes(|run| run.usage().cpu_share = Some(0.85));
+    passes(|run| (run.usage().cpu_share, run.usage().measured_s) = (Some(0.99), Some(0.19)));
+    trips(Verdict::ClientLimited, &["the target shares the 2 CPUs"], |run| {
+        (run.environment.colocated, run.environment.cores) = (true, 2);
+        run.usage().cpu_share = Some(0.9);
+    });
+    trips(Verdict::ClientLimited, &["shard 1 (and another)", "2 shards share 1 CPUs"], |run| {
+        run.environment.cores = 1;
+        run.shards[0].usage.cpu_share = Some(0.88);
+        run.usage().cpu_share = Some(0.9);
+    });
+}
+
+#[test]
+fn g_run_delay() {
+    trips(Verdict::ClientLimited, &["shard 1 waited for its CPU for 5.1 %", "something else"], |run| {
+        run.usage().run_delay_share = Some(0.051);
+    });
+    passes(|run| run.usage().run_delay_share = Some(0.05));
+    passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
+}
+
+#[test]
+fn g_sched_lag() {
+    trips(Verdict::ClientLimited, &["shard 1 sent one of a hundred requests 2.10 ms late", "pace"], |run| {
+        run.times(Series::SchedLag).p99_us = Some(2_100.0);
+    });
+    passes(|run| run.times(Series::SchedLag).p99_us = Some(2_000.0));
+    // Beside a target that takes its time, it matters less.
+    let slow = |run: &mut Run, lag| {
+        run.times(Series::ServiceOk).p50_us = Some(100_000.0);
+        run.times(Series::SchedLag).p99_us = Some(lag);
+    };
+    passes(|run| slow(run, 10_000.0));
+    trips(Verdict::ClientLimited, &["late"], |run| slow(run, 10_100.0));
+    // Of few requests there is no 99th percentile.
+    let few = |run: &mut Run, lag| {
+        let times = run.times(Series::SchedLag);
+        (times.p99_us, times.p90_us) = (None, Some(lag));
+    };
+    trips(Verdict::ClientLimited, &["late"], |run| few(run, 2_100.0));
+    passes(|run| few(run, 2_000.0));
+    passes(|run| {
+        run.plan.rate = None;
+        run.times(Series::SchedLag).p99_us = Some(2_100.0);
+    });
+}
+
+#[test]
+fn g_loop_lag() {
+    trips(Verdict::ClientLimited, &["shard 1 looked up 20.5 ms late"], |run| {
+        run.times(Series::LoopLag).p99_us = Some(20_500.0);
+    });
+    passes(|run| run.times(Series::LoopLag).p99_us = Some(20_000.0));
+    trips(Verdict::ClientLimited, &["shard 1 did not run for 480 ms"], |run| {
+        run.times(Series::LoopLag).max_us = Some(480_000.0);
+        run.times(Series::LoopLag).p99_us = Some(300_000.0);
+    });
+    trips(Verdict::ClientLimited, &["did not run for 101 ms"], |run| {
+        run.times(Series::LoopLag).max_us = Some(101_000.0);
+    });
+    passes(|run| run.times(Series::LoopLag).max_us = Some(100_000.0));
+}
+
+/// The part of a CPU's time that a machine with such files, before and after, says was stolen.
+fn stolen(before: &str, after: &str) -> Option<f64> {
+    let read = |text: &str| {
+        let (_directory, proc) = proc_with(&[("stat", text)]);
+        proc.cpu_ticks(Some(1))
+    };
+    let CpuTicks { stolen, all } = read(after)?.since(read(before)?);
+    Some(share(stolen as f64, all as f64))
+}
+
+#[test]
+fn g_steal() {
+    let stat = |idle: u64, steal: u64| format!("cpu  9 9 9 9 9 9 9 9\ncpu1 100 0 50 {idle} 0 0 0 {steal} 0 0\n");
+    let after = |steal: u64| stolen(&stat(1_000, 40), &stat(2_000 - steal, 40 + steal)).unwrap();
+    trips(Verdict::Disturbed, &["shard 1", "2.1 % of CPU 1's time"], |run| {
+        run.usage().steal_share = Some(after(21));
+    });
+    passes(|run| run.usage().steal_share = Some(after(20)));
+    passes(|run| (run.usage().steal_share, run.usage().measured_s) = (Some(after(21)), Some(0.9)));
+    unavailable("steal", |run| run.shards.iter_mut().for_each(|shard| shard.usage.steal_share = None));
+    assert_eq!(stolen("cpu  1 2 3 4\n", "cpu  1 2 3 4\n"), None);
+}
+
+#[test]
+fn g_speed() {
+    let speed = |run: &mut Run, before, after| {
+        (run.usage().speed_before_us, run.usage().speed_after_us) = (Some(before), Some(after));
+    };
+    trips(Verdict::Disturbed, &["the same work took 1.00 ms of its CPU before the run and 1."], |run| {
+        speed(run, 1_000.0, 1_000.0 * (1.01 + thresholds::SPEED));
+    });
+    trips(Verdict::Disturbed, &["shard 1"], |run| speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0));
+    passes(|run| speed(run, 1_000.0, 1_000.0 * (0.99 + thresholds::SPEED)));
+    unavailable("speed of the CPU", |run| {
+        run.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = None);
+    });
+}
+
+/// What a machine with such files counts in ten seconds.
+fn counted(before: &[(&str, &str)], after: &[(&str, &str)]) -> HostReport {
+    let (directory, proc) = proc_with(before);
+    let watch = Watch::begin(proc, Nanos(0));
+    for (name, text) in after {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    watch.end(Nanos(10_000_000_000)).into()
+}
+
+#[test]
+fn g_cpu_pressure() {
+    let pressure = |us: u64| {
+        let total = |us: u64| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n");
+        counted(&[("pressure/cpu", &total(5))], &[("pressure/cpu", &total(5 + us))]).cpu_pressure
+    };
+    let blind = |run: &mut Run, us| {
+        run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
+        run.host.cpu_pressure = pressure(us);
+    };
+    trips(Verdict::Disturbed, &["something on this machine waited for a CPU for 10 %"], |run| blind(run, 1_010_000));
+    passes(|run| blind(run, 1_000_000));
+    // The shards' own waiting is known: the quiet run has a pressure of 90 %.
+    passes(|_| {});
+    unavailable("CPU pressure", |run| run.host.cpu_pressure = None);
+    unavailable("run-queue delay", |run| blind(run, 0));
+}
+
+#[test]
+fn g_local_ports() {
+    trips(Verdict::ClientLimited, &["1 attempts found no free local port", "1,000 local ports (1001 to 2000)"], |run| {
+        run.fail(ErrorKind::AddressUnavailable, 1);
+    });
+    // However many they are, it was not the target that did not answer.
+    trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::AddressUnavailable, 900));
+}
+
+#[test]
+fn g_ports_held_back() {
+    let held = |run: &mut Run, held: u64, opened| {
+        let sockets = |tw: u64| format!("TCP: inuse 4 orphan 0 tw {tw} alloc 4 mem 1\n");
+        let files = [("net/sockstat", sockets(0)), ("net/sockstat", sockets(held))];
+        let [before, after] = files.each_ref().map(|(name, text)| [(*name, text.as_str())]);
+        run.host.time_wait = counted(&before, &after).time_wait;
+        run.counters.connections_opened = opened;
+    };
+    trips(Verdict::ClientLimited, &["closed connections held back 501 of 1,000 local ports"], |run| {
+        held(run, 501, 500);
+    });
+    passes(|run| held(run, 500, 501));
+    // What others left behind does no harm to a run that keeps its connections.
+    passes(|run| held(run, 990, 8));
+    unavailable("ports held back", |run| run.host.time_wait = None);
+}
+
+#[test]
+fn g_descriptors() {
+    trips(Verdict::ClientLimited, &["1 attempts had no descriptor", "may open 64", "ulimit"], |run| {
+        run.fail(ErrorKind::TooManyFiles, 1);
+    });
+    trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::TooManyFiles, 900));
+}
+
+#[test]
+fn g_retransmits() {
+    let again = |run: &mut Run, segments: u64| {
+        let snmp = |n: u64| format!("Tcp: ActiveOpens RetransSegs\nTcp: 7 {n}\n");
+        run.host.tcp_retransmits =
+            counted(&[("net/snmp", &snmp(70))], &[("net/snmp", &snmp(70 + segments))]).tcp_retransmits;
+        run.environment.colocated = true;
+    };
+    // One of a thousand attempts, and four.
+    trips(Verdict::Disturbed, &["send 6 segments again"], |run| again(run, 6));
+    passes(|run| again(run, 5));
+    // A network may lose something.
+    passes(|run| {
+        again(run, 6);
+        run.environment.colocated = false;
+    });
+    unavailable("retransmits", |run| run.host.tcp_retransmits = None);
+}
+
+#[test]
+fn g_listen_queue() {
+    let full = |run: &mut Run, connections: u64| {
+        let netstat = |n: u64| format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {n}\n");
+        let host =
+            counted(&[("net/netstat", &netstat(3))], &[("net/netstat", &netstat(3 + connections))]);
+        (run.host.listen_overflows, run.host.listen_drops) = (host.listen_overflows, host.listen_drops);
+        run.environment.colocated = true;
+    };
+    trips(Verdict::TargetLimited, &["1 connections found a listening socket of this machine with a full queue"], |run| {
+        full(run, 1);
+    });
+    passes(|run| full(run, 0));
+    passes(|run| {
+        full(run, 1);
+        run.environment.colocated = false;
+    });
+    unavailable("listen queue", |run| run.host.listen_drops = None);
+}
+
+/// A quiet run of which a machine does not say this is valid, and says so.
+#[track_caller]
+fn unavailable(name: &str, hide: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    hide(&mut run);
+    let judged = run.judge();
+    assert_eq!((judged.verdict, &judged.unavailable[..]), (Verdict::Valid, &[name.to_owned()][..]), "{judged:?}");
+    assert!(!judged.checked.contains(&name.to_owned()));
+}
+
+#[test]
+fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
+    let mut run = Run::quiet();
+    run.usage().cpu_share = Some(0.9);
+    run.usage().steal_share = Some(0.1);
+    run.fail(ErrorKind::Reset, 600);
+    let judged = run.judge();
+    assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::Disturbed, 3));
+}
