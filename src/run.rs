@@ -32,7 +32,9 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
         Some(out) => out.clone(),
         None => default_path(Path::new(RUNS), wall_time(), &resolved.labels.name),
     };
-    reach::check_descriptors(&resolved.plan)?;
+    if let Some(warning) = reach::check_descriptors(&resolved.plan)? {
+        voice.warn(&warning);
+    }
     let directory = ResultDir::create(&out)?;
     reach::check_hosts(&resolved.spec)?;
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
@@ -134,6 +136,11 @@ impl Voice {
             (false, false, true) => Self::NoProgress,
             (false, false, false) => Self::Full,
         }
+    }
+
+    /// Says what may spoil the result. Whoever wants errors only is told by the verdict.
+    fn warn(self, text: &str) {
+        self.say(&format!("warning: {text}\n"));
     }
 
     fn say(self, text: &str) {

@@ -153,8 +153,8 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
         supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
         host: HostRecord {
-            watched_ns: 2_000 * MS,
-            cpu_pressure_us: Some(20_000),
+            watched_ns: 10_000 * MS,
+            cpu_pressure_us: Some(100_000),
             retransmits: Some(1),
             tcp_timeouts: None,
             listen_overflows: Some(0),

@@ -12,28 +12,40 @@ use crate::error::Error;
 /// Descriptors of a process beside its connections or its shards: poller, standard streams, files, and some to spare.
 const OVERHEAD: u64 = 32;
 
+/// The same without anything to spare: with fewer, nothing runs.
+const BARE: u64 = 16;
+
 /// Pipes that the supervisor holds for each shard.
 const PIPES: u64 = 2;
 
-/// Raises the limit on descriptors and compares it with what a shard and the supervisor need.
-pub(super) fn check_descriptors(plan: &RunPlan) -> Result<(), Error> {
+/// Raises the limit on descriptors and compares it with what a shard and the supervisor need. Some is what to say before
+/// a run that can work, though not all of its connections can be open at once.
+///
+/// # Errors
+/// When not every shard can have a connection.
+pub(super) fn check_descriptors(plan: &RunPlan) -> Result<Option<String>, Error> {
     let in_flight = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
     // There are no more connections to one host than requests in flight.
     let open_each = u64::from(plan.per_host.hosts).min(OPEN_PER_LANE as u64);
     let shard = in_flight * open_each + OVERHEAD;
-    let supervisor = u64::from(plan.shards) * PIPES + OVERHEAD;
+    let supervisor = u64::from(plan.shards) * PIPES + BARE;
     let limit = raise_descriptor_limit().unwrap_or(u64::MAX);
-    let refused = |what: String, needs: u64| {
-        let remedy = "raise the limit (ulimit -Hn)";
-        Err(Error::Usage(format!("{what} needs {needs} descriptors, and a process here may have {limit}: {remedy}")))
+    let lacks = |what: String, needs: u64| {
+        format!("{what} needs {needs} descriptors, and a process here may have {limit}: raise the limit (ulimit -Hn)")
     };
-    if limit < shard {
-        return refused(format!("--connections {} over --shards {}", plan.connections, plan.shards), shard);
-    }
     if limit < supervisor {
-        return refused(format!("--shards {}", plan.shards), supervisor);
+        return Err(Error::Usage(lacks(format!("--shards {}", plan.shards), supervisor)));
     }
-    Ok(())
+    if limit <= BARE {
+        return Err(Error::Usage(lacks("a shard with a single connection".to_owned(), BARE + 1)));
+    }
+    Ok((limit < shard).then(|| {
+        let what = format!("--connections {} over --shards {}", plan.connections, plan.shards);
+        format!(
+            "{}; attempts that find none left fail (too_many_files), and the result is not valid then",
+            lacks(what, shard)
+        )
+    }))
 }
 
 /// Opens one connection to each host and closes it: a run against nobody would only count refusals. The bundled target,

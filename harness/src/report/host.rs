@@ -1,15 +1,22 @@
 //! What the machine counted while the run went on: everybody's doing, not the run's alone.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::share;
+use crate::clock::duration_ns;
 use crate::machine::HostRecord;
+
+/// The kernel brings its count of pressure up to date every two seconds, so that either reading may be as old: in a run
+/// shorter than this, too much of what was counted lies before it.
+const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
 
 /// What the machine counted while the run went on, in this network namespace where it has several. Null is what it does not
 /// say.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
-    /// The part of the time in which something was ready to run and had no CPU.
+    /// The part of the time in which something was ready to run and had no CPU; null of a run that is too short to tell.
     pub cpu_pressure: Option<f64>,
     /// TCP segments that were sent again.
     pub tcp_retransmits: Option<u64>,
@@ -38,7 +45,9 @@ impl From<HostRecord> for HostReport {
             time_wait,
         } = record;
         Self {
-            cpu_pressure: cpu_pressure_us.map(|us| share(us as f64 * 1e3, watched_ns as f64)),
+            cpu_pressure: cpu_pressure_us
+                .filter(|_| watched_ns >= duration_ns(SHORTEST_FOR_PRESSURE))
+                .map(|us| share(us as f64 * 1e3, watched_ns as f64).min(1.0)),
             tcp_retransmits: retransmits,
             tcp_timeouts,
             listen_overflows,

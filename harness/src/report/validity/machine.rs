@@ -1,7 +1,7 @@
 //! Gates on the machine: its CPUs, its ports, its descriptors, its network.
 
 use super::answers::failed_with;
-use super::thresholds::{CPU_PRESSURE, PORTS_HELD_BACK, RETRANSMITS, SHORTEST_S, STRAY_RETRANSMITS};
+use super::thresholds::{CPU_PRESSURE, PORTS_HELD_BACK, RETRANSMITS, STRAY_RETRANSMITS};
 use super::wording::{more_room, percent};
 use super::{Evidence, Seen};
 use crate::sample::ErrorKind;
@@ -12,10 +12,11 @@ const MORE_PORTS: &str = "use fewer connections, keep them alive, or widen net.i
 
 /// Something waited for a CPU, where the kernel does not say whether it was a shard.
 pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> Seen {
+    if evidence.shards.iter().any(|shard| shard.usage.run_delay_share.is_some()) {
+        return Seen::Findings(Vec::new());
+    }
     let Some(pressure) = evidence.host.cpu_pressure else { return Seen::Unavailable };
-    let told = evidence.shards.iter().any(|shard| shard.usage.run_delay_share.is_some());
-    let tripped = !told && pressure > CPU_PRESSURE && evidence.totals.duration_s >= SHORTEST_S;
-    Seen::perhaps(tripped.then(|| {
+    Seen::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
             "something on this machine waited for a CPU for {} of the time, and the kernel does not say whether it was a \
              shard: times may be partly the client's; {}",
