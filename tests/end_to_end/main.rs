@@ -26,6 +26,7 @@ mod run;
 mod schema;
 mod scripted;
 mod signals;
+mod starved;
 mod stubs;
 mod target;
 mod urls;

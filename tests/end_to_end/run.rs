@@ -70,18 +70,31 @@ impl Run {
     pub(crate) fn start(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let place = Place::new();
         let stdout = Stdio::from(File::create(place.stdout()).unwrap());
-        Self::start_in(place, args, stdout)
+        Self::start_in(place, Command::new(program()), args, stdout)
+    }
+
+    /// The same, started by `launcher`, whose last argument is to be the program's name.
+    pub(crate) fn start_by(mut launcher: Command, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        let place = Place::new();
+        let stdout = Stdio::from(File::create(place.stdout()).unwrap());
+        launcher.arg(program());
+        Self::start_in(place, launcher, args, stdout)
     }
 
     /// The same with nobody to read its standard output: the pipe is closed before anything can be written.
     pub(crate) fn start_unread(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
-        let mut run = Self::start_in(Place::new(), args, Stdio::piped());
+        let mut run = Self::start_in(Place::new(), Command::new(program()), args, Stdio::piped());
         drop(run.child.stdout.take());
         run
     }
 
-    fn start_in(place: Place, args: impl IntoIterator<Item = impl AsRef<OsStr>>, stdout: Stdio) -> Self {
-        let child = Command::new(program())
+    fn start_in(
+        place: Place,
+        mut program: Command,
+        args: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        stdout: Stdio,
+    ) -> Self {
+        let child = program
             .arg("run")
             .args(args)
             .args(["--json", "--quiet", "--out"])

@@ -1,0 +1,137 @@
+//! Runs that are starved of something, by the machine: each says of what and what that means, and with `--strict` it fails.
+//!
+//! How fast this machine is does not matter: a gate that is tripped here is tripped by far, and other gates may find
+//! something as well.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot starve anything is over or says so")]
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crawlmark_harness::process::usable_cpus;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::process::{is_stopped, signal, wait_for};
+use crate::report::Report;
+use crate::run::{Run, program};
+use crate::target::Target;
+
+/// A process that does nothing but use one CPU, for half a minute at most. Dropped, it is ended.
+struct Hog(Child);
+
+impl Hog {
+    fn on(cpu: usize) -> Self {
+        let mut shell = Command::new("sh");
+        let hog = Self(shell.args(["-c", "ulimit -t 30; while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap());
+        let mut only = CpuSet::new();
+        only.set(cpu).unwrap();
+        sched_setaffinity(Pid::from_raw(i32::try_from(hog.0.id()).unwrap()), &only).unwrap();
+        hog
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The report of a run that fails for being invalid, and gives a reason that says all of `parts`.
+#[track_caller]
+fn starved(run: Run, parts: &[&str]) -> Report {
+    let report = run.end().report(4);
+    let reasons: Vec<&str> =
+        report.at("/validity/reasons").as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let says_all = |reason: &&str| parts.iter().all(|part| reason.contains(part));
+    assert!(reasons.iter().any(|reason| says_all(&reason)), "{parts:?} in {reasons:#?}");
+    assert_ne!(report.text("/validity/verdict"), "valid");
+    report
+}
+
+#[test]
+fn a_shard_whose_cpu_is_given_to_others_says_so() {
+    let target = Target::start("--processes 1");
+    let _hog = Hog::on(usable_cpus()[0]);
+    let run = Run::start(format!("{} --shards 1 -c 8 -d 1s --strict", target.url()).split(' '));
+    let report = starved(run, &["shard 0 waited for its CPU for", "given to something else"]);
+    let shard = &report.shards()[0];
+    assert!(shard["run_delay_share"].as_f64().unwrap() > 0.1, "{shard}");
+}
+
+#[test]
+fn a_shard_that_was_stopped_for_a_while_says_for_how_long() {
+    let target = Target::start("--processes 1");
+    // Nobody paces the second one.
+    for pace in ["--rate 200 -c 2", "-c 2"] {
+        let run = Run::start(format!("{} --shards 1 {pace} --ids 0..100m -d 2s --strict", target.url()).split(' '));
+        let before = target.books()["requests"].as_u64().unwrap();
+        target.wait_for_requests(before + 20);
+        let shard = run.shard(0);
+        signal(shard, Signal::SIGSTOP);
+        wait_for("a stopped shard", || is_stopped(shard).then_some(()));
+        // This is what is injected, not a wait for anything.
+        std::thread::sleep(Duration::from_millis(500));
+        signal(shard, Signal::SIGCONT);
+        let report = starved(run, &["shard 0 did not run for"]);
+        let lag = &report.shards()[0]["latency"]["loop_lag"];
+        // It was to look up within 10 ms of being stopped.
+        assert!(lag["max_us"].as_f64().unwrap() >= 490_000.0, "{lag}");
+        // What was missed was booked as missed.
+        assert!(lag["count"].as_u64().unwrap() >= 200, "{lag}");
+    }
+}
+
+#[test]
+fn too_few_descriptors_are_announced_and_then_found() {
+    let target = Target::start("--processes 1");
+    let limited = |limit: u32| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
+        shell
+    };
+    let args = format!("{} --shards 1 -c 64 -n 500 --retries 0 --strict", target.url());
+    let report = starved(Run::start_by(limited(24), args.split(' ')), &["had no descriptor", "may open 24", "ulimit -Hn"]);
+    assert_eq!(report.count("/environment/nofile"), 24);
+    let errors = report.errors();
+    assert_eq!(errors.keys().collect::<Vec<_>>(), ["too_many_files"]);
+    assert!(report.items("ok") > 0, "some connections could be opened: {}", report.at("/ledger"));
+
+    let place = tempfile::tempdir().unwrap();
+    let mut shell = limited(24);
+    let said = shell.arg(program()).arg("run").args(args.split(' ')).current_dir(place.path()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
+    assert_eq!(said.status.code(), Some(4), "{stderr}");
+    assert!(stderr.starts_with("warning: --connections 64 over --shards 1 needs 96 descriptors"), "{stderr}");
+    assert!(stdout.contains("had no descriptor to connect with"), "{stdout}");
+
+    // With so few that there is none for a connection there is no run.
+    let said = limited(12).arg(program()).args(["run", &target.url()]).current_dir(place.path()).output().unwrap();
+    assert_eq!(said.status.code(), Some(2));
+    assert!(String::from_utf8(said.stderr).unwrap().contains("ulimit -Hn"));
+}
+
+#[test]
+fn a_machine_without_free_ports_says_so() {
+    // A network of its own, with ten local ports.
+    let prepare = "ip link set lo up && echo 40000 40009 > /proc/sys/net/ipv4/ip_local_port_range";
+    let in_network = |then: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-rn", "sh", "-c", &format!("{prepare} && {then}")]);
+        command
+    };
+    let tried = in_network("true").stdin(Stdio::null()).output();
+    if !tried.as_ref().is_ok_and(|tried| tried.status.success()) {
+        eprintln!("skipped: this test may not make a network of its own (unshare -rn, ip): {tried:?}");
+        return;
+    }
+    let run = Run::start_by(
+        in_network("exec \"$0\" \"$@\""),
+        "--shards 1 -c 64 -n 500 --retries 0 --strict".split(' '),
+    );
+    let report = starved(run, &["found no free local port", "10 local ports (40000 to 40009)"]);
+    assert!(report.errors()["address_unavailable"] > 0);
+    assert!(report.items("ok") > 0, "{}", report.at("/ledger"));
+}
