@@ -32,6 +32,7 @@ impl Report {
         report.check_intervals();
         report.check_binding();
         report.check_manners();
+        report.check_health();
         report
     }
 
@@ -273,6 +274,21 @@ impl Report {
             let sum: f64 = parts.iter().sum();
             assert!(parts.iter().all(|part| *part == 0.0) || (sum - 1.0).abs() < 1e-9, "{binding}");
         }
+    }
+
+    /// Each shard that told its whole story looked up every 10 ms, missed looks included, and used no more CPU than there
+    /// was time; a verdict has its reasons.
+    fn check_health(&self) {
+        for shard in self.shards().iter().filter(|shard| shard["fault"].is_null()) {
+            let number = |name: &str| shard[name].as_f64().unwrap_or_else(|| panic!("{name} of {shard}"));
+            let (measured_s, looks) = (number("measured_s"), shard["latency"]["loop_lag"]["count"].as_u64().unwrap());
+            assert!((looks as f64 - (measured_s * 100.0).floor()).abs() <= 1.0, "{looks} looks in {measured_s} s");
+            // What is read between the last word from above and the start is a little more than the time measured.
+            let used_s = number("cpu_user_s") + number("cpu_system_s");
+            assert!(used_s <= measured_s * 1.01 + 0.005, "{used_s} s of CPU in {measured_s} s");
+        }
+        let found = self.at("/validity/reasons").as_array().unwrap();
+        assert_eq!(found.is_empty(), self.text("/validity/verdict") == "valid", "{}", self.at("/validity"));
     }
 
     /// What is said about waits agrees with itself.

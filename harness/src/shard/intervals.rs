@@ -268,6 +268,16 @@ mod tests {
         assert_eq!(intervals.begin(Nanos(6)), 4, "a second that was handed out is not opened again");
     }
 
+    #[test]
+    fn what_was_used_before_the_start_is_in_no_second() {
+        let mut intervals = Intervals::new(Nanos(0), bounds());
+        intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
+        intervals.cut(Nanos(S), Meters { cpu_us: 970, ..Meters::default() });
+        intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });
+        let used: Vec<u64> = intervals.take_complete().iter().map(|interval| interval.cpu_us).collect();
+        assert_eq!(used, [70, 30]);
+    }
+
     proptest! {
         #[test]
         fn every_second_is_handed_out_once_and_nothing_is_lost(
