@@ -124,7 +124,10 @@ pub(crate) mod tests {
     #[test]
     fn a_machine_that_says_everything_is_read() {
         let (_directory, proc) = proc_with(&[
-            ("stat", "cpu  40 0 20 900 0 0 0 40 0 0\ncpu0 30 0 10 440 0 0 0 20 7 0\ncpu1 10 0 10 460 0 0 0 20 0 0\nintr 5\n"),
+            (
+                "stat",
+                "cpu  40 0 20 900 0 0 0 40 0 0\ncpu0 30 0 10 440 0 0 0 20 7 0\ncpu1 10 0 10 460 0 0 0 20 0 0\nintr 5\n",
+            ),
             ("pressure/cpu", "some avg10=1.50 avg60=0.33 avg300=0.10 total=123456\nfull avg10=0.00 total=9\n"),
             ("net/snmp", "Ip: Forwarding\nIp: 1\nTcp: RtoMin ActiveOpens RetransSegs InErrs\nTcp: 200 12 7 0\n"),
             (
@@ -173,6 +176,9 @@ pub(crate) mod tests {
         let proc = Proc::default();
         let ticks = proc.cpu_ticks(None).unwrap();
         assert!(ticks.all > ticks.stolen);
-        assert_eq!(CpuTicks { stolen: 3, all: 9 }.since(CpuTicks { stolen: 1, all: 4 }), CpuTicks { stolen: 2, all: 5 });
+        assert_eq!(
+            CpuTicks { stolen: 3, all: 9 }.since(CpuTicks { stolen: 1, all: 4 }),
+            CpuTicks { stolen: 2, all: 5 }
+        );
     }
 }

@@ -300,11 +300,7 @@ fn queue_admissions<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, now: N
     if admissions.complete > admissions.first { outbox.queue(&Frame::Admissions(admissions)) } else { Ok(()) }
 }
 
-async fn report_end<W: Workload>(
-    engine: &Engine<W>,
-    outbox: &mut Outbox,
-    vitals: &Vitals,
-) -> Result<(), ShardError> {
+async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, vitals: &Vitals) -> Result<(), ShardError> {
     let now = engine.clock().now();
     // A stall that lasted to the end.
     engine.beat(now);

@@ -93,7 +93,8 @@ fn too_few_descriptors_are_announced_and_then_found() {
         shell
     };
     let args = format!("{} --shards 1 -c 64 -n 500 --retries 0 --strict", target.url());
-    let report = starved(Run::start_by(limited(24), args.split(' ')), &["had no descriptor", "may open 24", "ulimit -Hn"]);
+    let report =
+        starved(Run::start_by(limited(24), args.split(' ')), &["had no descriptor", "may open 24", "ulimit -Hn"]);
     assert_eq!(report.count("/environment/nofile"), 24);
     let errors = report.errors();
     assert_eq!(errors.keys().collect::<Vec<_>>(), ["too_many_files"]);
@@ -127,10 +128,8 @@ fn a_machine_without_free_ports_says_so() {
         eprintln!("skipped: this test may not make a network of its own (unshare -rn, ip): {tried:?}");
         return;
     }
-    let run = Run::start_by(
-        in_network("exec \"$0\" \"$@\""),
-        "--shards 1 -c 64 -n 500 --retries 0 --strict".split(' '),
-    );
+    let run =
+        Run::start_by(in_network("exec \"$0\" \"$@\""), "--shards 1 -c 64 -n 500 --retries 0 --strict".split(' '));
     let report = starved(run, &["found no free local port", "10 local ports (40000 to 40009)"]);
     assert!(report.errors()["address_unavailable"] > 0);
     assert!(report.items("ok") > 0, "{}", report.at("/ledger"));

@@ -99,9 +99,10 @@ impl ShardReport {
             } else {
                 BTreeMap::new()
             },
-            usage: record.usage.zip(record.cpu).map_or_else(UsageReport::default, |(usage, cpu)| {
-                UsageReport::new(&usage, &cpu, totals.attempts)
-            }),
+            usage: record
+                .usage
+                .zip(record.cpu)
+                .map_or_else(UsageReport::default, |(usage, cpu)| UsageReport::new(&usage, &cpu, totals.attempts)),
             totals,
         }
     }

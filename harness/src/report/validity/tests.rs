@@ -343,9 +343,13 @@ fn g_cpu_pressure() {
 
 #[test]
 fn g_local_ports() {
-    trips(Verdict::ClientLimited, &["1 attempts found no free local port", "1,000 local ports (1001 to 2000)"], |run| {
-        run.fail(ErrorKind::AddressUnavailable, 1);
-    });
+    trips(
+        Verdict::ClientLimited,
+        &["1 attempts found no free local port", "1,000 local ports (1001 to 2000)"],
+        |run| {
+            run.fail(ErrorKind::AddressUnavailable, 1);
+        },
+    );
     // However many they are, it was not the target that did not answer.
     trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::AddressUnavailable, 900));
 }
@@ -399,14 +403,17 @@ fn g_retransmits() {
 fn g_listen_queue() {
     let full = |run: &mut Run, connections: u64| {
         let netstat = |n: u64| format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {n}\n");
-        let host =
-            counted(&[("net/netstat", &netstat(3))], &[("net/netstat", &netstat(3 + connections))]);
+        let host = counted(&[("net/netstat", &netstat(3))], &[("net/netstat", &netstat(3 + connections))]);
         (run.host.listen_overflows, run.host.listen_drops) = (host.listen_overflows, host.listen_drops);
         run.environment.colocated = true;
     };
-    trips(Verdict::TargetLimited, &["1 connections found a listening socket of this machine with a full queue"], |run| {
-        full(run, 1);
-    });
+    trips(
+        Verdict::TargetLimited,
+        &["1 connections found a listening socket of this machine with a full queue"],
+        |run| {
+            full(run, 1);
+        },
+    );
     passes(|run| full(run, 0));
     passes(|run| {
         full(run, 1);
@@ -421,7 +428,10 @@ fn unavailable(names: &[&str], hide: impl FnOnce(&mut Run)) {
     let mut run = Run::quiet();
     hide(&mut run);
     let judged = run.judge();
-    assert_eq!((judged.verdict, judged.unavailable), (Verdict::Valid, names.iter().map(|name| (*name).to_owned()).collect()));
+    assert_eq!(
+        (judged.verdict, judged.unavailable),
+        (Verdict::Valid, names.iter().map(|name| (*name).to_owned()).collect())
+    );
     assert_eq!(judged.checked.len() + names.len(), GATES.len());
 }
 

@@ -37,7 +37,9 @@ pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
         (true, false) if shards == cores => format!(
             "the target shares the {cores} CPUs of this machine: run it on another one, leave it a CPU (--shards), or pace the run (--rate)"
         ),
-        (true, false) => "the target runs on this machine, too: run it on another one, or pace the run (--rate)".to_owned(),
+        (true, false) => {
+            "the target runs on this machine, too: run it on another one, or pace the run (--rate)".to_owned()
+        }
         (false, false) => "end what else runs on this machine, or pace the run (--rate)".to_owned(),
     }
 }
