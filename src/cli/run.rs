@@ -188,8 +188,8 @@ pub struct RunArgs {
     /// Fail with exit code 4 unless the measurement is valid
     ///
     /// Everything is measured, saved and shown as without it. The verdict is in the report, with a reason for each finding:
-    /// client_limited (a shard had no CPU, port or descriptor left, or did not get to run), target_limited (mostly refused
-    /// or failed), disturbed (the CPU or the network changed under the run), incomplete (fails without --strict, too).
+    /// `client_limited` (a shard had no CPU, port or descriptor left, or did not get to run), `target_limited` (mostly refused
+    /// or failed), `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict, too).
     #[arg(long, help_heading = "Gates")]
     pub strict: bool,
     /// End a shard that says nothing for this long, and call the run incomplete
