@@ -40,10 +40,10 @@ pub use self::intervals::INTERVAL;
 use self::intervals::{Interval, Meters};
 use self::outbox::Outbox;
 use self::pulse::Pulse;
-use self::vitals::Vitals;
+use self::vitals::{Probing, Vitals};
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::process::{own_usage, pin_to};
+use crate::process::{own_usage, pin_to, usable_cpus};
 use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, SLOT, WireError, encode, encode_timings};
 use crate::workload::Workload;
 
@@ -95,6 +95,8 @@ where
 {
     let ShardLink { frames, control } = link;
     let (mut frames, mut control) = (File::from(frames), File::from(control));
+    // Before it is pinned: afterwards there is one.
+    let probing = Probing::of(plan.shard, usable_cpus().len());
     let runtime = match prepare(plan) {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&mut frames, error),
@@ -105,7 +107,7 @@ where
         Err(error) => return refuse(&mut frames, ShardError::Workload(error.to_string())),
     };
     drop(inside);
-    let mut vitals = Vitals::before(plan.cpu);
+    let mut vitals = Vitals::before(plan.cpu, probing);
     frames.write_all(&encode(&Frame::Ready)?)?;
     // The supervisor is gone or gave up: so does the shard.
     let Some((start, commands)) = await_go(&mut control)? else { return Ok(()) };

@@ -70,7 +70,8 @@ pub struct UsageReport {
     /// The part of its CPU's time that the machine below gave to others; of all CPUs' when it was not kept on one. Null when
     /// the kernel does not say.
     pub steal_share: Option<f64>,
-    /// CPU time of a fixed piece of work before the start; null when the kernel does not say.
+    /// CPU time of a fixed piece of work before the start; null when the kernel does not say, and where another shard on
+    /// the same CPU does the work.
     pub speed_before_us: Option<f64>,
     /// CPU time of the same piece of work after the end; null when the kernel does not say.
     pub speed_after_us: Option<f64>,

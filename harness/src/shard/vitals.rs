@@ -7,11 +7,36 @@ use crate::machine::{CpuTicks, Proc, probe_speed};
 use crate::process::own_usage;
 use crate::wire::{CpuHealth, Usage};
 
+/// Whether a shard probes the speed of its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Probing {
+    /// It does.
+    Probes,
+    /// Another shard on the same CPU does. Where many share one, their probes would hold each other up, and those that are
+    /// still at work when the first ones end.
+    LeftToAnother,
+}
+
+impl Probing {
+    /// As many shards probe as there are CPUs. The first ones are on different CPUs.
+    pub(super) const fn of(shard: u32, cpus: usize) -> Self {
+        if (shard as usize) < cpus { Self::Probes } else { Self::LeftToAnother }
+    }
+
+    fn speed(self) -> Option<u64> {
+        match self {
+            Self::Probes => probe_speed(),
+            Self::LeftToAnother => None,
+        }
+    }
+}
+
 /// The readings before.
 #[derive(Debug)]
 pub(super) struct Vitals {
     proc: Proc,
     cpu: Option<usize>,
+    probing: Probing,
     speed_before_ns: Option<u64>,
     ticks: Option<CpuTicks>,
     usage: Usage,
@@ -19,12 +44,12 @@ pub(super) struct Vitals {
 }
 
 impl Vitals {
-    /// Those of a shard on `cpu`, of one that may run on any when that is none. Takes milliseconds of CPU.
-    pub(super) fn before(cpu: Option<usize>) -> Self {
+    /// Those of a shard on `cpu`, of one that may run on any when that is none. May take milliseconds of CPU.
+    pub(super) fn before(cpu: Option<usize>, probing: Probing) -> Self {
         let proc = Proc::default();
-        let speed_before_ns = probe_speed();
+        let speed_before_ns = probing.speed();
         let ticks = proc.cpu_ticks(cpu);
-        Self { proc, cpu, speed_before_ns, ticks, usage: Usage::default(), start: Nanos::default() }
+        Self { proc, cpu, probing, speed_before_ns, ticks, usage: Usage::default(), start: Nanos::default() }
     }
 
     /// What is used from now on counts; what is measured begins at `start`. Takes microseconds.
@@ -37,12 +62,34 @@ impl Vitals {
         self.usage.cpu_us()
     }
 
-    /// What it came to by `now`. Takes milliseconds of CPU.
+    /// What it came to by `now`. May take milliseconds of CPU.
     pub(super) fn end(&self, now: Nanos) -> (Usage, CpuHealth) {
         let usage = own_usage().since(self.usage);
         let ticks = self.proc.cpu_ticks(self.cpu).zip(self.ticks).map(|(now, then)| now.since(then));
         let measured_ns = now.since(self.start);
-        let (speed_before_ns, speed_after_ns) = (self.speed_before_ns, probe_speed());
+        let (speed_before_ns, speed_after_ns) = (self.speed_before_ns, self.probing.speed());
         (usage, CpuHealth { measured_ns, ticks, speed_before_ns, speed_after_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cpu_is_probed_by_one_shard() {
+        let probing = |shards: u32, cpus| (0..shards).filter(|n| Probing::of(*n, cpus) == Probing::Probes).count();
+        assert_eq!([probing(2, 4), probing(4, 4), probing(64, 4), probing(3, 0)], [2, 4, 4, 0]);
+    }
+
+    #[test]
+    fn what_was_used_before_the_start_does_not_count() {
+        let mut vitals = Vitals::before(None, Probing::Probes);
+        vitals.begin(Nanos(1_000));
+        let before = vitals.cpu_us();
+        let (usage, cpu) = vitals.end(Nanos(5_000));
+        assert!(usage.cpu_us() <= own_usage().cpu_us() - before);
+        assert_eq!(cpu.measured_ns, 4_000);
+        assert!(cpu.speed_before_ns > Some(0) && cpu.speed_after_ns > Some(0) && cpu.ticks.is_some());
     }
 }

@@ -391,7 +391,8 @@ pub struct CpuHealth {
     pub measured_ns: u64,
     /// The CPU's time in that; none when the kernel does not say.
     pub ticks: Option<CpuTicks>,
-    /// A fixed piece of work before the start, ns of CPU time; none when the kernel does not say.
+    /// A fixed piece of work before the start, ns of CPU time; none when the kernel does not say, or when another shard on
+    /// the same CPU probes it.
     pub speed_before_ns: Option<u64>,
     /// The same piece of work after the end, ns.
     pub speed_after_ns: Option<u64>,
