@@ -37,6 +37,9 @@ pub enum Series {
     Connect,
     /// Of an item: from the intention of its first attempt to the end of its last.
     Item,
+    /// How late the shard's loop looked up when it was to do so every 10 ms. Not of attempts: a shard that does not get to
+    /// run is late whatever it has under way. Its clock rings up to 1 ms late by itself.
+    LoopLag,
     /// Intended to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
     /// intended and never went.
     ResponseOk,
@@ -44,9 +47,6 @@ pub enum Series {
     ResponseThrottled,
     /// The same of rejected, challenged and failed attempts, sent or not.
     ResponseError,
-    /// How late the shard's loop looked up when it was to do so every 10 ms. Not of attempts: a shard that does not get to
-    /// run is late whatever it has under way. Its clock rings up to 1 ms late by itself.
-    LoopLag,
 }
 
 impl Series {
@@ -61,10 +61,10 @@ impl Series {
         Self::PoolWait,
         Self::Connect,
         Self::Item,
+        Self::LoopLag,
         Self::ResponseOk,
         Self::ResponseThrottled,
         Self::ResponseError,
-        Self::LoopLag,
     ];
 
     /// Those that are kept per interval as well.
@@ -82,7 +82,7 @@ impl Series {
     #[must_use]
     pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
         match arrivals {
-            Arrivals::Asap => [Self::ALL.split_at(9).0, Self::PER_INTERVAL.split_at(3).0],
+            Arrivals::Asap => [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0],
             Arrivals::Constant | Arrivals::Poisson => [&Self::ALL, &Self::PER_INTERVAL],
         }
     }
@@ -100,10 +100,10 @@ impl Series {
             Self::PoolWait => "pool_wait",
             Self::Connect => "connect",
             Self::Item => "item",
+            Self::LoopLag => "loop_lag",
             Self::ResponseOk => "response",
             Self::ResponseThrottled => "response_throttled",
             Self::ResponseError => "response_error",
-            Self::LoopLag => "loop_lag",
         }
     }
 }

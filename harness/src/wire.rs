@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, PauseCause,
-    PauseOrder, Progress, SLOT, TimetableUse, Usage, WarmUp,
+    Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame,
+    PauseCause, PauseOrder, Progress, SLOT, TimetableUse, Usage, WarmUp,
 };
 use crate::stats::{Bounds, Counters, Exact, SIGNIFICANT_DIGITS, Series, ShardStats, Timing};
 

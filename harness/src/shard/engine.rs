@@ -27,12 +27,16 @@ pub(super) struct Engine<W> {
     books: RefCell<Books>,
     /// Per lane, the attempt under way.
     under_way: Vec<Cell<Option<UnderWay>>>,
-    /// When the shard's loop is to look up next.
+    start: Nanos,
+    /// When the shard's loop is to look up next; never before its [pulse](super::pulse) began.
     next_beat: Cell<Nanos>,
 }
 
 /// How often the shard's loop looks up.
 const BEAT: Duration = Duration::from_millis(10);
+
+/// A moment that does not come.
+const NEVER: Nanos = Nanos(u64::MAX);
 
 /// An attempt under way.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +84,8 @@ impl<W: Workload> Engine<W> {
             gate: Gate::new(clock, plan, start, Box::new(move |id| hosts.host(id))),
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
-            next_beat: Cell::new(start.plus(BEAT)),
+            start,
+            next_beat: Cell::new(NEVER),
         })
     }
 
@@ -117,6 +122,10 @@ impl<W: Workload> Engine<W> {
             self.begin(lane, &permit);
             let attempt = self.workload.perform(permit.id).await;
             free = attempt.done;
+            if attempt.done >= self.next_beat.get().plus(BEAT) {
+                // The client did not run for a while, which is to be known before what waited meanwhile goes.
+                self.beat(attempt.done);
+            }
             let fate = self.gate.settle(&permit, &attempt);
             self.finish(lane, &Sample { permit, attempt, fate });
         }
@@ -139,13 +148,20 @@ impl<W: Workload> Engine<W> {
         books.last_done = books.last_done.max(sample.attempt.done);
     }
 
+    /// From now on the shard's loop is to look up, every 10 ms from the start on.
+    pub(super) fn begin_beats(&self) {
+        self.next_beat.set(self.start.plus(BEAT));
+    }
+
     /// Books how late the shard's loop looks up at `now`, for each time that it was to, and returns when it is to do so next.
     ///
     /// The times are fixed from the start on, and one that was missed counts as late as it was: half a second in which the
-    /// process did not run is fifty looks, from half a second late to not at all. The client did not run from the first
-    /// of them to `now`.
+    /// process did not run is fifty looks, from half a second late to not at all. The gate is told of the time between.
     pub(super) fn beat(&self, now: Nanos) -> Nanos {
         let mut due = self.next_beat.get();
+        if now >= due.plus(BEAT) {
+            self.gate.stalled(due, now);
+        }
         let mut books = self.books.borrow_mut();
         while due <= now {
             books.stats.look_up_late(now.since(due));

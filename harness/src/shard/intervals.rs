@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
-        let mut intervals = Intervals::new(Nanos(0), bounds());
+        let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
         intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
         intervals.cut(Nanos(S), Meters { cpu_us: 970, ..Meters::default() });
         intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });

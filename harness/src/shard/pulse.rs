@@ -18,6 +18,7 @@ pub(super) struct Pulse(JoinHandle<()>);
 impl Pulse {
     /// The pulse of `engine`, a task of its own in the current runtime.
     pub(super) fn start<W: Workload>(engine: &Rc<Engine<W>>) -> Self {
+        engine.begin_beats();
         let engine = Rc::clone(engine);
         Self(spawn_local(async move {
             let clock = engine.clock();

@@ -98,6 +98,7 @@ fn shard(number: u32) -> ShardReport {
         fault: None,
         binding: BindingReport::new(BindingTimes::NONE),
         ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
+        scheduled: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
         usage: UsageReport {
