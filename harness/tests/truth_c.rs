@@ -59,7 +59,11 @@ fn sample(id: u64) -> Sample {
 
 fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
     let mut stats = ShardStats::new(bounds());
-    ids.for_each(|id| stats.record(&sample(id)));
+    ids.for_each(|id| {
+        stats.record(&sample(id));
+        // The one series that is not of attempts.
+        stats.look_up_late(id);
+    });
     stats
 }
 
