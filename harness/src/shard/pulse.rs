@@ -67,7 +67,7 @@ mod tests {
             tokio::time::sleep_until(clock.instant(clock.now().plus(Duration::from_millis(405)))).await;
             // Nothing runs while time goes on.
             tokio::time::advance(stopped).await;
-            tokio::time::sleep(Duration::from_millis(595) - stopped).await;
+            tokio::time::sleep(Duration::from_millis(595).saturating_sub(stopped)).await;
             drop(pulse);
             tokio::time::sleep(Duration::from_secs(1)).await;
             engine.totals(|stats, _, _| {
