@@ -287,6 +287,9 @@ impl RunPlan {
         if self.timeout < Duration::from_millis(1) || self.timeout > Duration::from_hours(1) {
             return Err(PlanError::Timeout);
         }
+        if self.grace > Duration::from_hours(1) {
+            return Err(PlanError::Grace);
+        }
         if self.duration.is_some_and(|duration| duration < Duration::from_millis(1)) {
             return Err(PlanError::Duration);
         }
@@ -307,7 +310,7 @@ impl RunPlan {
         if let Some(duration) = self.duration.filter(|duration| !warmup.is_zero() && *duration <= warmup) {
             return Err(PlanError::Warmup { warmup, duration });
         }
-        if self.grace > Duration::from_hours(1) { Err(PlanError::Grace) } else { Ok(()) }
+        Ok(())
     }
 
     /// Whether the rate bounds what goes, as in a closed loop. In an open loop it says when requests are intended instead.

@@ -5,6 +5,7 @@
 
 mod answers;
 mod machine;
+mod open_loop;
 mod shards;
 mod thresholds;
 mod wording;
@@ -110,7 +111,7 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> S
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 16] = [
+const GATES: [Gate; 19] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("answers", Verdict::TargetLimited, answers::unanswered),
@@ -127,7 +128,9 @@ const GATES: [Gate; 16] = [
     gate("descriptors", Verdict::ClientLimited, machine::descriptors),
     gate("retransmits", Verdict::Disturbed, machine::retransmits),
     gate("listen queue", Verdict::TargetLimited, machine::listen_queue),
-    // What only an open loop has to keep: sent against scheduled, and where the response time was spent.
+    gate("requests that were due", Verdict::ConcurrencyLimited, open_loop::dropped),
+    gate("waits for a connection", Verdict::ConcurrencyLimited, open_loop::connections),
+    gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
 ];
 
 impl Validity {

@@ -29,7 +29,19 @@ fn unclean(shard: &ShardReport) -> Option<String> {
 
 /// A shard whose items are not all in one state.
 pub(super) fn sums(evidence: &Evidence<'_>) -> Seen {
-    Seen::Findings(evidence.shards.iter().filter_map(out_of_sum).collect())
+    let shards = || evidence.shards.iter();
+    Seen::Findings(shards().filter_map(out_of_sum).chain(shards().filter_map(out_of_schedule)).collect())
+}
+
+/// What the timetable counted is not what went and what was dropped.
+fn out_of_schedule(shard: &ShardReport) -> Option<String> {
+    let (scheduled, attempts, dropped) = (shard.scheduled?, shard.totals.attempts, shard.totals.dropped);
+    (scheduled != attempts + dropped).then(|| {
+        format!(
+            "shard {} scheduled {scheduled} requests, of which {attempts} went and {dropped} were dropped: that does not add up",
+            shard.shard
+        )
+    })
 }
 
 fn out_of_sum(shard: &ShardReport) -> Option<String> {
@@ -178,11 +190,12 @@ fn any(evidence: &Evidence<'_>, reading: impl Fn(&ShardReport) -> Option<f64>) -
         || evidence.shards.iter().all(|shard| shard.fault.is_some())
 }
 
-fn times(shard: &ShardReport, series: Series) -> Option<&Latency> {
+/// A distribution of a shard; none of one with a fault.
+pub(super) fn times(shard: &ShardReport, series: Series) -> Option<&Latency> {
     shard.latency.get(series.name())
 }
 
 /// The 99th percentile; of fewer than a thousand values, which have none, the 90th.
-fn highest_known(latency: &Latency) -> Option<f64> {
+pub(super) fn highest_known(latency: &Latency) -> Option<f64> {
     latency.p99_us.or(latency.p90_us)
 }

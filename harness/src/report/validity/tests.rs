@@ -445,3 +445,39 @@ fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
     let judged = run.judge();
     assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::Disturbed, 3));
 }
+
+#[test]
+fn g_requests_that_were_due() {
+    let dropped = |run: &mut Run, dropped: u64| {
+        run.shards[1].totals.dropped = dropped;
+        run.shards[1].scheduled = Some(1_000);
+        run.shards[1].totals.attempts = 1_000 - dropped;
+    };
+    trips(Verdict::ConcurrencyLimited, &["shard 1 never sent 1.1 % of the requests that were due (11)"], |run| {
+        dropped(run, 11);
+    });
+    passes(|run| dropped(run, 10));
+    trips(Verdict::Incomplete, &["shard 1 scheduled 1001 requests, of which 1000 went and 0 were dropped"], |run| {
+        dropped(run, 0);
+        run.shards[1].scheduled = Some(1_001);
+    });
+}
+
+#[test]
+fn g_waits_for_a_connection_or_a_limit() {
+    let waited = |run: &mut Run, series: Series, us: f64, response_us: f64| {
+        run.times(series).p99_us = Some(us);
+        run.times(Series::ResponseOk).p99_us = Some(response_us);
+    };
+    trips(Verdict::ConcurrencyLimited, &["shard 1: 1 request in 100 waited 10.1 ms or longer for a free"], |run| {
+        waited(run, Series::PoolWait, 10_100.0, 100_000.0);
+    });
+    passes(|run| waited(run, Series::PoolWait, 10_000.0, 100_000.0));
+    passes(|run| waited(run, Series::PoolWait, 2_000.0, 2_100.0));
+    trips(Verdict::BudgetLimited, &["shard 1: 1 request in 100 waited 10.1 ms or longer, of a response time"], |run| {
+        waited(run, Series::BudgetWait, 10_100.0, 100_000.0);
+    });
+    passes(|run| waited(run, Series::BudgetWait, 10_000.0, 100_000.0));
+    // A closed loop waits for its connections by its nature.
+    passes(|run| run.times(Series::PoolWait).p99_us = Some(1e6));
+}

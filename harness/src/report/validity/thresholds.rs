@@ -52,6 +52,16 @@ pub(super) const RETRANSMITS: f64 = 0.001;
 /// Retransmits that may be somebody else's.
 pub(super) const STRAY_RETRANSMITS: u64 = 4;
 
+/// Part of an open loop's requests that were due and never went: with so many, the 99th percentile is not known.
+pub(super) const DROPPED: f64 = 0.01;
+
+/// A wait before a request was sent, as a part of its response time, both at the 99th percentile: with more, the response
+/// times tell of the client's limits rather than of the target.
+pub(super) const WAIT_OF_RESPONSE: f64 = 0.1;
+
+/// The least such wait that matters, us: opening a connection to this machine takes less.
+pub(super) const WAIT_US: f64 = 2_000.0;
+
 /// Part of the attempts without a valid answer. With more than this, the run measured how fast it failed.
 pub(super) const ERRORS: f64 = 0.5;
 

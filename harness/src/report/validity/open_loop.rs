@@ -1,0 +1,61 @@
+//! Gates on what only an open loop has to keep: what was due went, and the response times are the target's.
+
+use super::shards::{highest_known, times};
+use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
+use super::wording::{Worst, percent};
+use super::{Evidence, Seen};
+use crate::report::{ShardReport, share};
+use crate::stats::Series;
+use crate::units::{grouped, micros};
+
+/// Requests that were due and never went.
+pub(super) fn dropped(evidence: &Evidence<'_>) -> Seen {
+    let part = |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
+    let beyond = evidence.shards.iter().filter_map(|shard| Some((shard, part(shard)?)));
+    Seen::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
+        format!(
+            "{} never sent {} of the requests that were due ({}), for none of its connections was free: response times count \
+             them as no faster than they were old; the target did not bear the rate over {} connections, so give it more \
+             (-c), or less to bear (--rate)",
+            worst.who(),
+            percent(worst.reading),
+            grouped(worst.shard.totals.dropped),
+            evidence.plan.connections,
+        )
+    }))
+}
+
+/// Waits for a connection.
+pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
+    waits(evidence, Series::PoolWait, |who, waited, response| {
+        format!(
+            "{who}: 1 request in 100 waited {waited} or longer for a free connection, of a response time of {response}: with more \
+             connections (-c; {} in all) the target would have had them sooner, and response times would be its own",
+            evidence.plan.connections
+        )
+    })
+}
+
+/// Waits for another limit than the timetable.
+pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
+    waits(evidence, Series::BudgetWait, |who, waited, response| {
+        format!(
+            "{who}: 1 request in 100 waited {waited} or longer, of a response time of {response}, for what its host is spared, \
+             told, or was found to bear (--per-host-rate, --per-host-connections, a quota, --adaptive): the rate asks for more \
+             than these limits allow"
+        )
+    })
+}
+
+/// Shards of which a wait is a notable part of the response time, at the 99th percentile.
+fn waits(evidence: &Evidence<'_>, series: Series, say: impl Fn(String, String, String) -> String) -> Seen {
+    let p99 = |shard: &ShardReport, series: Series| times(shard, series).and_then(highest_known);
+    let notable = evidence.shards.iter().filter_map(|shard| {
+        let (waited, response) = (p99(shard, series)?, p99(shard, Series::ResponseOk)?);
+        (waited > WAIT_US.max(response * WAIT_OF_RESPONSE)).then_some((shard, waited))
+    });
+    Seen::perhaps(Worst::of(notable).map(|worst| {
+        let response = p99(worst.shard, Series::ResponseOk).unwrap_or_default();
+        say(worst.who(), micros(worst.reading), micros(response))
+    }))
+}
