@@ -24,13 +24,13 @@ mod vitals;
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, LocalOptions};
 
@@ -43,7 +43,7 @@ use self::pulse::Pulse;
 use self::vitals::{Probing, Vitals};
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::process::{own_usage, pin_to, usable_cpus};
+use crate::process::{pin_to, usable_cpus};
 use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, SLOT, WireError, encode, encode_timings};
 use crate::workload::Workload;
 
@@ -94,7 +94,7 @@ where
     F: FnOnce(&ShardPlan) -> Result<W, E>,
 {
     let ShardLink { frames, control } = link;
-    let (mut frames, mut control) = (File::from(frames), File::from(control));
+    let mut frames = File::from(frames);
     // Before it is pinned: afterwards there is one.
     let probing = Probing::of(plan.shard, usable_cpus().len());
     let runtime = match prepare(plan) {
@@ -107,22 +107,41 @@ where
         Err(error) => return refuse(&mut frames, ShardError::Workload(error.to_string())),
     };
     drop(inside);
-    let mut vitals = Vitals::before(plan.cpu, probing);
-    frames.write_all(&encode(&Frame::Ready)?)?;
-    // The supervisor is gone or gave up: so does the shard.
-    let Some((start, commands)) = await_go(&mut control)? else { return Ok(()) };
-    let engine = Engine::new(workload, plan, clock, start);
-    vitals.begin(start);
-    engine.intervals(|intervals| intervals.meter_from(Meters { cpu_us: vitals.cpu_us(), ..Meters::default() }));
+    let vitals = Vitals::before(plan.cpu, probing);
     runtime.block_on(async {
-        let control = pipe::Receiver::from_owned_fd(control.into())?;
-        let mut link = Link { outbox: Outbox::new(frames.into())?, listener: Listener { control, commands } };
-        let mut alarm = Alarm::kernel(clock)?;
-        alarm.until(start).await;
-        let end = plan.duration.map(|duration| End { at: start.plus(duration), grace: plan.grace });
-        crawl(&engine, alarm, end, &mut link).await?;
-        report_end(&engine, &mut link.outbox, &vitals).await
+        let link = Link {
+            outbox: Outbox::new(pipe::Sender::from_owned_fd(frames.into())?),
+            listener: Listener::new(pipe::Receiver::from_owned_fd(control)?),
+            vitals,
+        };
+        attend(plan, workload, Alarm::kernel(clock)?, link).await
     })
+}
+
+/// The shard's life from `ready` to its final frame.
+async fn attend<W, R, T>(
+    plan: &ShardPlan,
+    workload: W,
+    mut alarm: Alarm,
+    mut link: Link<R, T>,
+) -> Result<(), ShardError>
+where
+    W: Workload,
+    R: AsyncRead + Unpin,
+    T: AsyncWrite + Unpin,
+{
+    link.outbox.queue(&Frame::Ready)?;
+    link.outbox.flush().await?;
+    // The supervisor is gone or gave up: so does the shard.
+    let Some(start) = link.listener.start().await? else { return Ok(()) };
+    let engine = Engine::new(workload, plan, alarm.clock(), start);
+    link.vitals.begin(start);
+    let before = Meters { cpu_us: link.vitals.cpu_us(), ..Meters::default() };
+    engine.intervals(|intervals| intervals.meter_from(before));
+    alarm.until(start).await;
+    let end = plan.duration.map(|duration| End { at: start.plus(duration), grace: plan.grace });
+    crawl(&engine, alarm, end, &mut link).await?;
+    report_end(&engine, &mut link).await
 }
 
 fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError> {
@@ -137,24 +156,6 @@ fn refuse(frames: &mut File, error: ShardError) -> Result<(), ShardError> {
     Err(error)
 }
 
-/// Waits for the common start. None when the supervisor will not give it.
-fn await_go(control: &mut File) -> Result<Option<(Nanos, FrameDecoder)>, ShardError> {
-    let (mut decoder, mut buffer) = (FrameDecoder::default(), [0; 256]);
-    loop {
-        match decoder.next_frame()? {
-            Some(Control::Go(start)) => return Ok(Some((start, decoder))),
-            Some(Control::Stop(_) | Control::Finish) => return Ok(None),
-            // Nothing else comes before the start.
-            Some(_) | None => {}
-        }
-        let read = control.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(None);
-        }
-        decoder.push(&buffer[..read]);
-    }
-}
-
 /// When a shard's time is over, and when its patience is.
 #[derive(Debug, Clone, Copy)]
 struct End {
@@ -166,17 +167,22 @@ struct End {
 
 /// Runs the engine until the supervisor has nothing more for it, or past its end until what was under way has ended or its
 /// grace is over, or to a stop's grace.
-async fn crawl<W: Workload>(
+async fn crawl<W, R, T>(
     engine: &Rc<Engine<W>>,
     alarm: Alarm,
     end: Option<End>,
-    link: &mut Link,
-) -> Result<(), ShardError> {
+    link: &mut Link<R, T>,
+) -> Result<(), ShardError>
+where
+    W: Workload,
+    R: AsyncRead + Unpin,
+    T: AsyncWrite + Unpin,
+{
     let clock = engine.clock();
-    let Link { outbox, listener } = link;
+    let Link { outbox, listener, vitals } = link;
     let _pulse = Pulse::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
-    let mut reporter = pin!(report(engine, outbox));
+    let mut reporter = pin!(report(engine, outbox, vitals));
     let mut cut_off = end;
     let mut deadline = None;
     loop {
@@ -229,19 +235,37 @@ async fn sleep_until(clock: Clock, at: Option<Nanos>) {
     }
 }
 
-/// The link once the shard runs.
-struct Link {
-    outbox: Outbox,
-    listener: Listener,
+/// What ties a shard to the rest of its run.
+struct Link<R, W> {
+    outbox: Outbox<W>,
+    listener: Listener<R>,
+    /// What the shard uses of the machine.
+    vitals: Vitals,
 }
 
-/// Control frames from the supervisor, after the start.
-struct Listener {
-    control: pipe::Receiver,
+/// Control frames from the supervisor.
+struct Listener<R> {
+    control: R,
     commands: FrameDecoder,
 }
 
-impl Listener {
+impl<R: AsyncRead + Unpin> Listener<R> {
+    fn new(control: R) -> Self {
+        Self { control, commands: FrameDecoder::default() }
+    }
+
+    /// The common start. None when the supervisor will not give it.
+    async fn start(&mut self) -> Result<Option<Nanos>, ShardError> {
+        loop {
+            match self.next().await? {
+                Control::Go(start) => return Ok(Some(start)),
+                Control::Stop(_) | Control::Finish => return Ok(None),
+                // Nothing else comes before the start.
+                _ => {}
+            }
+        }
+    }
+
     /// The next command. A supervisor that is gone stops the shard at once: nobody would read the result. Dropping the
     /// future loses nothing.
     async fn next(&mut self) -> Result<Control, ShardError> {
@@ -261,7 +285,11 @@ impl Listener {
 
 /// Tells the supervisor how far the shard is, what it has to know at once, and hands over each interval once it is
 /// complete. Ends only by failing.
-async fn report<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<(), ShardError> {
+async fn report<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, vitals: &Vitals) -> Result<(), ShardError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
     let clock = engine.clock();
     let mut cut = engine.intervals(|intervals| intervals.next_cut(clock.now()));
     let mut next_look = clock.now().plus(PROGRESS_EVERY);
@@ -274,7 +302,7 @@ async fn report<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<
                 let now = clock.now();
                 let complete = engine.intervals(|intervals| {
                     if now >= cut {
-                        intervals.cut(now, meters(engine, now));
+                        intervals.cut(now, meters(engine, vitals, now));
                         cut = intervals.next_cut(now);
                     }
                     intervals.take_complete()
@@ -291,22 +319,30 @@ async fn report<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox) -> Result<
     }
 }
 
-fn meters<W: Workload>(engine: &Engine<W>, now: Nanos) -> Meters {
-    let usage = own_usage();
+fn meters<W: Workload>(engine: &Engine<W>, vitals: &Vitals, now: Nanos) -> Meters {
     let gate = engine.gate();
-    Meters { cpu_us: usage.cpu_us(), binding: gate.binding(now), standing: gate.standing() }
+    Meters { cpu_us: vitals.used().cpu_us(), binding: gate.binding(now), standing: gate.standing() }
 }
 
-fn queue_admissions<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, now: Nanos) -> Result<(), WireError> {
+fn queue_admissions<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, now: Nanos) -> Result<(), WireError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
     let admissions = engine.gate().take_admissions(now);
     if admissions.complete > admissions.first { outbox.queue(&Frame::Admissions(admissions)) } else { Ok(()) }
 }
 
-async fn report_end<W: Workload>(engine: &Engine<W>, outbox: &mut Outbox, vitals: &Vitals) -> Result<(), ShardError> {
+async fn report_end<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<(), ShardError>
+where
+    W: Workload,
+    T: AsyncWrite + Unpin,
+{
+    let Link { outbox, vitals, .. } = link;
     let now = engine.clock().now();
     // A stall that lasted to the end.
     engine.beat(now);
-    let meters = meters(engine, now);
+    let meters = meters(engine, vitals, now);
     let (usage, cpu) = vitals.end(now);
     // What was said and done in the last moment, such as IDs given away, counts as well.
     engine.gate().last_messages().iter().try_for_each(|message| outbox.queue(message))?;

@@ -4,6 +4,7 @@
 //! `timerfd`. It starts no thread and builds no runtime, so that it may fork at any time. One place, `Supervisor::step`,
 //! changes the state of a run.
 
+mod line;
 mod member;
 mod moves;
 mod ranges;
@@ -16,7 +17,7 @@ mod windows;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -26,8 +27,9 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::pipe2;
 
+use self::line::{Line, Pipes, Process};
 pub use self::member::ShardFault;
-use self::member::{Heard, Member, MemberLink};
+use self::member::{Heard, Member};
 use self::ranges::Ranges;
 use self::shares::Shares;
 pub use self::signals::HeldSignals;
@@ -43,7 +45,7 @@ use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, ShardLink};
 use crate::stats::Bounds;
 use crate::units::IdRange;
-use crate::wire::Control;
+use crate::wire::{Control, Usage};
 use crate::workload::Workload;
 
 /// How often the loop looks at the time and the observer at the run.
@@ -110,25 +112,8 @@ where
 {
     let _held = HeldSignals::hold()?;
     let usage_before = own_usage();
-    let mut supervisor = Supervisor {
-        clock,
-        shard_deadline: plan.shard_deadline,
-        members: Vec::with_capacity(plan.shards as usize),
-        ready: 0,
-        start: None,
-        stop: None,
-        timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
-        ranges: Ranges::default(),
-        budget: plan.rate.filter(|_| plan.has_budget()).map(|rate| Budgeting {
-            per_s: rate.per_second(),
-            shares: Shares::new(plan.shards as usize),
-            windows: Windows::new(plan.shards as usize),
-        }),
-        paused_until: BTreeMap::new(),
-        moved: Moved::default(),
-        live: Live::default(),
-        watch: None,
-    };
+    let mut supervisor = Supervisor::new(plan, clock, lead(plan.shards));
+    supervisor.machine = Some(Proc::default());
     for shard in plan.split(&usable_cpus()) {
         supervisor.fork_shard(shard, &workload)?;
     }
@@ -145,18 +130,12 @@ where
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
-    let host = supervisor.watch.as_ref().map(|watch| watch.end(clock.now())).unwrap_or_default();
-    Ok(RunRecord {
-        started_at,
-        finished_at: wall_time(),
-        start: supervisor.start.unwrap_or_default(),
-        interrupted: supervisor.stop.as_ref().map(|stop| stop.signal),
-        moved: Moved { shares: supervisor.budget.as_ref().map_or(0, |b| b.shares.moves()), ..supervisor.moved },
-        busiest: supervisor.budget.as_ref().map(|budget| budget.windows.busiest()).unwrap_or_default(),
-        shards: supervisor.members.drain(..).map(ShardRecord::of).collect(),
-        supervisor: usage,
-        host,
-    })
+    Ok(supervisor.into_record([started_at, wall_time()], usage))
+}
+
+/// From the last `ready` to the common start of so many shards.
+fn lead(shards: u32) -> Duration {
+    LEAD + LEAD_PER_SHARD * shards.saturating_sub(1)
 }
 
 /// What the loop woke up for.
@@ -175,10 +154,12 @@ struct Stop {
 }
 
 #[derive(Debug)]
-struct Supervisor {
+struct Supervisor<L = Process> {
     clock: Clock,
+    /// From the last `ready` to the common start.
+    lead: Duration,
     shard_deadline: Duration,
-    members: Vec<Member>,
+    members: Vec<Member<L>>,
     ready: usize,
     start: Option<Nanos>,
     stop: Option<Stop>,
@@ -191,6 +172,8 @@ struct Supervisor {
     moved: Moved,
     live: Live,
     /// The machine from the common start on.
+    /// The machine that is watched once the run has begun; none when it is not the machine's time that passes.
+    machine: Option<Proc>,
     watch: Option<Watch>,
 }
 
@@ -212,7 +195,7 @@ impl Supervisor {
     {
         let (frames_above, frames_below) = pipe2(OFlag::O_CLOEXEC)?;
         let (control_below, control_above) = pipe2(OFlag::O_CLOEXEC)?;
-        let above = MemberLink { frames: frames_above, control: control_above };
+        let above = Pipes { frames: frames_above, control: control_above };
         let below = ShardLink { frames: frames_below, control: control_below };
         let (members, clock) = (&mut self.members, self.clock);
         let mut below = Some(below);
@@ -222,29 +205,22 @@ impl Supervisor {
             // pipe ends when its two owners do. The members must not be dropped, that would end the other shards.
             drop(above.take());
             for member in std::mem::take(members) {
-                member.forget();
+                member.line.forget();
             }
             below.take().map_or(1, |link| shard::run(&plan, clock, link, workload))
         })?;
         drop(below);
-        if let Some(link) = above {
-            self.live.shards.push(LiveShard::new(&plan));
-            self.members.push(Member::new(plan, child, link, self.clock.now())?);
+        if let Some(pipes) = above {
+            self.take_in(plan, Process::new(child, pipes)?);
         }
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
-        self.members.iter().all(Member::is_over)
-    }
-
     fn wait(&self, signals: &Signals, ticks: &TimerFd) -> Result<Event, SuperviseError> {
-        let speaking: Vec<usize> = (0..self.members.len()).filter(|i| self.members[*i].is_speaking()).collect();
+        let speaking = self.speaking();
         let mut fds =
             vec![PollFd::new(signals.fd.as_fd(), PollFlags::POLLIN), PollFd::new(ticks.as_fd(), PollFlags::POLLIN)];
-        fds.extend(
-            speaking.iter().filter_map(|i| self.members[*i].pipe()).map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
-        );
+        fds.extend(speaking.iter().map(|i| PollFd::new(self.members[*i].line.pipe(), PollFlags::POLLIN)));
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -257,6 +233,65 @@ impl Supervisor {
             let _ = ticks.wait();
         }
         Ok(Event { readable, signals: if woken[0] { signals.take() } else { Vec::new() }, tick })
+    }
+}
+
+impl<L: Line> Supervisor<L> {
+    /// The supervisor of `plan` before it has any shards.
+    fn new(plan: &RunPlan, clock: Clock, lead: Duration) -> Self {
+        let shards = plan.shards as usize;
+        Self {
+            clock,
+            lead,
+            shard_deadline: plan.shard_deadline,
+            members: Vec::with_capacity(shards),
+            ready: 0,
+            start: None,
+            stop: None,
+            timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
+            ranges: Ranges::default(),
+            budget: plan.rate.filter(|_| plan.has_budget()).map(|rate| Budgeting {
+                per_s: rate.per_second(),
+                shares: Shares::new(shards),
+                windows: Windows::new(shards),
+            }),
+            paused_until: BTreeMap::new(),
+            moved: Moved::default(),
+            live: Live::default(),
+            machine: None,
+            watch: None,
+        }
+    }
+
+    /// Takes in a shard that has been started.
+    fn take_in(&mut self, plan: ShardPlan, line: L) {
+        self.live.shards.push(LiveShard::new(&plan));
+        self.members.push(Member::new(plan, line, self.clock.now()));
+    }
+
+    fn is_over(&self) -> bool {
+        self.members.iter().all(Member::is_over)
+    }
+
+    /// The shards that may still say something.
+    fn speaking(&self) -> Vec<usize> {
+        (0..self.members.len()).filter(|i| self.members[*i].is_speaking()).collect()
+    }
+
+    /// What happened, between the calendar times of the common start and the end.
+    fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
+        let Self { clock, start, stop, budget, moved, members, watch, .. } = self;
+        RunRecord {
+            started_at,
+            finished_at,
+            start: start.unwrap_or_default(),
+            interrupted: stop.map(|stop| stop.signal),
+            moved: Moved { shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()), ..moved },
+            busiest: budget.map(|budget| budget.windows.busiest()).unwrap_or_default(),
+            shards: members.into_iter().map(ShardRecord::of).collect(),
+            supervisor: usage,
+            host: watch.map(|watch| watch.end(clock.now())).unwrap_or_default(),
+        }
     }
 
     /// The only place that changes the state of a run.
@@ -346,12 +381,11 @@ impl Supervisor {
             return Err(SuperviseError::Lost { shard: lost.plan.shard, why });
         }
         if self.ready == self.members.len() {
-            let more = u32::try_from(self.members.len()).unwrap_or(u32::MAX) - 1;
-            let start = self.clock.now().plus(LEAD + LEAD_PER_SHARD * more);
+            let start = self.clock.now().plus(self.lead);
             self.members.iter_mut().for_each(|member| member.tell(Control::Go(start)));
             self.start = Some(start);
             // While the shards read when to start.
-            self.watch = Some(Watch::begin(Proc::default(), self.clock.now()));
+            self.watch = self.machine.take().map(|proc| Watch::begin(proc, self.clock.now()));
         }
         Ok(())
     }

@@ -69,6 +69,11 @@ impl Alarm {
         Self { clock, bell: Bell::Runtime }
     }
 
+    /// The clock that it waits by.
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Waits until the clock reads `due` or more. May be dropped at any moment and asked for any other instant.
     pub(super) async fn until(&mut self, due: Nanos) {
         // A bell may ring for a wait that was dropped: what counts is the clock.

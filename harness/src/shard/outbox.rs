@@ -4,25 +4,23 @@
 //! and goes out first, so the supervisor never sees a frame cut in two.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::wire::{Frame, WireError, encode};
 
 /// Frames on their way up.
 #[derive(Debug)]
-pub(super) struct Outbox {
-    pipe: pipe::Sender,
+pub(super) struct Outbox<W> {
+    pipe: W,
     pending: Vec<u8>,
     written: usize,
 }
 
-impl Outbox {
-    /// An outbox that writes to `pipe`. Call inside a runtime.
-    pub(super) fn new(pipe: OwnedFd) -> io::Result<Self> {
-        Ok(Self { pipe: pipe::Sender::from_owned_fd(pipe)?, pending: Vec::new(), written: 0 })
+impl<W: AsyncWrite + Unpin> Outbox<W> {
+    /// An outbox that writes to `pipe`.
+    pub(super) const fn new(pipe: W) -> Self {
+        Self { pipe, pending: Vec::new(), written: 0 }
     }
 
     /// Adds a frame to what goes out.

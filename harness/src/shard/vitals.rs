@@ -39,6 +39,7 @@ pub(super) struct Vitals {
     probing: Probing,
     speed_before_ns: Option<u64>,
     ticks: Option<CpuTicks>,
+    read: fn() -> Usage,
     usage: Usage,
     start: Nanos,
 }
@@ -49,12 +50,33 @@ impl Vitals {
         let proc = Proc::default();
         let speed_before_ns = probing.speed();
         let ticks = proc.cpu_ticks(cpu);
-        Self { proc, cpu, probing, speed_before_ns, ticks, usage: Usage::default(), start: Nanos::default() }
+        let (usage, start) = (Usage::default(), Nanos::default());
+        Self { proc, cpu, probing, speed_before_ns, ticks, read: own_usage, usage, start }
+    }
+
+    /// Those of a shard that is no process: what its thread uses says nothing about it.
+    #[cfg(feature = "virtual-time")]
+    pub(super) fn none() -> Self {
+        Self {
+            proc: Proc::default(),
+            cpu: None,
+            probing: Probing::LeftToAnother,
+            speed_before_ns: None,
+            ticks: None,
+            read: Usage::default,
+            usage: Usage::default(),
+            start: Nanos::default(),
+        }
     }
 
     /// What is used from now on counts; what is measured begins at `start`. Takes microseconds.
     pub(super) fn begin(&mut self, start: Nanos) {
-        (self.usage, self.start) = (own_usage(), start);
+        (self.usage, self.start) = ((self.read)(), start);
+    }
+
+    /// What has been used so far, before the start too.
+    pub(super) fn used(&self) -> Usage {
+        (self.read)()
     }
 
     /// CPU used before, us.
@@ -64,7 +86,7 @@ impl Vitals {
 
     /// What it came to by `now`. May take milliseconds of CPU.
     pub(super) fn end(&self, now: Nanos) -> (Usage, CpuHealth) {
-        let usage = own_usage().since(self.usage);
+        let usage = self.used().since(self.usage);
         let ticks = self.proc.cpu_ticks(self.cpu).zip(self.ticks).map(|(now, then)| now.since(then));
         let measured_ns = now.since(self.start);
         let (speed_before_ns, speed_after_ns) = (self.speed_before_ns, self.probing.speed());

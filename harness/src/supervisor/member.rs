@@ -1,18 +1,14 @@
-//! One shard as its supervisor sees it: a process, two pipes, and what has been heard from it.
+//! One shard as its supervisor sees it: the line to it, and what has been heard from it.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use nix::fcntl::OFlag;
-use nix::sys::signal::Signal;
-
+use super::line::{Line, Process};
 use super::shares::User;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
-use crate::process::{Child, ShardExit};
+use crate::process::ShardExit;
 use crate::stats::{Bounds, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{
@@ -79,20 +75,21 @@ pub(super) struct Last {
 
 /// One shard.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct Member<L = Process> {
     pub(super) plan: ShardPlan,
     /// The IDs that it holds: those of its plan, without what it gave away, with what it was given.
     pub(super) ids: Vec<IdRange>,
     /// IDs that it was given, whether it has read of them or not.
     given: u64,
-    pub(super) child: Child,
+    /// The line to it.
+    pub(super) line: L,
+    /// Whether it may still say something.
+    speaks: bool,
     pub(super) progress: Progress,
     pub(super) last: Option<Last>,
     pub(super) fault: Option<ShardFault>,
     pub(super) exit: Option<ShardExit>,
     bounds: Bounds,
-    frames: Option<File>,
-    control: File,
     /// Control frames that the pipe had no room for: of a shard that does not read.
     unsent: Vec<u8>,
     decoder: FrameDecoder,
@@ -100,51 +97,36 @@ pub(super) struct Member {
     ended_at: Option<Nanos>,
 }
 
-/// The supervisor's ends of a shard's pipes.
-#[derive(Debug)]
-pub(super) struct MemberLink {
-    pub(super) frames: OwnedFd,
-    pub(super) control: OwnedFd,
-}
-
-impl Member {
-    pub(super) fn new(plan: ShardPlan, child: Child, link: MemberLink, now: Nanos) -> nix::Result<Self> {
-        for pipe in [&link.frames, &link.control] {
-            nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        }
+impl<L: Line> Member<L> {
+    /// A shard of which nothing has been heard at `now`.
+    pub(super) fn new(plan: ShardPlan, line: L, now: Nanos) -> Self {
         let progress = Progress { remaining: plan.ids.len(), ..Progress::default() };
-        Ok(Self {
+        Self {
             bounds: Bounds::for_timeout(plan.timeout),
             ids: [plan.ids].into_iter().filter(|ids| !ids.is_empty()).collect(),
             given: 0,
             plan,
-            child,
+            line,
+            speaks: true,
             progress,
             last: None,
             fault: None,
             exit: None,
-            frames: Some(File::from(link.frames)),
-            control: File::from(link.control),
             unsent: Vec::new(),
             decoder: FrameDecoder::default(),
             heard_at: now,
             ended_at: None,
-        })
-    }
-
-    /// The pipe to poll; none once it has ended.
-    pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
-        self.frames.as_ref().map(AsFd::as_fd)
+        }
     }
 
     /// Whether the process is gone and everything it said has been read.
     pub(super) fn is_over(&self) -> bool {
-        self.frames.is_none() && self.exit.is_some()
+        !self.speaks && self.exit.is_some()
     }
 
     /// Whether it may still say something.
     pub(super) fn is_speaking(&self) -> bool {
-        self.frames.is_some()
+        self.speaks
     }
 
     /// When it last said something.
@@ -156,8 +138,8 @@ impl Member {
     pub(super) fn read(&mut self, now: Nanos) -> Vec<Heard> {
         let mut heard = Vec::new();
         let mut buffer = [0; 16 << 10];
-        while let Some(frames) = &mut self.frames {
-            match frames.read(&mut buffer) {
+        while self.speaks {
+            match self.line.read(&mut buffer) {
                 Ok(0) => self.end_of_pipe(now),
                 Ok(read) => {
                     self.heard_at = now;
@@ -205,7 +187,7 @@ impl Member {
     }
 
     fn end_of_pipe(&mut self, now: Nanos) {
-        self.frames = None;
+        self.speaks = false;
         self.progress.in_flight = 0;
         self.ended_at = Some(now);
         if self.last.is_none() {
@@ -216,7 +198,7 @@ impl Member {
     /// Ends the process and notes why. What it had said before stays.
     pub(super) fn give_up(&mut self, fault: ShardFault, now: Nanos) {
         self.fault.get_or_insert(fault);
-        self.child.signal(Signal::SIGKILL);
+        self.line.kill();
         self.end_of_pipe(now);
     }
 
@@ -226,7 +208,7 @@ impl Member {
             return;
         }
         match self.ended_at {
-            Some(ended) if now > ended.plus(EXIT_GRACE) => self.child.signal(Signal::SIGKILL),
+            Some(ended) if now > ended.plus(EXIT_GRACE) => self.line.kill(),
             None if now > self.heard_at.plus(limit) => self.give_up(ShardFault::Silent(limit), now),
             _ => {}
         }
@@ -235,7 +217,7 @@ impl Member {
     /// Notes the end of the process, if it has come.
     pub(super) fn reap(&mut self) {
         if self.exit.is_none() {
-            self.exit = self.child.try_wait();
+            self.exit = self.line.try_wait();
         }
     }
 
@@ -251,7 +233,7 @@ impl Member {
     /// others.
     pub(super) fn flush(&mut self) {
         while !self.unsent.is_empty() {
-            match self.control.write(&self.unsent) {
+            match self.line.write(&self.unsent) {
                 Ok(written) => {
                     self.unsent.drain(..written);
                 }
@@ -278,22 +260,5 @@ impl Member {
     /// What it does with its share of the budget.
     pub(super) fn as_user(&self) -> User<'_> {
         if self.exit.is_some() { User::Gone } else { User::Works(&self.progress) }
-    }
-}
-
-impl Member {
-    /// Lets go of a shard without ending it: closes this process's copies of its pipes and nothing else. For a freshly
-    /// forked child, whose copy of a member is not its to end.
-    pub(super) fn forget(mut self) {
-        self.exit = Some(ShardExit::Unknown);
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        if self.exit.is_none() {
-            self.child.signal(Signal::SIGKILL);
-            self.exit = Some(self.child.wait());
-        }
     }
 }

@@ -3,13 +3,14 @@
 //! The decisions are made in `ranges` and `shares`; this is where they are told. Called by the supervisor's step alone.
 
 use super::Supervisor;
+use super::line::Line;
 use super::member::Member;
 use super::ranges::{Rest, Say, give_away};
 use super::shares::{Tell, User};
 use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder};
 
-impl Supervisor {
+impl<L: Line> Supervisor<L> {
     /// Whoever says nothing any more needs nothing, gives nothing, and admits nothing.
     pub(super) fn note_silence(&mut self) {
         for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
@@ -59,7 +60,7 @@ impl Supervisor {
         if self.stop.is_some() {
             return;
         }
-        let rest = |member: &Member| Rest {
+        let rest = |member: &Member<L>| Rest {
             ids: member.progress.remaining,
             works: member.is_speaking() && member.last.is_none(),
         };

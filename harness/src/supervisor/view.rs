@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::line::Line;
 use super::member::{Member, ShardFault};
 use super::windows::BusiestWindow;
 use crate::adaptive::Standing;
@@ -189,10 +190,10 @@ impl Recent {
 
 impl ShardRecord {
     /// What became of `member`, which is over.
-    pub(super) fn of(mut member: Member) -> Self {
+    pub(super) fn of<L: Line>(mut member: Member<L>) -> Self {
         let bounds = Bounds::for_timeout(member.plan.timeout);
         let exit = member.exit.unwrap_or(ShardExit::Unknown);
-        let (pid, plan) = (member.child.pid(), member.plan.clone());
+        let (pid, plan) = (member.line.pid(), member.plan.clone());
         let (ids, unread) = (std::mem::take(&mut member.ids), member.unread());
         match member.last.take() {
             Some(last) if member.fault.is_none() => ShardRecord {
