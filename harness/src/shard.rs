@@ -87,6 +87,19 @@ where
     }
 }
 
+/// Lives the shard's life as a task of the current thread, by the runtime's own time, and returns what would be the exit code.
+/// It speaks through `stream`, which it closes at its end.
+#[cfg(feature = "virtual-time")]
+pub(crate) async fn rehearse<W>(plan: ShardPlan, clock: Clock, workload: W, stream: tokio::io::DuplexStream) -> u8
+where
+    W: Workload,
+{
+    let (control, frames) = tokio::io::split(stream);
+    // What the thread uses of the machine says nothing about a shard.
+    let link = Link { outbox: Outbox::new(frames), listener: Listener::new(control), usage: Usage::default };
+    attend(&plan, workload, Alarm::runtime(clock), link).await.map_or(1, |()| 0)
+}
+
 fn live<W, E, F>(plan: &ShardPlan, clock: Clock, link: ShardLink, workload: F) -> Result<(), ShardError>
 where
     W: Workload,

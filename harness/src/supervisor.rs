@@ -8,6 +8,8 @@ mod line;
 mod member;
 mod moves;
 mod ranges;
+#[cfg(feature = "virtual-time")]
+mod rehearsal;
 mod shares;
 mod signals;
 mod timeline;
@@ -31,6 +33,8 @@ use self::line::{Line, Pipes, Process};
 pub use self::member::ShardFault;
 use self::member::{Heard, Member};
 use self::ranges::Ranges;
+#[cfg(feature = "virtual-time")]
+pub(crate) use self::rehearsal::{Stage, conduct};
 use self::shares::Shares;
 pub use self::signals::HeldSignals;
 use self::signals::Signals;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::sample::Attempt;
+use crate::sample::{Attempt, Sample};
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is dropped there.
 ///
@@ -18,4 +18,9 @@ pub trait Workload: 'static {
 
     /// Performs one attempt for `id` and says what happened. Failures are outcomes.
     fn perform(&self, id: u64) -> impl Future<Output = Attempt>;
+
+    /// Hears of each of its attempts that ended, as it was booked. One that was dropped is not among them.
+    fn booked(&self, sample: &Sample) {
+        let _ = sample;
+    }
 }

@@ -28,7 +28,7 @@ enum Bell {
     /// The kernel, to within microseconds.
     Kernel(AsyncFd<Timer>),
     /// The runtime, to within a millisecond; exactly, in virtual time.
-    #[cfg(test)]
+    #[cfg(feature = "virtual-time")]
     Runtime,
 }
 
@@ -63,8 +63,8 @@ impl Alarm {
         Ok(Self { clock, bell: Bell::Kernel(timer) })
     }
 
-    /// An alarm that keeps the runtime's time, which tests may let stand still.
-    #[cfg(test)]
+    /// An alarm that keeps the runtime's time, which may be virtual.
+    #[cfg(feature = "virtual-time")]
     pub(super) const fn runtime(clock: Clock) -> Self {
         Self { clock, bell: Bell::Runtime }
     }
@@ -85,7 +85,7 @@ impl Alarm {
                         tokio::time::sleep_until(self.clock.instant(due)).await;
                     }
                 }
-                #[cfg(test)]
+                #[cfg(feature = "virtual-time")]
                 Bell::Runtime => tokio::time::sleep_until(self.clock.instant(due)).await,
             }
         }

@@ -127,7 +127,9 @@ impl<W: Workload> Engine<W> {
                 self.beat(attempt.done);
             }
             let fate = self.gate.settle(&permit, &attempt);
-            self.finish(lane, &Sample { permit, attempt, fate });
+            let sample = Sample { permit, attempt, fate };
+            self.finish(lane, &sample);
+            self.workload.booked(&sample);
         }
     }
 

@@ -118,7 +118,7 @@ fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, 
 }
 
 #[test]
-fn v7_a_budget_is_used_whole_and_never_exceeded() {
+fn a_budget_is_used_whole_and_never_exceeded() {
     // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
     let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
     let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
@@ -129,7 +129,7 @@ fn v7_a_budget_is_used_whole_and_never_exceeded() {
 }
 
 #[test]
-fn v8_shards_share_a_budget_as_one_limiter_would() {
+fn shards_share_a_budget_as_one_limiter_would() {
     for shards in [1, 2, 3, 7] {
         let mut whole = plan();
         (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
@@ -142,7 +142,7 @@ fn v8_shards_share_a_budget_as_one_limiter_would() {
 }
 
 #[test]
-fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
+fn a_closed_loop_hides_a_stall_from_all_but_its_lanes() {
     let at = |ms: u64| Nanos(ms * 1_000_000);
     let (engine, _) = run(&shard(1 << 40, 10, None), Some((at(10_000), at(11_000))), Duration::from_secs(30));
     engine.totals(|stats, peak, _| {

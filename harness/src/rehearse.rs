@@ -1,0 +1,162 @@
+//! Whole runs in virtual time, in one thread: from the plan to the record, exactly, in milliseconds.
+//!
+//! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a supervisor hears its
+//! frames, relays its pauses, moves IDs and budget and merges what it measured, by the code that does so between processes.
+//! What differs: there is no process and no pipe of the kernel's, reading and writing take no time, nothing is said of CPU
+//! and memory, and the alarm that lets requests go has whole milliseconds. It must not measure anything itself.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::duplex;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::spawn_local;
+
+use crate::clock::{Clock, Nanos};
+use crate::plan::{RunPlan, ShardPlan};
+use crate::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
+use crate::sample::{Attempt, Sample};
+use crate::shard;
+use crate::supervisor::{Interval, Live, Observer, RunRecord, Stage, SuperviseError, conduct};
+use crate::workload::Workload;
+
+/// As many bytes as a pipe of the kernel's holds.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// Something that happens to the client in the course of a rehearsal. Times count from the common start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incident {
+    /// Nothing of the client runs for so long: no shard, no supervisor. Targets that are tasks of the same thread do not run
+    /// either; what falls due meanwhile is there when it is over.
+    Block {
+        /// When it begins.
+        at: Duration,
+        /// How long it lasts; whole milliseconds, for that is what timers of virtual time have.
+        lasts: Duration,
+    },
+    /// A signal asks the run to stop.
+    Signal {
+        /// When it comes.
+        at: Duration,
+        /// Its number.
+        number: i32,
+    },
+}
+
+/// A run that was rehearsed.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// What the supervisor recorded. The calendar starts at the Unix epoch.
+    pub record: RunRecord,
+    /// Each second.
+    pub intervals: Vec<IntervalRow>,
+    /// Every attempt that ended, over all shards, in the order in which they were booked.
+    pub samples: Vec<Sample>,
+}
+
+/// Why nothing could be rehearsed.
+#[derive(Debug, thiserror::Error)]
+pub enum RehearseError {
+    /// There is no runtime.
+    #[error("make a runtime of virtual time: {0}")]
+    Runtime(#[from] io::Error),
+    /// The run could not start.
+    #[error("{0}")]
+    Supervise(#[from] SuperviseError),
+}
+
+impl Rehearsal {
+    /// The report of the run, which was one of `plan`.
+    #[must_use]
+    pub fn report(&self, plan: &RunPlan) -> Report {
+        Report::new(Source {
+            plan,
+            labels: &Labels::default(),
+            record: &self.record,
+            intervals: self.intervals.clone(),
+            environment: Environment::read(Placement::Apart),
+        })
+    }
+}
+
+/// Runs `plan` to its end in virtual time, while `incidents` happen. `workload` is called once for each shard, inside the
+/// runtime, with a clock whose epoch is the common start.
+///
+/// # Errors
+/// When the run could not start.
+///
+/// # Panics
+/// When a workload does, and inside another runtime.
+pub fn rehearse<W: Workload>(
+    plan: &RunPlan,
+    incidents: &[Incident],
+    mut workload: impl FnMut(&ShardPlan, Clock) -> W,
+) -> Result<Rehearsal, RehearseError> {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default())?;
+    let samples = Rc::default();
+    let mut rows = Rows::default();
+    let record = runtime.block_on(async {
+        let clock = Clock::start();
+        let mut stage = Stage { clock, shards: Vec::new(), signals: Vec::new() };
+        for shard in plan.split(&[]) {
+            let (above, below) = duplex(PIPE_BYTES);
+            let workload = Watched { workload: workload(&shard, clock), samples: Rc::clone(&samples) };
+            let life = spawn_local(shard::rehearse(shard.clone(), clock, workload, below));
+            stage.shards.push((shard, above, life));
+        }
+        for incident in incidents {
+            match *incident {
+                Incident::Block { at, lasts } => drop(spawn_local(block(clock, at, lasts))),
+                Incident::Signal { at, number } => stage.signals.push((Nanos::default().plus(at), number)),
+            }
+        }
+        conduct(plan, stage, &mut rows).await
+    })?;
+    // What is left of the target is gone with the runtime, and nobody else holds the samples then.
+    drop(runtime);
+    Ok(Rehearsal { record, intervals: rows.0, samples: samples.take() })
+}
+
+/// Moves the clock on in one step: whatever was due meanwhile comes to run afterwards, and finds that it is late.
+async fn block(clock: Clock, at: Duration, lasts: Duration) {
+    tokio::time::sleep_until(clock.instant(Nanos::default().plus(at))).await;
+    tokio::time::advance(lasts).await;
+}
+
+/// A workload, and a list of what it did.
+struct Watched<W> {
+    workload: W,
+    samples: Rc<RefCell<Vec<Sample>>>,
+}
+
+impl<W: Workload> Workload for Watched<W> {
+    fn host(&self, id: u64) -> u32 {
+        self.workload.host(id)
+    }
+
+    async fn perform(&self, id: u64) -> Attempt {
+        self.workload.perform(id).await
+    }
+
+    fn booked(&self, sample: &Sample) {
+        self.workload.booked(sample);
+        self.samples.borrow_mut().push(*sample);
+    }
+}
+
+/// The rows of a run's seconds.
+#[derive(Debug, Default)]
+struct Rows(Vec<IntervalRow>);
+
+impl Observer for Rows {
+    fn progress(&mut self, _: &Live) {}
+
+    fn interval(&mut self, interval: &Interval) {
+        self.0.push(IntervalRow::new(interval));
+    }
+}
+
+#[cfg(test)]
+mod tests;
