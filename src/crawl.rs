@@ -6,6 +6,7 @@
 
 mod answer;
 mod connection;
+mod dial;
 mod expect;
 pub mod manners;
 mod pool;
@@ -23,6 +24,7 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::workload::Workload;
 
 use self::connection::{Connection, Failure};
+pub use self::dial::{Dial, Stream, Tcp};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 use self::pool::Pool;
@@ -52,14 +54,15 @@ pub struct CrawlSpec {
     pub connect_timeout: Duration,
 }
 
-/// A shard's crawl.
+/// A shard's crawl, over connections that `D` opens.
 #[derive(Debug)]
-pub struct Crawl {
+pub struct Crawl<D: Dial = Tcp> {
+    dial: D,
     spec: CrawlSpec,
     clock: Clock,
     writer: RefCell<request::Writer>,
     checker: Checker,
-    pool: Pool<Connection>,
+    pool: Pool<Connection<D::Stream>>,
     /// Of each host, the address that answered last.
     address: Vec<Cell<usize>>,
 }
@@ -68,20 +71,28 @@ impl Crawl {
     /// A crawl over so many connections at once that stamps its attempts by `clock`. Call inside the shard's runtime.
     #[must_use]
     pub fn new(spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
+        Self::over(Tcp, spec, connections, clock)
+    }
+}
+
+impl<D: Dial> Crawl<D> {
+    /// The same over connections that `dial` opens.
+    #[must_use]
+    pub fn over(dial: D, spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
         let writer = RefCell::new(request::Writer::new(&spec.request, &spec.targets));
         let checker = Checker::new(spec.expect.clone());
         let pool = Pool::new(spec.targets.hosts().len(), connections);
         let address = spec.addresses.iter().map(|_| Cell::new(0)).collect();
-        Self { spec, clock, writer, checker, pool, address }
+        Self { dial, spec, clock, writer, checker, pool, address }
     }
 
-    async fn connect(&self, host: usize) -> Result<(Connection, u64), ErrorKind> {
+    async fn connect(&self, host: usize) -> Result<(Connection<D::Stream>, u64), ErrorKind> {
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
         for turn in 0..addresses.len() {
             let index = (address.get() + turn) % addresses.len();
-            match Connection::open(addresses[index], self.spec.connect_timeout).await {
+            match Connection::open(&self.dial, addresses[index], self.spec.connect_timeout).await {
                 Ok(connection) => {
                     address.set(index);
                     return Ok((connection, self.clock.now().since(began)));
@@ -115,7 +126,7 @@ impl Crawl {
     }
 }
 
-impl Workload for Crawl {
+impl<D: Dial> Workload for Crawl<D> {
     fn host(&self, id: u64) -> u32 {
         self.spec.targets.host_of(id)
     }
@@ -125,7 +136,7 @@ impl Workload for Crawl {
     }
 }
 
-impl Crawl {
+impl<D: Dial> Crawl<D> {
     async fn attempt_at(&self, id: u64) -> Attempt {
         let host = self.spec.targets.host_of(id) as usize;
         let mut connect_ns = None;

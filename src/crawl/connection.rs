@@ -15,19 +15,19 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use super::answer::Answer;
+use super::dial::{Dial, Stream};
 use super::expect::Expected;
 
-type Driver = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+type Driver<S> = http1::Connection<TokioIo<S>, Full<Bytes>>;
 
 /// A connection that is open.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Connection<S: Stream> {
     sender: http1::SendRequest<Full<Bytes>>,
-    drive: Drive,
+    drive: Drive<S>,
     /// Fires at the deadline of some exchange, this one or an earlier one; re-armed only when it does. Timeouts so cost
     /// a timer operation per timeout instead of two per request.
     alarm: Pin<Box<Sleep>>,
@@ -37,14 +37,14 @@ pub(super) struct Connection {
 
 /// The half of a connection that reads and writes.
 #[derive(Debug)]
-enum Drive {
+enum Drive<S: Stream> {
     /// At work, or at rest.
-    On(Pin<Box<Driver>>),
+    On(Pin<Box<Driver<S>>>),
     /// Ended, and how. The driver is dropped then, which gives back a request that it had not taken.
     Ended(Result<(), hyper::Error>),
 }
 
-impl Drive {
+impl<S: Stream> Drive<S> {
     /// Moves the connection on.
     fn poll(&mut self, cx: &mut Context<'_>) {
         if let Self::On(driver) = self
@@ -75,13 +75,14 @@ pub(super) struct Broken {
     pub(super) bytes_received: u64,
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Opens a connection to `address`.
-    pub(super) async fn open(address: SocketAddr, timeout: Duration) -> Result<Self, ErrorKind> {
-        let connected = tokio::time::timeout(timeout, TcpStream::connect(address)).await;
+    pub(super) async fn open<D>(dial: &D, address: SocketAddr, timeout: Duration) -> Result<Self, ErrorKind>
+    where
+        D: Dial<Stream = S>,
+    {
+        let connected = tokio::time::timeout(timeout, dial.dial(address)).await;
         let stream = connected.map_err(|_| ErrorKind::ConnectTimeout)?.map_err(|error| connect_error(&error))?;
-        // A small request must not wait for the answer to the one before it.
-        stream.set_nodelay(true).map_err(|_| ErrorKind::ConnectFailed)?;
         // One flat buffer per request: a vectored write costs more than copying a hundred bytes.
         let shaken = http1::Builder::new().writev(false).handshake(TokioIo::new(stream)).await;
         let (sender, driver) = shaken.map_err(|_| ErrorKind::ConnectFailed)?;
@@ -245,7 +246,7 @@ fn connect_error(error: &io::Error) -> ErrorKind {
 }
 
 /// Why no answer began: as the connection says, or, when that has told the request alone, as the request does.
-fn kind_of(drive: &Drive, error: &hyper::Error) -> ErrorKind {
+fn kind_of<S: Stream>(drive: &Drive<S>, error: &hyper::Error) -> ErrorKind {
     match drive {
         Drive::Ended(Err(cause)) => classify(cause),
         Drive::Ended(Ok(())) | Drive::On(_) => classify(error),
@@ -253,7 +254,7 @@ fn kind_of(drive: &Drive, error: &hyper::Error) -> ErrorKind {
 }
 
 /// Why an answer that had begun did not end.
-fn body_kind(drive: &Drive, error: &hyper::Error) -> ErrorKind {
+fn body_kind<S: Stream>(drive: &Drive<S>, error: &hyper::Error) -> ErrorKind {
     match kind_of(drive, error) {
         ErrorKind::Closed => ErrorKind::Incomplete,
         kind => kind,
