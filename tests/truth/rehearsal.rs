@@ -1,0 +1,110 @@
+//! From a plan and a script to a report, in virtual time; and how its figures are read.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a figure that is not there fails the test")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, RequestShape, Targets, Template};
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
+use crawlmark_harness::report::{Latency, Report};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+use crate::script::Script;
+use crate::target::InMemory;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const S: Duration = Duration::from_secs(1);
+
+/// Where the target would be.
+const URL: &str = "http://192.0.2.1/items/{id}";
+
+/// A closed loop over one shard with more IDs than it can ask for, which tries nothing again and waits for nobody.
+pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
+    RunPlan {
+        target: URL.to_owned(),
+        workload: BTreeMap::new(),
+        ids: IdRange { start: 0, end: 1 << 40 },
+        shards: 1,
+        connections,
+        rate: None,
+        shape: RateShape::Constant,
+        burst: 0,
+        at_start: 0,
+        arrivals: Arrivals::Asap,
+        manners: Manners { on_throttle: OnThrottle::Count, retries: 0, ..Manners::default() },
+        per_host: PerHost::default(),
+        duration: Some(duration),
+        timeout: 10 * S,
+        shard_deadline: 10 * S,
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+/// The same within a budget, the whole burst of which is there at the start.
+pub(crate) fn budgeted(plan: RunPlan, per_s: u64, burst: u64) -> RunPlan {
+    let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
+    RunPlan { rate: Some(rate), burst, at_start: burst, ..plan }
+}
+
+/// A run that is over.
+pub(crate) struct Ran {
+    pub(crate) rehearsal: Rehearsal,
+    pub(crate) report: Report,
+}
+
+/// Crawls as `plan` says, over HTTP, a target that does what `script` says.
+pub(crate) fn run(plan: RunPlan, script: Script, incidents: &[Incident]) -> Ran {
+    let plan = plan.validate().unwrap();
+    let template: Template = URL.parse().unwrap();
+    let spec = CrawlSpec {
+        addresses: vec![vec![SocketAddr::from(([192, 0, 2, 1], 80))]],
+        targets: Arc::new(Targets::one(&template).unwrap()),
+        request: RequestShape::new("GET", &[], Bytes::new()).unwrap(),
+        expect: Expectations::default(),
+        timeout: plan.timeout,
+        connect_timeout: plan.timeout,
+    };
+    let script = Rc::new(script);
+    let crawl = |shard: &ShardPlan, clock: Clock| {
+        let target = InMemory { script: Rc::clone(&script), clock };
+        Crawl::over(target, spec.clone(), shard.connections, clock)
+    };
+    let rehearsal = rehearse(&plan, incidents, crawl).unwrap();
+    let report = rehearsal.report(&plan);
+    assert!(report.shards.iter().all(|shard| shard.fault.is_none() && shard.ledger.adds_up()));
+    Ran { rehearsal, report }
+}
+
+impl Ran {
+    /// The times of a series as the report has them.
+    pub(crate) fn latency(&self, series: &str) -> &Latency {
+        &self.report.latency[series]
+    }
+
+    /// How many values of a series are longer than `limit`, by the histogram in the report.
+    pub(crate) fn longer(&self, series: &str, limit: Duration) -> u64 {
+        let v2 = STANDARD.decode(self.latency(series).hdr.as_ref().unwrap()).unwrap();
+        let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut v2.as_slice()).unwrap();
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap();
+        let slow = histogram.iter_recorded().filter(|step| step.value_iterated_to() > limit_ns);
+        slow.map(|step| step.count_at_value()).sum()
+    }
+}
+
+/// Fails unless `us` is as many milliseconds, to within so many and a thousandth: the histogram's resolution.
+#[track_caller]
+pub(crate) fn assert_ms(us: Option<f64>, ms: f64, within_ms: f64) {
+    let is = us.expect("there is no such figure") / 1e3;
+    assert!((is - ms).abs() <= within_ms + ms / 1e3, "{is} ms is not {ms} ms");
+}
