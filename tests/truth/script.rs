@@ -94,7 +94,7 @@ impl Server {
         done
     }
 
-    /// Exponential, by inversion of a draw of SplitMix64.
+    /// Exponential, by inversion of a draw of `SplitMix64`.
     fn draw_ns(&self) -> f64 {
         self.state.set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
         let mut z = self.state.get();
