@@ -112,12 +112,12 @@ impl Counters {
         self.bytes_sent += attempt.bytes_sent;
         self.bytes_received += attempt.bytes_received;
         if let Some(status) = attempt.status {
-            *self.by_status.entry(status).or_default() += 1;
+            count(&mut self.by_status, status);
         }
         match attempt.outcome {
             Outcome::Throttled => self.throttled += 1,
             Outcome::SoftBlocked => self.soft_blocked += 1,
-            Outcome::Error(kind) => *self.by_error.entry(kind).or_default() += 1,
+            Outcome::Error(kind) => count(&mut self.by_error, kind),
             Outcome::Ok | Outcome::NotFound | Outcome::Rejected => {}
         }
         match sample.fate {
@@ -137,5 +137,13 @@ impl Counters {
             Outcome::Throttled => self.gave_up += 1,
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
         }
+    }
+}
+
+/// Counts one more of `key`. It nearly always is there already, which an entry does not make use of.
+fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
+    match counts.get_mut(&key) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(key, 1)),
     }
 }
