@@ -94,11 +94,15 @@ impl Ran {
 
     /// How many values of a series are longer than `limit`, by the histogram in the report.
     pub(crate) fn longer(&self, series: &str, limit: Duration) -> u64 {
-        let v2 = STANDARD.decode(self.latency(series).hdr.as_ref().unwrap()).unwrap();
-        let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut v2.as_slice()).unwrap();
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap();
+        let histogram = self.histogram(series);
         let slow = histogram.iter_recorded().filter(|step| step.value_iterated_to() > limit_ns);
         slow.map(|step| step.count_at_value()).sum()
+    }
+
+    fn histogram(&self, series: &str) -> Histogram<u64> {
+        let v2 = STANDARD.decode(self.latency(series).hdr.as_ref().unwrap()).unwrap();
+        Deserializer::new().deserialize(&mut v2.as_slice()).unwrap()
     }
 }
 
