@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn v7_a_greedy_client_gets_the_burst_and_then_the_rate() {
+    fn a_greedy_client_gets_the_burst_and_then_the_rate() {
         // 100/s, burst 10, 10 s: burst + floor(T / t) = 1,010.
         let sent = greedy(Budget { interval_ns: 10 * MS, burst: 10, at_start: 10, phase_ns: 0 }, Nanos(10_000 * MS));
         assert_eq!(sent.len(), 1_010);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn v8_shards_together_admit_what_one_limiter_would() {
+    fn shards_together_admit_what_one_limiter_would() {
         use crate::plan::tests::plan;
         use crate::units::Rate;
         let admitted = |shards: u32| -> usize {

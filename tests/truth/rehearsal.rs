@@ -15,6 +15,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::report::{Latency, Report};
+use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -45,6 +46,8 @@ pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
         per_host: PerHost::default(),
         duration: Some(duration),
         timeout: 10 * S,
+        warmup: Duration::ZERO,
+        grace: 10 * S,
         shard_deadline: 10 * S,
         seed: 1,
         pinning: Pinning::None,
@@ -55,6 +58,12 @@ pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
 pub(crate) fn budgeted(plan: RunPlan, per_s: u64, burst: u64) -> RunPlan {
     let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
     RunPlan { rate: Some(rate), burst, at_start: burst, ..plan }
+}
+
+/// The same by a timetable, in the place of a budget.
+pub(crate) fn open_loop(plan: RunPlan, arrivals: Arrivals, per_s: u64) -> RunPlan {
+    let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
+    RunPlan { arrivals, rate: Some(rate), ..plan }
 }
 
 /// A run that is over.
@@ -92,12 +101,43 @@ impl Ran {
         &self.report.latency[series]
     }
 
+    /// Fails unless every attempt's response is the sum of its parts to the nanosecond, and the report's parts are made of
+    /// these attempts and no others. Returns the responses of those with a good answer, added up in microseconds.
+    pub(crate) fn assert_identity(&self) -> f64 {
+        let samples = &self.rehearsal.samples;
+        let (mut sums, mut good_ns) = ([0; 3], 0);
+        for sample in samples {
+            let Sample { permit, attempt, .. } = sample;
+            let stamps = [permit.intended, permit.ready, permit.admitted, sample.sent(), attempt.done];
+            assert!(permit.first_intended <= permit.intended && stamps.is_sorted(), "{sample:?}");
+            let parts = [sample.sched_lag_ns(), sample.budget_wait_ns(), sample.pool_wait_ns()];
+            let response_ns = sample.response_ns();
+            assert_eq!(parts.iter().sum::<u64>() + sample.service_ns(), response_ns, "{sample:?}");
+            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+            good_ns += if attempt.outcome == Outcome::Ok { response_ns } else { 0 };
+        }
+        let count = samples.len() as u64;
+        assert!(count > 1_000 && self.report.totals.attempts == count);
+        for (series, sum) in ["sched_lag", "budget_wait", "pool_wait"].into_iter().zip(sums) {
+            let latency = self.latency(series);
+            let mean_us = sum as f64 / count as f64 / 1e3;
+            assert!(latency.count == count, "{series}: {latency:?}");
+            assert!(latency.mean_us.is_some_and(|mean| (mean - mean_us).abs() < 1e-6), "{series}: {latency:?}");
+        }
+        good_ns as f64 / 1e3
+    }
+
     /// How many values of a series are longer than `limit`, by the histogram in the report.
     pub(crate) fn longer(&self, series: &str, limit: Duration) -> u64 {
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap();
         let histogram = self.histogram(series);
         let slow = histogram.iter_recorded().filter(|step| step.value_iterated_to() > limit_ns);
         slow.map(|step| step.count_at_value()).sum()
+    }
+
+    /// A quantile of a series, by the histogram in the report, in microseconds.
+    pub(crate) fn quantile_us(&self, series: &str, q: f64) -> Option<f64> {
+        Some(self.histogram(series).value_at_quantile(q) as f64 / 1e3)
     }
 
     fn histogram(&self, series: &str) -> Histogram<u64> {

@@ -1,11 +1,8 @@
 //! The rows of closed loops and of budgets.
 
-use std::collections::BTreeMap;
-
 use crawlmark_harness::plan::Manners;
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::render;
-use crawlmark_harness::sample::Sample;
 
 use crate::rehearsal::{MS, S, assert_ms, budgeted, closed_loop, run};
 use crate::script::{Bucket, Script, Server};
@@ -42,26 +39,7 @@ fn v6_every_attempt_is_the_sum_of_its_parts() {
     };
     let blocked = Incident::Block { at: 9 * S, lasts: 250 * MS };
     let ran = run(plan, script, &[blocked]);
-    let mut sums = BTreeMap::new();
-    for sample in &ran.rehearsal.samples {
-        let Sample { permit, attempt, .. } = sample;
-        let stamps =
-            [permit.first_intended, permit.intended, permit.ready, permit.admitted, sample.sent(), attempt.done];
-        assert!(stamps.is_sorted(), "{sample:?}");
-        let parts = [sample.sched_lag_ns(), sample.budget_wait_ns(), sample.pool_wait_ns(), sample.service_ns()];
-        assert_eq!(parts.iter().sum::<u64>(), sample.response_ns(), "{sample:?}");
-        for (name, ns) in ["sched_lag", "budget_wait", "pool_wait"].into_iter().zip(parts) {
-            *sums.entry(name).or_insert(0) += ns;
-        }
-    }
-    // The report is made of these attempts and no others.
-    let attempts = ran.rehearsal.samples.len() as u64;
-    assert_eq!(ran.report.totals.attempts, attempts);
-    for (name, sum_ns) in sums {
-        let latency = ran.latency(name);
-        let mean_us = sum_ns as f64 / attempts as f64 / 1e3;
-        assert!(latency.count == attempts && (latency.mean_us.unwrap() - mean_us).abs() < 1e-6, "{name}: {latency:?}");
-    }
+    ran.assert_identity();
     // All of it happened.
     let totals = &ran.report.totals;
     assert!(totals.errors_by_kind["timeout"] > 0 && totals.retries > 0 && totals.throttled > 0, "{totals:?}");

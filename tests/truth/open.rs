@@ -1,0 +1,111 @@
+//! The rows of open loops: requests are intended by a timetable, whatever becomes of those before them.
+
+use std::time::Duration;
+
+use crawlmark_harness::plan::{Arrivals, RunPlan};
+use crawlmark_harness::rehearse::Incident;
+use crawlmark_harness::render;
+
+use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run};
+use crate::script::{Script, Server};
+
+/// More connections than are ever wanted here.
+const ENOUGH: u32 = 2_000;
+
+/// 1000/s for so long.
+fn thousand_per_s(connections: u32, duration: Duration) -> RunPlan {
+    open_loop(closed_loop(connections, duration), Arrivals::Constant, 1_000)
+}
+
+/// A target that stands still for a second, ten seconds after the start.
+fn stalling(base: Duration) -> Script {
+    Script { base, stall: 10 * S..11 * S, ..Script::default() }
+}
+
+/// Fails unless as many requests were intended, and as many of them went.
+#[track_caller]
+fn assert_sent(ran: &Ran, scheduled: u64, sent: u64) {
+    let schedule = ran.report.schedule.as_ref().map(|schedule| (schedule.scheduled, schedule.dropped));
+    assert_eq!((schedule, ran.report.totals.attempts), (Some((scheduled, scheduled - sent)), sent));
+}
+
+#[test]
+fn v1_an_open_loop_sees_all_of_a_stall() {
+    let ran = run(thousand_per_s(ENOUGH, 30 * S), stalling(MS), &[]);
+    assert_sent(&ran, 30_000, 30_000);
+    let response = ran.latency("response");
+    assert_eq!(response.count, 30_000);
+    let p95_us = ran.quantile_us("response", 0.95);
+    for (us, ms) in [(p95_us, 1.0), (response.p99_us, 701.0), (response.p999_us, 971.0), (response.max_us, 1_001.0)] {
+        assert_ms(us, ms, 2.0);
+    }
+    let longer = ran.longer("response", 100 * MS);
+    assert!(longer.abs_diff(901) <= 2, "{longer}");
+    assert!(!render::text(&ran.report, 120).contains("not corrected"));
+}
+
+#[test]
+fn v3_too_few_connections_are_told_from_a_slow_target() {
+    let ran = run(thousand_per_s(10, 30 * S), stalling(8 * MS), &[]);
+    assert_sent(&ran, 30_000, 30_000);
+    assert_ms(ran.latency("response").p99_us, 948.0, 0.02 * 948.0);
+    assert_ms(ran.latency("service").p99_us, 8.0, 0.02 * 8.0);
+    // The rest is the time that a connection was waited for, and nobody else's.
+    assert_ms(ran.latency("pool_wait").p99_us, 940.0, 0.02 * 940.0);
+    assert_eq!((ran.latency("sched_lag").max_us, ran.latency("budget_wait").max_us), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn v4_a_client_that_was_blocked_says_that_it_was_late() {
+    let blocked = Incident::Block { at: 10 * S, lasts: 300 * MS };
+    let ran = run(thousand_per_s(ENOUGH, 30 * S), Script { base: MS, ..Script::default() }, &[blocked]);
+    assert_sent(&ran, 30_000, 30_000);
+    assert_ms(ran.latency("service").p999_us, 1.0, 0.0);
+    assert_ms(ran.quantile_us("response", 0.995), 151.0, 2.0);
+    assert_ms(ran.latency("response").p999_us, 271.0, 2.0);
+    // All of the difference is the client's own lateness.
+    assert_ms(ran.latency("sched_lag").p999_us, 270.0, 2.0);
+    assert_ms(ran.latency("pool_wait").p999_us, 0.0, 0.0);
+}
+
+#[test]
+fn v5_what_is_under_way_at_the_end_is_censored_and_counted() {
+    let plan = RunPlan { grace: 200 * MS, ..thousand_per_s(ENOUGH, 10_500 * MS) };
+    let ran = run(plan, stalling(MS), &[]);
+    assert_sent(&ran, 10_500, 10_500);
+    assert_eq!((ran.report.ledger.ok, ran.report.ledger.aborted), (10_000, 500));
+    let response = ran.latency("response");
+    assert_eq!((response.count, response.censored), (10_000, 500));
+    assert!(response.is_at_least("p99_us"));
+    assert!(render::text(&ran.report, 120).contains("p99 >= "), "{}", render::text(&ran.report, 120));
+}
+
+#[test]
+fn v6_every_attempt_of_an_open_loop_is_the_sum_of_its_parts() {
+    // Few connections that take time to open, a stall that some requests do not survive, a client that is held up.
+    let mut plan = open_loop(closed_loop(30, 13 * S), Arrivals::Poisson, 700);
+    (plan.shards, plan.timeout) = (3, 800 * MS);
+    let server = Some(Server::new(MS, 1));
+    let script = Script { connect: 3 * MS, server, ..stalling(7 * MS) };
+    let ran = run(plan, script, &[Incident::Block { at: 5 * S, lasts: 250 * MS }]);
+    let good_us = ran.assert_identity();
+    // Those with a good answer are the ones whose response is reported.
+    let response = ran.latency("response");
+    assert!(response.mean_us.is_some_and(|mean| (mean * response.count as f64 - good_us).abs() < 1.0));
+    assert!(ran.report.totals.errors_by_kind["timeout"] > 0);
+    let [lag, wait] = ["sched_lag", "pool_wait"].map(|series| ran.latency(series).max_us);
+    assert!(lag >= Some(200_000.0) && wait >= Some(400_000.0), "{lag:?}, {wait:?}");
+}
+
+#[test]
+fn v10_a_queue_is_as_long_as_theory_says() {
+    // Timers of virtual time have whole milliseconds, so everything here takes five times as long as the row says.
+    let plan = open_loop(closed_loop(ENOUGH, 3_000 * S), Arrivals::Poisson, 20);
+    let script = Script { server: Some(Server::new(25 * MS, 7)), ..Script::default() };
+    let ran = run(plan, script, &[]);
+    let response = ran.latency("response");
+    assert!(response.count.abs_diff(60_000) < 1_000, "{}", response.count);
+    for (us, ms, part) in [(response.p50_us, 6.93, 0.04), (response.p90_us, 23.0, 0.05), (response.p99_us, 46.1, 0.1)] {
+        assert_ms(us.map(|us| us / 5.0), ms, ms * part);
+    }
+}
