@@ -136,8 +136,8 @@ impl Ran {
     }
 
     /// A quantile of a series, by the histogram in the report, in microseconds.
-    pub(crate) fn quantile_us(&self, series: &str, q: f64) -> Option<f64> {
-        Some(self.histogram(series).value_at_quantile(q) as f64 / 1e3)
+    pub(crate) fn quantile_us(&self, series: &str, q: f64) -> f64 {
+        self.histogram(series).value_at_quantile(q) as f64 / 1e3
     }
 
     fn histogram(&self, series: &str) -> Histogram<u64> {
