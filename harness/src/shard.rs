@@ -95,8 +95,8 @@ where
     W: Workload,
 {
     let (control, frames) = tokio::io::split(stream);
-    // What the thread uses of the machine says nothing about a shard.
-    let link = Link { outbox: Outbox::new(frames), listener: Listener::new(control), usage: Usage::default };
+
+    let link = Link { outbox: Outbox::new(frames), listener: Listener::new(control), vitals: Vitals::none() };
     attend(&plan, workload, Alarm::runtime(clock), link).await.map_or(1, |()| 0)
 }
 
