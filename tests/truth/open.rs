@@ -5,6 +5,7 @@ use std::time::Duration;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::render;
+use crawlmark_harness::report::Verdict;
 
 use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run};
 use crate::script::{Script, Server};
@@ -29,6 +30,14 @@ fn assert_sent(ran: &Ran, scheduled: u64, sent: u64) {
     assert_eq!((schedule, ran.report.totals.attempts), (Some((scheduled, scheduled - sent)), sent));
 }
 
+/// Fails unless the run is judged so, and says why in these words.
+#[track_caller]
+fn assert_verdict(ran: &Ran, verdict: Verdict, why: &str) {
+    let validity = &ran.report.validity;
+    assert_eq!(validity.verdict, verdict, "{:?}", validity.reasons);
+    assert!(why.is_empty() || validity.reasons.iter().any(|reason| reason.contains(why)), "{:?}", validity.reasons);
+}
+
 #[test]
 fn v1_an_open_loop_sees_all_of_a_stall() {
     let ran = run(thousand_per_s(ENOUGH, 30 * S), stalling(MS), &[]);
@@ -42,6 +51,7 @@ fn v1_an_open_loop_sees_all_of_a_stall() {
     let longer = ran.longer("response", 100 * MS);
     assert!(longer.abs_diff(901) <= 2, "{longer}");
     assert!(!render::text(&ran.report, 120).contains("not corrected"));
+    assert_verdict(&ran, Verdict::Valid, "");
 }
 
 #[test]
@@ -53,6 +63,7 @@ fn v3_too_few_connections_are_told_from_a_slow_target() {
     // The rest is the time that a connection was waited for, and nobody else's.
     assert_ms(ran.latency("pool_wait").p99_us, 940.0, 0.02 * 940.0);
     assert_eq!((ran.latency("sched_lag").max_us, ran.latency("budget_wait").max_us), (Some(0.0), Some(0.0)));
+    assert_verdict(&ran, Verdict::ConcurrencyLimited, "for a free connection");
 }
 
 #[test]
@@ -66,6 +77,7 @@ fn v4_a_client_that_was_blocked_says_that_it_was_late() {
     // All of the difference is the client's own lateness.
     assert_ms(ran.latency("sched_lag").p999_us, 270.0, 2.0);
     assert_ms(ran.latency("pool_wait").p999_us, 0.0, 0.0);
+    assert_verdict(&ran, Verdict::ClientLimited, "did not run for");
 }
 
 #[test]
