@@ -246,7 +246,11 @@ impl<L: Line> Member<L> {
 
     /// Gives it IDs to crawl.
     pub(super) fn give(&mut self, range: IdRange) {
-        self.ids.push(range);
+        // What was given away and came back closes its gap.
+        match self.ids.iter_mut().find(|held| held.end == range.start) {
+            Some(held) => held.end = range.end,
+            None => self.ids.push(range),
+        }
         self.given += range.len();
         self.progress.remaining += range.len();
         self.tell(Control::Take(range));
