@@ -348,13 +348,14 @@ fn client(report: &Report) -> String {
     let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
     let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let attempts = usages().map(|(attempts, _)| attempts).sum::<u64>().max(1) as f64;
-    format!(
-        "{} shards, {:.2} us of CPU per attempt, {} of memory each at most; supervisor {:.1} % of a core",
-        report.shards.len(),
-        cpu * 1e6 / attempts,
-        bytes(rss),
-        report.supervisor.cpu_share * 100.0
-    )
+    let used = if usages().next().is_some() {
+        format!("{:.2} us of CPU per attempt, {} of memory each at most", cpu * 1e6 / attempts, bytes(rss))
+    } else {
+        "none of which told what it used".to_owned()
+    };
+    let shards =
+        if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
+    format!("{shards}, {used}; supervisor {:.1} % of a core", report.supervisor.cpu_share * 100.0)
 }
 
 /// Says so when connections were not kept as they should be.

@@ -50,12 +50,12 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
     }
     let at_least = |latency: &Latency| if latency.is_at_least("p99_us") { "at least " } else { "" };
     Some(format!(
-        "1 request in 100 had waited {}{} or longer from when a user would have sent it to its answer, though the target \
-         took {}{} once such a request reached it: in between it waited {}",
+        "1 request in 100 took {}{} or longer, counted from when a user would have sent it; once sent, 99 in 100 were answered \
+         within {}{}: the rest was waiting {}",
         at_least(response),
         micros(from_intended),
-        at_least(service),
         micros(from_sent),
+        if service.is_at_least("p99_us") { " or more" } else { "" },
         culprit(report)
     ))
 }

@@ -130,6 +130,11 @@ impl<W: Workload> Engine<W> {
             let sample = Sample { permit, attempt, fate };
             self.finish(lane, &sample);
             self.workload.booked(&sample);
+            if attempt.sent.is_none() {
+                // Without a descriptor or a port it may have failed without a wait, and so may all that follow: what else the
+                // thread has to do, such as saying that it lives, comes first.
+                tokio::task::yield_now().await;
+            }
         }
     }
 

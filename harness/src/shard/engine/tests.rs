@@ -408,3 +408,46 @@ fn the_binding_limit_is_the_one_that_more_of_would_help() {
     let stalled = by(&shard(1 << 40, 5, Some(slow)), Some((at(3), at(7))));
     assert_eq!((stalled.rate_ns, stalled.concurrency_ns), (60, 39));
 }
+
+/// A workload that never gets a connection and never waits for one.
+struct Destitute {
+    clock: Clock,
+    tried: Rc<Cell<u64>>,
+}
+
+impl Workload for Destitute {
+    async fn perform(&self, _: u64) -> Attempt {
+        self.tried.set(self.tried.get() + 1);
+        assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
+        Attempt {
+            sent: None,
+            first_byte: None,
+            done: self.clock.now(),
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome: Outcome::Error(ErrorKind::TooManyFiles),
+            advice: Advice::default(),
+        }
+    }
+}
+
+#[test]
+fn attempts_that_fail_without_a_wait_let_others_run() {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
+    runtime.block_on(async {
+        let clock = Clock::start();
+        let tried = Rc::new(Cell::new(0));
+        let workload = Destitute { clock, tried: Rc::clone(&tried) };
+        let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
+        let run = Rc::clone(&engine).run(Alarm::kernel(clock).unwrap());
+        let other = async {
+            while tried.get() < 100 {
+                tokio::task::yield_now().await;
+            }
+            engine.close(clock.now());
+        };
+        tokio::join!(run, other);
+    });
+}
