@@ -193,6 +193,8 @@ impl Limits {
         }
         match self.hosts[0].leave(now) {
             Leave::At(later, binding) if later > next => Asked::At(later, binding),
+            // A pause puts the timetable off, which is why nothing is due before its end.
+            Leave::At(_, Binding::Pause) if self.pacer.timetable().is_some() => Asked::At(next, Binding::Pause),
             Leave::Blocked(binding) => Asked::Blocked(binding),
             Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
         }

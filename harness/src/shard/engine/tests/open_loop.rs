@@ -115,6 +115,8 @@ fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
         assert!(longest(Series::ResponseOk) <= 2_000_000, "{}", longest(Series::ResponseOk));
         assert_eq!(stats.counters.dropped, 0);
     });
+    let binding = ran.gate().binding(ran.ended);
+    assert!(binding.pause_ns.abs_diff(used.shifted_ns) <= 2_000_000, "{binding:?}");
     let gap = ran.sent.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap();
     assert!(gap >= 1_000_000_000, "{gap}");
 }
