@@ -3,6 +3,7 @@
 
 mod manners;
 mod run;
+mod selftest;
 mod serve;
 
 use std::num::NonZeroUsize;
@@ -13,6 +14,7 @@ use crawlmark_harness::units::{UnitError, parse_count};
 
 pub use manners::{MannersArgs, PerHostArgs};
 pub use run::RunArgs;
+pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
 
 /// Crawls a range of IDs as fast as a target, a rate budget and the machine allow, and tells the truth about how fast
@@ -26,7 +28,8 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done · 1 could not start or complete · 2 usage · 4 the measurement is invalid (a shard died, or --strict)
+Exit codes: 0 done · 1 could not start or complete · 2 usage · 3 selftest: a row failed
+            4 the measurement is invalid (a shard died, or --strict) · 5 selftest: disturbed, nothing proved
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written";
 
 /// The commands.
@@ -38,6 +41,9 @@ pub enum Command {
     /// Run the bundled target: seeded items, delays, limits and faults, and books of what it was asked
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<ServeArgs>),
+    /// Measure how far this machine's measurements are off, against a target whose every answer is known beforehand
+    #[command(after_help = selftest::EXAMPLES)]
+    Selftest(SelftestArgs),
 }
 
 /// A number, or one that fits the machine.

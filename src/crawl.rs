@@ -52,6 +52,18 @@ pub struct CrawlSpec {
     pub timeout: Duration,
     /// The longest that opening a connection may take.
     pub connect_timeout: Duration,
+    /// Whether answers are asked how long the target held them.
+    pub held: Held,
+}
+
+/// Whether answers are asked how long the target held them back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Held {
+    /// They are not, and it costs nothing.
+    #[default]
+    Unasked,
+    /// The bundled target says so in a header.
+    AsTold,
 }
 
 /// A shard's crawl, over connections that `D` opens.
@@ -161,7 +173,10 @@ impl<D: Dial> Crawl<D> {
             let expected = self.checker.for_item(id);
             match connection.exchange(request, expected, self.clock, sent.plus(self.spec.timeout)).await {
                 Ok(answer) => {
-                    let attempt = answer.attempt(sent, connect_ns, bytes_sent);
+                    let mut attempt = answer.attempt(sent, connect_ns, bytes_sent);
+                    if self.spec.held == Held::AsTold {
+                        attempt.advice.held_ns = answer::held_ns(connection.last_headers());
+                    }
                     if connection.is_reusable() {
                         self.pool.keep(host, connection);
                     }

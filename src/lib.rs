@@ -9,17 +9,22 @@
 //! | `error` | every way to fail, and its exit code |
 //! | [`crawl`] | the workload: an ID over HTTP/1.1 |
 //! | `target` | the bundled target as processes of its own |
-//! | `run`, `serve` | one file per command |
+//! | `witness` | what the bundled target counted, beside what the crawl did |
+//! | `measure` | one measurement, from a plan to a report |
+//! | `run`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod behaviour;
 pub mod cli;
 pub mod crawl;
 mod error;
+mod measure;
 mod run;
+mod selftest;
 mod serve;
 mod target;
 mod terminal;
+mod witness;
 
 use std::process::ExitCode;
 
@@ -42,6 +47,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(*args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Selftest(args) => selftest::selftest(&args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -3,26 +3,24 @@
 mod reach;
 mod resolve;
 mod urls;
-mod witness;
 
 use std::path::Path;
 
-use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_harness::plan::ShardPlan;
+use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
 use crawlmark_harness::results::{IntervalLog, ResultDir, default_path};
-use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, RunRecord, supervise};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 
 use self::resolve::Resolved;
 use crate::cli::RunArgs;
-use crate::crawl::{Crawl, CrawlSpec};
 use crate::error::{DONE, Error, INVALID, signalled};
+use crate::measure;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
 
 /// Where results go unless told otherwise.
-const RUNS: &str = "results/runs";
+pub(crate) const RUNS: &str = "results/runs";
 
 /// Crawls, and returns the exit code.
 pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
@@ -44,15 +42,8 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     voice.say(&render::announcement(&resolved.plan, terminal::columns_beside()));
     let mut report = crawl(&resolved, &directory, voice)?;
-    if let Some(mut target) = target {
-        let lost = target.lost().map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
-        let mut witness = witness::compare(&report, &target.stop());
-        if lost.is_some() {
-            // It may have counted answers that it did not live to send.
-            witness.agrees = None;
-        }
-        report.validity.check("the target's processes", lost, Verdict::Disturbed);
-        report.hear(witness);
+    if let Some(target) = target {
+        measure::hear_out(&mut report, target);
     }
     let code = exit_code(&report, resolved.strictness);
     // Saved before it is shown: what is on the screen is on the disk.
@@ -72,7 +63,7 @@ fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<Rep
             Voice::NoProgress | Voice::Errors | Voice::Json => Progress::Silent,
         },
     };
-    let record = forked(resolved, &mut recorder)?;
+    let record = measure::crawl(&resolved.plan, &resolved.spec, &mut recorder)?;
     let Recorder { rows, log, mut progress } = recorder;
     progress.end();
     log.end()?;
@@ -84,14 +75,6 @@ fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<Rep
         intervals: rows,
         environment: Environment::read(resolved.placement),
     }))
-}
-
-fn forked(resolved: &Resolved, recorder: &mut Recorder<'_>) -> Result<RunRecord, Error> {
-    let clock = Clock::start();
-    let spec: &CrawlSpec = &resolved.spec;
-    let crawl = |shard: &ShardPlan| Crawl::new(spec.clone(), shard.connections, clock);
-    let workload = |shard: &ShardPlan| Ok::<_, std::convert::Infallible>(crawl(shard));
-    Ok(supervise(&resolved.plan, clock, workload, recorder)?)
 }
 
 /// Everything that watches the run.

@@ -1,10 +1,12 @@
 //! The only place that prints: results to standard output, everything else to standard error.
 
 mod progress;
+mod stages;
 
 use std::io::{self, Write};
 
 pub(crate) use self::progress::Progress;
+pub(crate) use self::stages::Stages;
 
 /// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> io::Result<()> {

@@ -26,7 +26,8 @@ pub fn text(report: &Report, columns: usize) -> String {
 }
 
 /// `line` cut between words so that no part is wider than `columns`, unless a single word is.
-fn wrapped(line: &str, columns: usize) -> Vec<&str> {
+#[must_use]
+pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = line;
     while rest.chars().count() > columns {

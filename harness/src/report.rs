@@ -246,7 +246,9 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-fn rfc3339(time: SystemTime) -> String {
+/// A calendar time as reports write it: RFC 3339, UTC, to the millisecond.
+#[must_use]
+pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 

@@ -98,15 +98,23 @@ impl ResultDir {
         }
     }
 
-    /// Saves the report and gives the directory its name. Whatever goes wrong, nothing that was measured is removed: the
+    /// Saves the report and gives the directory its name, as [`ResultDir::finish_with`] does.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or something has taken the directory's place meanwhile.
+    pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
+        let json = serde_json::to_string_pretty(report)? + "\n";
+        self.finish_with(&[("result.json", &json), ("summary.md", &render::markdown(report))])
+    }
+
+    /// Saves files by their names and gives the directory its name. Whatever goes wrong, nothing that was measured is removed: the
     /// error says where it lies.
     ///
     /// # Errors
     /// When a file cannot be written, or something has taken the directory's place meanwhile.
-    pub fn finish(mut self, report: &Report) -> Result<PathBuf, ResultError> {
+    pub fn finish_with(mut self, files: &[(&str, &str)]) -> Result<PathBuf, ResultError> {
         self.finished = true;
-        self.write("result.json", &(serde_json::to_string_pretty(report)? + "\n"))?;
-        self.write("summary.md", &render::markdown(report))?;
+        files.iter().try_for_each(|(name, text)| self.write(name, text))?;
         match fs::rename(&self.temporary, &self.path) {
             Ok(()) => Ok(self.path.clone()),
             Err(error) => Err(ResultError::Rename { kept: self.temporary.clone(), path: self.path.clone(), error }),

@@ -55,7 +55,7 @@ pub struct Attempt {
     pub advice: Advice,
 }
 
-/// What an answer asks of its client, beside what it is.
+/// What an answer tells its client, beside what it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Whether the same request may be sent again.
@@ -65,6 +65,8 @@ pub struct Advice {
     pub wait: Option<Duration>,
     /// What is left, as told on good answers too.
     pub quota: Option<Quota>,
+    /// How long the target held the answer back, as it says, ns. Read only where the target is known to say it.
+    pub held_ns: Option<u64>,
 }
 
 /// Whether the same request may be sent again after an attempt.
@@ -227,6 +229,13 @@ impl Sample {
     #[must_use]
     pub fn service_ns(&self) -> u64 {
         self.attempt.done.since(self.sent())
+    }
+
+    /// What of the target's time was not its hold, as it says: the way there and back, and this client's own time, ns. 0 when
+    /// the target says that it held the answer for longer than that was awaited, which cannot be. None when it does not say.
+    #[must_use]
+    pub fn overhead_ns(&self) -> Option<u64> {
+        self.attempt.advice.held_ns.map(|held_ns| self.service_ns().saturating_sub(held_ns))
     }
 
     /// From intention to answer, ns: the sum of the four parts.

@@ -47,11 +47,14 @@ pub enum Series {
     ResponseThrottled,
     /// The same of rejected, challenged and failed attempts, sent or not.
     ResponseError,
+    /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
+    /// targets that say it, to a workload that reads it; in no report.
+    Overhead,
 }
 
 impl Series {
     /// Every series, in the order of its discriminant.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ServiceOk,
         Self::ServiceThrottled,
         Self::ServiceError,
@@ -65,6 +68,7 @@ impl Series {
         Self::ResponseOk,
         Self::ResponseThrottled,
         Self::ResponseError,
+        Self::Overhead,
     ];
 
     /// Those that are kept per interval as well.
@@ -77,13 +81,13 @@ impl Series {
         Self::ResponseError,
     ];
 
-    /// The series of a run: all, and those per interval. A closed loop has no response times, for when a request of its was
-    /// intended depended on the answer before it.
+    /// The series of a run that every report has, and those per interval. A closed loop has no response times, for when a
+    /// request of its was intended depended on the answer before it.
     #[must_use]
     pub const fn of(arrivals: Arrivals) -> [&'static [Self]; 2] {
         match arrivals {
             Arrivals::Asap => [Self::ALL.split_at(10).0, Self::PER_INTERVAL.split_at(3).0],
-            Arrivals::Constant | Arrivals::Poisson => [&Self::ALL, &Self::PER_INTERVAL],
+            Arrivals::Constant | Arrivals::Poisson => [Self::ALL.split_at(13).0, &Self::PER_INTERVAL],
         }
     }
 
@@ -104,6 +108,7 @@ impl Series {
             Self::ResponseOk => "response",
             Self::ResponseThrottled => "response_throttled",
             Self::ResponseError => "response_error",
+            Self::Overhead => "overhead",
         }
     }
 }
@@ -170,6 +175,13 @@ impl ShardStats {
     /// Books one attempt that ended, in some of the distributions.
     pub fn record_only(&mut self, sample: &Sample, kept: &[Series]) {
         self.counters.record(sample);
+        self.record_timings(sample, kept);
+        if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
+            self.censor(kept, Age { service_ns: Some(sample.service_ns()), response_ns: sample.response_ns() });
+        }
+    }
+
+    fn record_timings(&mut self, sample: &Sample, kept: &[Series]) {
         let sent = sample.attempt.sent.is_some();
         for series in kept {
             let value = match series {
@@ -186,13 +198,18 @@ impl ShardStats {
                 Series::Connect => sample.attempt.connect_ns,
                 Series::Item => sample.item_ns(),
                 Series::LoopLag => None,
+                Series::Overhead => sample.overhead_ns(),
             };
             if let Some(ns) = value {
                 self.timing_mut(*series).record(ns);
             }
         }
-        if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
-            self.censor(kept, Age { service_ns: Some(sample.service_ns()), response_ns: sample.response_ns() });
+    }
+
+    /// Books what of the attempt's time was not the target's hold, where the target says how long that was.
+    pub fn record_overhead(&mut self, sample: &Sample) {
+        if sample.attempt.advice.held_ns.is_some() {
+            self.record_timings(sample, &[Series::Overhead]);
         }
     }
 

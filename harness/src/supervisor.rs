@@ -269,7 +269,7 @@ impl<L: Line> Supervisor<L> {
 
     /// Takes in a shard that has been started.
     fn take_in(&mut self, plan: ShardPlan, line: L) {
-        self.live.shards.push(LiveShard::new(&plan));
+        self.live.shards.push(LiveShard::new(&plan, line.pid()));
         self.members.push(Member::new(plan, line, self.clock.now()));
     }
 

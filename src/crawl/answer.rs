@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crawlmark_harness::clock::{Nanos, wall_time};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
-use hyper::header::{CONTENT_TYPE, HeaderName};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use hyper::http::response::Parts;
 
 use super::expect::{Body, Status, Verdict};
@@ -12,6 +12,9 @@ use super::manners::{self, Signals};
 
 /// Cloudflare's, with `challenge` as its only value, on every challenge page and nowhere else.
 const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
+
+/// The bundled target's, on every answer that it held: for how many microseconds.
+const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 /// An answer that was read to its end.
 #[derive(Debug)]
@@ -43,6 +46,7 @@ impl Answer {
             repeat: Repeat::Never,
             wait: wait.map(|wait| wait.promised),
             quota,
+            held_ns: None,
         });
         Self { status, first_byte, done: first_byte, bytes_received, outcome, advice }
     }
@@ -89,6 +93,12 @@ fn is_challenge(head: &Parts, signals: Option<Signals>, body: Body) -> bool {
     let may_hide_one = matches!(head.status.as_u16(), 200..=299 | 403 | 429);
     let is_limit = signals.is_some_and(|signals| signals.throttle.is_some() && signals.wait.is_some());
     body == Body::Wrong && may_hide_one && !is_limit && is_markup(head)
+}
+
+/// How long the bundled target held the answer back, as it says, ns.
+pub(super) fn held_ns(headers: &HeaderMap) -> Option<u64> {
+    let us: u64 = headers.get(HELD_US)?.to_str().ok()?.parse().ok()?;
+    us.checked_mul(1_000)
 }
 
 fn is_markup(head: &Parts) -> bool {

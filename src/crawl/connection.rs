@@ -96,7 +96,14 @@ impl<S: Stream> Connection<S> {
 
     /// An empty header map, with memory where an earlier answer left some.
     pub(super) fn spare_headers(&mut self) -> HeaderMap {
-        std::mem::take(&mut self.headers)
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        headers
+    }
+
+    /// The headers of the last answer, until the next request takes their place.
+    pub(super) const fn last_headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// Whether another request may be sent on it.
@@ -202,7 +209,6 @@ impl<S: Stream> Connection<S> {
         .await?;
         let answer = Answer::new(&head, first_byte, bytes_received, expected.verdict(&head));
         self.headers = head.headers;
-        self.headers.clear();
         Ok(answer.done_at(clock.now()))
     }
 }

@@ -18,7 +18,7 @@ use nix::ifaddrs::getifaddrs;
 use super::{Strictness, urls};
 use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::{AsksIds, CrawlSpec, Expectations, Host, RequestShape, Targets, Template};
+use crate::crawl::{AsksIds, CrawlSpec, Expectations, Held, Host, RequestShape, Targets, Template};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -174,6 +174,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             expect,
             timeout: args.timeout,
             connect_timeout: args.connect_timeout,
+            held: Held::Unasked,
         },
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
         out: args.out,

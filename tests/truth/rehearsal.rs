@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, RequestShape, Targets, Template};
+use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Targets, Template};
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
@@ -83,6 +83,7 @@ pub(crate) fn run(plan: RunPlan, script: Script, incidents: &[Incident]) -> Ran 
         expect: Expectations::default(),
         timeout: plan.timeout,
         connect_timeout: plan.timeout,
+        held: Held::Unasked,
     };
     let script = Rc::new(script);
     let crawl = |shard: &ShardPlan, clock: Clock| {

@@ -37,7 +37,7 @@ impl Workload for Target {
     }
 }
 
-const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None });
+const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None });
 
 fn run(plan: &RunPlan, incidents: &[Incident], takes: fn(u32, Nanos) -> Duration) -> Rehearsal {
     run_against(plan, incidents, takes, |_, _| GOOD)
@@ -113,7 +113,7 @@ fn what_one_shard_is_told_all_shards_keep() {
         |shard, sent| {
             let refused = shard == 0 && sent == Nanos::default().plus(3 * S);
             if refused {
-                (Outcome::Throttled, Advice { repeat: Repeat::MayHelp, wait: Some(2 * S), quota: None })
+                (Outcome::Throttled, Advice { repeat: Repeat::MayHelp, wait: Some(2 * S), quota: None, held_ns: None })
             } else {
                 GOOD
             }

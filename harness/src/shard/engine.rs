@@ -256,6 +256,7 @@ impl Books {
             self.warmup.items += u64::from(sample.fate == Fate::Ended);
             &[]
         } else {
+            self.stats.record_overhead(sample);
             self.kept
         };
         self.stats.record_only(sample, kept);

@@ -39,6 +39,8 @@ pub struct Live {
 /// How a shard stands.
 #[derive(Debug, Clone)]
 pub struct LiveShard {
+    /// Its process.
+    pub pid: i32,
     /// Its IDs.
     pub planned: u64,
     /// When it last said how far it is.
@@ -168,8 +170,9 @@ pub struct ShardRecord {
 }
 
 impl LiveShard {
-    pub(super) fn new(plan: &ShardPlan) -> Self {
+    pub(super) fn new(plan: &ShardPlan, pid: i32) -> Self {
         Self {
+            pid,
             planned: plan.ids.len(),
             at: Nanos::default(),
             counters: crate::stats::Counters::default(),

@@ -240,10 +240,10 @@ fn lateness_is_booked_against_the_moment_the_budget_allowed() {
 
 /// What may pass.
 fn again(outcome: Outcome, wait: Option<Duration>) -> (Outcome, Advice) {
-    (outcome, Advice { repeat: Repeat::MayHelp, wait, quota: None })
+    (outcome, Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None })
 }
 
-const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None });
+const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None });
 
 #[test]
 fn an_item_is_tried_again_until_it_is_good_and_ends_in_one_state() {

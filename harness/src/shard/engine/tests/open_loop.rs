@@ -102,7 +102,7 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
 fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
     // The 101st request is refused, with a wait of a second.
     let answers: Answers = |id, before, _| {
-        let wait = Advice { repeat: Repeat::MayHelp, wait: Some(1_000 * MS), quota: None };
+        let wait = Advice { repeat: Repeat::MayHelp, wait: Some(1_000 * MS), quota: None, held_ns: None };
         if id == 100 && before == 0 { (Outcome::Throttled, wait) } else { (Outcome::Ok, Advice::default()) }
     };
     let (ran, _) = run_against(&timed(100, Duration::from_secs(3)), None, Duration::from_secs(3), answers);
@@ -138,7 +138,7 @@ fn a_retry_takes_the_next_turn_and_the_rate_stays() {
 fn turns_without_anything_to_do_are_not_made_up_for() {
     // Ten IDs, each tried twice with a back-off in between: then there is nothing to do until they are due.
     let answers: Answers = |_, before, _| {
-        let again = Advice { repeat: Repeat::MayHelp, wait: Some(500 * MS), quota: None };
+        let again = Advice { repeat: Repeat::MayHelp, wait: Some(500 * MS), quota: None, held_ns: None };
         if before == 0 { (Outcome::Rejected, again) } else { (Outcome::Ok, Advice::default()) }
     };
     let mut plan = timed(100, Duration::from_secs(3));

@@ -17,7 +17,7 @@ const HUGE_HEADERS: &str = "huge_headers";
 /// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
 /// the target saw the item for the first time. A shard that died has not told what it sent, so nothing can be compared
 /// then. IDs are compared as far as the target tracks them.
-pub(super) fn compare(report: &Report, books: &Ledger) -> Witness {
+pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     let totals = &report.totals;
     let errors = |kind: ErrorKind| totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0);
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);

@@ -1,0 +1,128 @@
+//! What can be typed after `selftest`, and the names of its rows.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+pub(super) const EXAMPLES: &str = "\
+Rows (R8 is left out of --quick unless it is named):
+  R1  some items take 500 ms, the others 20 ms: as many are slow as should be, and the percentiles are theirs
+  R2  service time less the hold that the target reports, request by request
+  R3  open loop through a stall of the target: everybody's wait is in the percentiles
+  R4  the same in a closed loop, where it is not
+  R5  requests that the target saw, of those that the timetable of R3 held
+  R6  two shards do twice the work of one
+  R7  a shard is stopped for 500 ms: the report notices, and says whose fault it was
+  R8  20 ms against 21 ms in pairs of runs: the ratio, and the verdict
+
+A row passes when one of up to three attempts is within its tolerances. An attempt counts only when its runs were valid:
+one that the machine disturbed is made again, and a row that was disturbed every time is neither passed nor failed.
+
+Exit codes: 0 every row passed · 3 a row failed · 5 none failed, and some were disturbed
+
+Examples:
+  How far off are measurements on this machine?
+    crawlmark selftest
+  The short form, for CI, and its result as JSON:
+    crawlmark selftest --quick --json --out selftest
+  Two rows:
+    crawlmark selftest --rows R3,R4";
+
+/// Arguments of `selftest`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
+pub struct SelftestArgs {
+    /// The short form: fewer seconds per row and no more than 40 in all, the same tolerances, and no R8
+    #[arg(long, visible_alias = "short")]
+    pub quick: bool,
+    /// Only these rows: R1 to R8, with commas between
+    #[arg(long, value_name = "ROW,..", value_delimiter = ',')]
+    pub rows: Vec<Row>,
+
+    /// Where to save the result; results/runs/TIME-selftest unless given
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// Print the result as JSON to standard output, and nothing else there
+    #[arg(long, help_heading = "Results")]
+    pub json: bool,
+    /// Print nothing but errors (and the JSON, with --json)
+    #[arg(long, help_heading = "Results")]
+    pub quiet: bool,
+    /// Do not show what is being done
+    #[arg(long, help_heading = "Results")]
+    pub no_progress: bool,
+}
+
+/// A row of the definition of truth that is measured in real time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Row {
+    /// Two holds, told apart by ID.
+    R1,
+    /// Service time less the hold.
+    R2,
+    /// Open loop through a stall.
+    R3,
+    /// Closed loop through a stall.
+    R4,
+    /// Achieved of what was scheduled.
+    R5,
+    /// Two shards against one.
+    R6,
+    /// A shard that is stopped.
+    R7,
+    /// Five percent more.
+    R8,
+}
+
+impl Row {
+    /// All, in order.
+    pub const ALL: [Self; 8] = [Self::R1, Self::R2, Self::R3, Self::R4, Self::R5, Self::R6, Self::R7, Self::R8];
+
+    /// The name used everywhere.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::R1 => "R1",
+            Self::R2 => "R2",
+            Self::R3 => "R3",
+            Self::R4 => "R4",
+            Self::R5 => "R5",
+            Self::R6 => "R6",
+            Self::R7 => "R7",
+            Self::R8 => "R8",
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Row {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|row| row.name().eq_ignore_ascii_case(text.trim()));
+        named.ok_or_else(|| format!("`{text}` is no row: write R1 to R8, with commas between"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_is_written() {
+        for row in Row::ALL {
+            assert_eq!(row.to_string().parse(), Ok(row));
+            assert_eq!(format!(" {} ", row.name().to_lowercase()).parse(), Ok(row));
+        }
+        for text in ["", "R0", "R9", "1", "R1-R3"] {
+            assert!(text.parse::<Row>().is_err(), "{text}");
+        }
+    }
+}

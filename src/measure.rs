@@ -1,0 +1,35 @@
+//! One measurement, from a plan to a report: what `run` does once and `selftest` does many times.
+
+use std::convert::Infallible;
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::report::{Report, Verdict};
+use crawlmark_harness::supervisor::{Observer, RunRecord, supervise};
+use crawlmark_mock_server::Ledger;
+
+use crate::crawl::{Crawl, CrawlSpec};
+use crate::error::Error;
+use crate::target::Target;
+use crate::witness;
+
+/// Crawls as planned, from processes of its own.
+pub(crate) fn crawl(plan: &RunPlan, spec: &CrawlSpec, observer: &mut impl Observer) -> Result<RunRecord, Error> {
+    let clock = Clock::start();
+    let workload = |shard: &ShardPlan| Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock));
+    Ok(supervise(plan, clock, workload, observer)?)
+}
+
+/// Ends the bundled target, and adds to the report what its books say and whether it lived to the end. Returns the books.
+pub(crate) fn hear_out(report: &mut Report, mut target: Target) -> Ledger {
+    let lost = target.lost().map(|(pid, exit)| format!("the bundled target's process {pid} {exit}"));
+    let books = target.stop();
+    let mut witness = witness::compare(report, &books);
+    if lost.is_some() {
+        // It may have counted answers that it did not live to send.
+        witness.agrees = None;
+    }
+    report.validity.check("the target's processes", lost, Verdict::Disturbed);
+    report.hear(witness);
+    books
+}

@@ -1,0 +1,160 @@
+//! `crawlmark selftest`: how far off are measurements on this machine? Makes the experiments of the rows, judges them
+//! against what is known to be true, saves, shows.
+
+mod experiment;
+mod figure;
+mod form;
+mod judge;
+mod outcome;
+mod seen;
+mod table;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::process::raise_descriptor_limit;
+use crawlmark_harness::report::{Environment, Placement, rfc3339};
+use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+
+use self::experiment::Experiment;
+use self::form::Form;
+use self::judge::{Attempt, judge};
+use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
+use crate::cli::{Row, SelftestArgs};
+use crate::error::Error;
+use crate::run::RUNS;
+use crate::terminal::{self, Stages};
+
+/// The name of its results.
+const NAME: &str = "selftest";
+
+/// Measures, and returns the exit code.
+pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
+    let form = if args.quick { Form::Quick } else { Form::Full };
+    let rows = rows(args, form);
+    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), NAME));
+    let directory = ResultDir::create(&out)?;
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C. Between two runs a signal
+    // waits for the next one, which it ends before its start.
+    std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
+    // Connections of an open loop, and more besides. Where there are too few, the runs say so.
+    let _ = raise_descriptor_limit();
+    if !args.quiet {
+        terminal::say(&announcement(form, &rows));
+    }
+    let stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
+    let started_at = rfc3339(wall_time());
+    let mut bench = Bench { form, stages, rows: rows.iter().map(|row| (*row, Vec::new())).collect() };
+    let interrupted_by = match bench.measure() {
+        Ok(()) => None,
+        Err(Error::Supervise(SuperviseError::Stopped(signal))) => Some(signal),
+        Err(error) => return Err(error),
+    };
+    let outcome = Outcome::new(
+        bench.rows.into_iter().map(|(row, attempts)| RowOutcome::of(row, attempts)).collect(),
+        Circumstances {
+            started_at,
+            finished_at: rfc3339(wall_time()),
+            form: form.name(),
+            interrupted_by,
+            environment: Environment::read(Placement::Colocated),
+        },
+    );
+    let json = serde_json::to_string_pretty(&outcome)? + "\n";
+    let summary = format!("# selftest\n\n```text\n{}```\n", table::table(&outcome, usize::MAX));
+    // Saved before it is shown: what is on the screen is on the disk.
+    let saved = directory.finish_with(&[("selftest.json", &json), ("summary.md", &summary)])?;
+    if args.json {
+        terminal::print(&json)?;
+    } else if !args.quiet {
+        let table = table::table(&outcome, terminal::columns());
+        terminal::print(&format!("\n{table}\nsaved in {}\n", saved.display()))?;
+    }
+    Ok(outcome.exit_code())
+}
+
+/// The rows to judge, in order, each once.
+fn rows(args: &SelftestArgs, form: Form) -> Vec<Row> {
+    let is_wanted = |row: &Row| match (&args.rows[..], form) {
+        ([], Form::Quick) => *row != Row::R8,
+        ([], Form::Full) => true,
+        (named, _) => named.contains(row),
+    };
+    Row::ALL.into_iter().filter(is_wanted).collect()
+}
+
+/// What is about to be done, and how long it takes.
+fn announcement(form: Form, rows: &[Row]) -> String {
+    let once: Duration = Experiment::ALL.iter().map(|experiment| takes(*experiment, form, rows)).sum();
+    let most = form.patience().min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX)).max(once);
+    let count = rows.len();
+    let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+    format!(
+        "measuring what is known already: {what}, about {} s, and up to {} s if the machine is disturbed\n",
+        once.as_secs() + 1,
+        most.as_secs() + 1
+    )
+}
+
+/// About how long an experiment takes for these rows; nothing when it is for none of them.
+fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
+    let own: Vec<Row> = experiment.rows().iter().copied().filter(|row| rows.contains(row)).collect();
+    if own.is_empty() { Duration::ZERO } else { experiment.takes(form, &own) }
+}
+
+/// The rows and their attempts so far.
+#[derive(Debug)]
+struct Bench {
+    form: Form,
+    stages: Stages,
+    rows: Vec<(Row, Vec<Attempt>)>,
+}
+
+impl Bench {
+    /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a machine may have
+    /// passed by then.
+    fn measure(&mut self) -> Result<(), Error> {
+        let clock = Clock::start();
+        for number in 0..ATTEMPTS {
+            for experiment in Experiment::ALL {
+                let rows = self.unsettled(experiment);
+                let takes = takes(experiment, self.form, &rows);
+                let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
+                if !rows.is_empty() && (number == 0 || would_end <= self.form.patience()) {
+                    self.attempt(experiment, &rows)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn attempt(&mut self, experiment: Experiment, rows: &[Row]) -> Result<(), Error> {
+        let name = rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
+        self.stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
+        let evidence = experiment.make(self.form, rows, &mut self.stages);
+        let mut came = Vec::new();
+        if let Ok(evidence) = &evidence {
+            for (row, attempts) in self.rows.iter_mut().filter(|(row, _)| rows.contains(row)) {
+                let Some(attempt) = judge(*row, evidence) else { continue };
+                came.push(match (attempt.passes(), attempt.counts()) {
+                    (true, _) => "passed",
+                    (false, true) => "missed",
+                    (false, false) => "disturbed",
+                });
+                attempts.push(attempt);
+            }
+        }
+        let came = if evidence.is_ok() { came.join(", ") } else { "stopped".to_owned() };
+        self.stages.end(&name, &came);
+        evidence.map(drop)
+    }
+
+    /// The rows of an experiment that another attempt may settle.
+    fn unsettled(&self, experiment: Experiment) -> Vec<Row> {
+        let own = self.rows.iter().filter(|(row, _)| experiment.rows().contains(row));
+        let open = own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
+        open.map(|(row, _)| *row).collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! A figure of a row: what is true, what was measured, and how far the two may be apart.
+
+use serde::{Deserialize, Serialize};
+
+/// What a figure counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unit {
+    /// Microseconds.
+    Us,
+    /// Things.
+    Count,
+    /// Parts of each other.
+    Ratio,
+    /// A word: a verdict.
+    Word,
+}
+
+/// A number, or a verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Quantity {
+    /// In the unit of the figure.
+    Number(f64),
+    /// As reports write it.
+    Word(String),
+}
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figure {
+    /// Of what.
+    pub(crate) what: String,
+    /// In what.
+    pub(crate) unit: Unit,
+    /// The truth.
+    pub(crate) expected: Quantity,
+    /// None when there was too little to tell.
+    pub(crate) measured: Option<Quantity>,
+    /// Measured less expected.
+    pub(crate) error: Option<f64>,
+    /// The least that is within tolerance; none of a word, or when nothing is too little.
+    pub(crate) low: Option<f64>,
+    /// The most; none of a word, or when nothing is too much.
+    pub(crate) high: Option<f64>,
+    /// Whether it is within tolerance.
+    pub(crate) met: bool,
+}
+
+impl Figure {
+    /// A number that may lie from `low` to `high`, both included.
+    pub(super) fn number(what: &str, (unit, expected): (Unit, f64), measured: Option<f64>, allowed: Allowed) -> Self {
+        let Allowed { low, high } = allowed;
+        let within = |value: f64| low.is_none_or(|low| value >= low) && high.is_none_or(|high| value <= high);
+        Self {
+            what: what.to_owned(),
+            unit,
+            expected: Quantity::Number(expected),
+            measured: measured.map(Quantity::Number),
+            error: measured.map(|measured| measured - expected),
+            low,
+            high,
+            met: measured.is_some_and(within),
+        }
+    }
+
+    /// A verdict that has to be this one.
+    pub(super) fn word(what: &str, expected: &str, measured: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            unit: Unit::Word,
+            expected: Quantity::Word(expected.to_owned()),
+            measured: Some(Quantity::Word(measured.to_owned())),
+            error: None,
+            low: None,
+            high: None,
+            met: expected == measured,
+        }
+    }
+
+    /// What was measured, of a number.
+    pub(super) fn measured_number(&self) -> Option<f64> {
+        match self.measured {
+            Some(Quantity::Number(number)) => Some(number),
+            Some(Quantity::Word(_)) | None => None,
+        }
+    }
+}
+
+/// What a number may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Allowed {
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+impl Allowed {
+    /// From one to the other.
+    pub(super) const fn between(low: f64, high: f64) -> Self {
+        Self { low: Some(low), high: Some(high) }
+    }
+
+    /// This and nothing else.
+    pub(super) const fn exactly(value: f64) -> Self {
+        Self::between(value, value)
+    }
+
+    /// So much, or more.
+    pub(super) const fn at_least(low: f64) -> Self {
+        Self { low: Some(low), high: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_met(measured: f64, allowed: Allowed) -> bool {
+        Figure::number("p50", (Unit::Us, 20.0), Some(measured), allowed).met
+    }
+
+    #[test]
+    fn the_ends_of_a_tolerance_are_within_it() {
+        let allowed = Allowed::between(20.0, 25.0);
+        assert_eq!([19.99, 20.0, 25.0, 25.01].map(|us| is_met(us, allowed)), [false, true, true, false]);
+        assert_eq!([19.0, 20.0, 21.0].map(|us| is_met(us, Allowed::exactly(20.0))), [false, true, false]);
+        assert_eq!([7.9, 8.0, 1e9].map(|ratio| is_met(ratio, Allowed::at_least(8.0))), [false, true, true]);
+        assert!(!is_met(f64::NAN, allowed));
+    }
+
+    #[test]
+    fn what_is_not_there_is_within_no_tolerance() {
+        let figure = Figure::number("p99", (Unit::Us, 20.0), None, Allowed::at_least(0.0));
+        assert_eq!((figure.met, figure.error, figure.measured), (false, None, None));
+        assert!(Figure::word("verdict", "client_limited", "client_limited").met);
+        assert!(!Figure::word("verdict", "client_limited", "valid").met);
+    }
+}

@@ -1,0 +1,217 @@
+//! From what an attempt showed to the figures of a row. Pure: the truth, the tolerances and the rule of what counts.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crawlmark_harness::report::Verdict;
+use crawlmark_harness::stats::Series;
+use serde::{Deserialize, Serialize};
+
+use super::figure::{Allowed, Figure, Unit};
+use super::form::{HOLD, PER_S, SLOW_HOLD, Scene};
+use super::seen::Seen;
+use crate::cli::Row;
+
+/// What an experiment showed.
+#[derive(Debug, Clone)]
+pub(super) enum Evidence {
+    /// Two holds, told apart by ID.
+    Modes {
+        /// The run.
+        run: Seen,
+        /// The items that the target was to hold for long.
+        slow: u64,
+    },
+    /// Runs through a stall.
+    Stall {
+        /// Which stall.
+        scene: Scene,
+        /// The open loop.
+        open: Seen,
+        /// The closed one, where a row asks for it.
+        closed: Option<Seen>,
+    },
+    /// One shard, and two.
+    Shards {
+        /// One.
+        one: Seen,
+        /// Two.
+        two: Seen,
+    },
+    /// A shard that was stopped.
+    Freeze {
+        /// The run.
+        run: Seen,
+        /// For how long it was, by the clock of whoever did it; none when it never was.
+        stopped: Option<Duration>,
+    },
+}
+
+/// One attempt at a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    /// Why it does not count; nothing when it does.
+    pub(crate) disturbed_by: Vec<String>,
+    /// What was measured.
+    pub(crate) figures: Vec<Figure>,
+}
+
+impl Attempt {
+    /// Whether it says anything.
+    pub(super) fn counts(&self) -> bool {
+        self.disturbed_by.is_empty()
+    }
+
+    /// Whether it counts, and every figure is within tolerance.
+    pub(super) fn passes(&self) -> bool {
+        self.counts() && self.figures.iter().all(|figure| figure.met)
+    }
+}
+
+/// Judges a row by what its experiment showed; none when that was another experiment.
+///
+/// An attempt counts when its runs were valid: noise only ever makes times longer, so that what a quiet machine shows is
+/// the truth, and what a busy one shows is its own. A run whose parts do not add up is not noise, and counts.
+pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
+    match (row, evidence) {
+        (Row::R1, Evidence::Modes { run, slow }) => Some(attempt(&[run], modes(run, *slow))),
+        (Row::R2, Evidence::Modes { run, .. }) => Some(attempt(&[run], overhead(run))),
+        (Row::R3, Evidence::Stall { scene, open, .. }) => Some(attempt(&[open], open_loop(scene, open))),
+        (Row::R4, Evidence::Stall { scene, open, closed: Some(closed) }) => {
+            Some(attempt(&[open, closed], closed_loop(scene, open, closed)))
+        }
+        (Row::R5, Evidence::Stall { scene, open, .. }) => Some(attempt(&[open], achieved(scene, open))),
+        (Row::R6, Evidence::Shards { one, two }) => Some(attempt(&[one, two], scaling(one, two))),
+        (Row::R7, Evidence::Freeze { run, stopped }) => Some(freeze(run, *stopped)),
+        _ => None,
+    }
+}
+
+/// An attempt of runs that have to be valid.
+fn attempt(runs: &[&Seen], figures: Vec<Figure>) -> Attempt {
+    let disturbed_by = runs.iter().flat_map(|run| match run.verdict {
+        Verdict::Valid | Verdict::Incomplete => Vec::new(),
+        _ => run.reasons.clone(),
+    });
+    let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
+    let broken = broken.map(|run| Figure::word("the books", "add up", &run.reasons.join("; ")));
+    weighed(disturbed_by.collect(), broken.chain(figures).collect())
+}
+
+/// The same once the gates are known: of a percentile with too few samples there is nothing to say, either.
+fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Attempt {
+    if disturbed_by.is_empty() && figures.iter().all(|figure| figure.met || figure.measured.is_none()) {
+        let unknown = figures.iter().filter(|figure| figure.measured.is_none());
+        disturbed_by.extend(unknown.map(|figure| format!("{}: too few answers in the time to tell", figure.what)));
+    }
+    Attempt { disturbed_by, figures }
+}
+
+fn us(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn ms(ms: f64) -> f64 {
+    ms * 1e3
+}
+
+fn modes(run: &Seen, slow: u64) -> Vec<Figure> {
+    let time = |what, q, expected, high_ms| {
+        let allowed = Allowed::between(us(expected), ms(high_ms));
+        Figure::number(what, (Unit::Us, us(expected)), run.quantile_us(Series::ServiceOk, q), allowed)
+    };
+    let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2) as f64;
+    vec![
+        Figure::number("slow answers", (Unit::Count, slow as f64), Some(counted), Allowed::exactly(slow as f64)),
+        time("service p50", 0.5, HOLD, 25.0),
+        time("service p97", 0.97, HOLD, 60.0),
+        time("service p99", 0.99, SLOW_HOLD, 540.0),
+    ]
+}
+
+fn overhead(run: &Seen) -> Vec<Figure> {
+    let time = |what, q, high_ms| {
+        Figure::number(what, (Unit::Us, 0.0), run.quantile_us(Series::Overhead, q), Allowed::between(0.0, ms(high_ms)))
+    };
+    let told = (run.count(Series::Overhead), run.count(Series::ServiceOk));
+    vec![
+        Figure::number(
+            "answers that tell",
+            (Unit::Count, told.1 as f64),
+            Some(told.0 as f64),
+            Allowed::exactly(told.1 as f64),
+        ),
+        Figure::number(
+            "shorter than held",
+            (Unit::Count, 0.0),
+            Some(run.at_zero(Series::Overhead) as f64),
+            Allowed::exactly(0.0),
+        ),
+        time("service - hold p50", 0.5, 1.5),
+        time("service - hold p99", 0.99, 15.0),
+    ]
+}
+
+/// How far the times of the open loop may be from the truth: no noise makes them shorter by more than a request or two.
+fn about(expected_s: f64) -> Allowed {
+    Allowed::between(ms(expected_s.mul_add(1e3, -10.0)), ms(expected_s.mul_add(1e3, 60.0)))
+}
+
+fn open_loop(scene: &Scene, open: &Seen) -> Vec<Figure> {
+    let time = |what, q, measured| {
+        let expected_s = scene.response_s(q);
+        Figure::number(what, (Unit::Us, expected_s * 1e6), measured, about(expected_s))
+    };
+    vec![
+        time("response p95", 0.95, open.quantile_us(Series::ResponseOk, 0.95)),
+        time("response p99", 0.99, open.quantile_us(Series::ResponseOk, 0.99)),
+        time("response max", 1.0, open.max_us(Series::ResponseOk)),
+    ]
+}
+
+fn closed_loop(scene: &Scene, open: &Seen, closed: &Seen) -> Vec<Figure> {
+    let p99 = closed.quantile_us(Series::ServiceOk, 0.99);
+    let ratio = open.quantile_us(Series::ResponseOk, 0.99).zip(p99).map(|(open, closed)| open / closed);
+    let expected = scene.response_s(0.99) / HOLD.as_secs_f64();
+    vec![
+        Figure::number("service p99", (Unit::Us, us(HOLD)), p99, Allowed::between(us(HOLD), ms(80.0))),
+        Figure::number("open / closed p99", (Unit::Ratio, expected), ratio, Allowed::at_least(8.0)),
+    ]
+}
+
+fn achieved(scene: &Scene, open: &Seen) -> Vec<Figure> {
+    let allowed = Allowed::between(0.995, 1.005);
+    let asked = open.asked as f64 / scene.scheduled();
+    let reported = open.achieved_per_s.map(|per_s| per_s / PER_S as f64);
+    vec![
+        Figure::number("reported / scheduled", (Unit::Ratio, 1.0), reported, allowed),
+        Figure::number("target's count / it", (Unit::Ratio, 1.0), Some(asked), allowed),
+    ]
+}
+
+fn scaling(one: &Seen, two: &Seen) -> Vec<Figure> {
+    let ratio = (one.items_per_s > 0.0).then(|| two.items_per_s / one.items_per_s);
+    vec![Figure::number("items/s, 2 / 1 shards", (Unit::Ratio, 2.0), ratio, Allowed::between(1.94, 2.06))]
+}
+
+/// Here the run has to be found out: an attempt does not count when something graver was found than that, or when the
+/// shard was not stopped.
+fn freeze(run: &Seen, stopped: Option<Duration>) -> Attempt {
+    let expected = us(stopped.unwrap_or(super::form::FREEZE));
+    let allowed = Allowed::between(expected - ms(50.0), expected + ms(200.0));
+    let figures = vec![
+        Figure::number("sched_lag max", (Unit::Us, expected), run.max_us(Series::SchedLag), allowed),
+        Figure::word("verdict", Verdict::ClientLimited.name(), run.verdict.name()),
+    ];
+    let mut disturbed_by = if matches!(run.verdict, Verdict::TargetLimited | Verdict::Disturbed) {
+        run.reasons.clone()
+    } else {
+        Vec::new()
+    };
+    if stopped.is_none() {
+        disturbed_by.push("the run was over before the shard could be stopped".to_owned());
+    }
+    weighed(disturbed_by, figures)
+}

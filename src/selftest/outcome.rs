@@ -1,0 +1,294 @@
+//! The outcome: what became of each row over its attempts, and the verdict over all. Saved as `selftest.json`
+//! (`crawlmark.selftest/1`); everything shown is rendered from it.
+
+use crawlmark_harness::render::micros;
+use crawlmark_harness::report::Environment;
+use serde::{Deserialize, Serialize};
+
+use super::figure::{Figure, Unit};
+use super::judge::Attempt;
+use crate::cli::Row;
+use crate::error::{DONE, GATE, INCONCLUSIVE, signalled};
+
+/// The name of the format.
+pub(super) const SCHEMA: &str = "crawlmark.selftest/1";
+
+/// Attempts at a row, at most.
+pub(super) const ATTEMPTS: usize = 3;
+
+/// Attempts that count and miss, before a row has failed: one alone may be noise that no gate knows.
+const MISSES: usize = 2;
+
+/// What became of a row, or of all of them; the gravest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// An attempt that counts was within every tolerance.
+    Passed,
+    /// Nothing can be said: too many attempts were disturbed.
+    Disturbed,
+    /// It was not made, or not to its end.
+    NotRun,
+    /// The attempts that count were not within tolerance.
+    Failed,
+}
+
+impl Standing {
+    /// The name used in reports.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Disturbed => "disturbed",
+            Self::NotRun => "not run",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+/// A row, after its attempts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RowOutcome {
+    /// Its name.
+    pub(crate) row: String,
+    /// What is tested, in a few words.
+    pub(crate) tests: String,
+    /// What became of it.
+    pub(crate) result: Standing,
+    /// The figures of the attempt that decided: the first that passed, or else the one that counts and misses least, or
+    /// else the last.
+    pub(crate) figures: Vec<Figure>,
+    /// All attempts.
+    pub(crate) attempts: Vec<Attempt>,
+}
+
+impl RowOutcome {
+    /// Of these attempts.
+    pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
+        let missed = |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
+        let counted = || attempts.iter().filter(|attempt| attempt.counts());
+        let decided = counted().min_by_key(missed).or(attempts.last());
+        let figures = decided.map(|attempt| attempt.figures.clone()).unwrap_or_default();
+        let result = if attempts.iter().any(Attempt::passes) {
+            Standing::Passed
+        } else if attempts.is_empty() {
+            Standing::NotRun
+        } else if counted().count() >= MISSES {
+            Standing::Failed
+        } else {
+            Standing::Disturbed
+        };
+        Self { row: row.name().to_owned(), tests: tests(row).to_owned(), result, figures, attempts }
+    }
+
+    /// Whether another attempt can change anything.
+    pub(super) fn is_settled(&self) -> bool {
+        self.result == Standing::Passed || self.attempts.len() >= ATTEMPTS
+    }
+}
+
+/// What a row tests, in a few words.
+const fn tests(row: Row) -> &'static str {
+    match row {
+        Row::R1 => "2 % of the items take 500 ms, the rest 20 ms",
+        Row::R2 => "service time less the hold that the target tells",
+        Row::R3 => "open loop, 200/s, through a stall of the target",
+        Row::R4 => "closed loop, a few in flight, through the same",
+        Row::R5 => "requests of the open loop, of those scheduled",
+        Row::R6 => "50 ms, 8 connections per shard: 2 shards against 1",
+        Row::R7 => "a shard is stopped for half a second",
+        Row::R8 => "21 ms against 20 ms, in pairs of runs",
+    }
+}
+
+/// How far off this machine's measurements are, as seen by row R2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MeasurementError {
+    /// By how much service times read too high at the median, us.
+    pub(crate) service_p50_us: f64,
+    /// The same at the 99th percentile.
+    pub(crate) service_p99_us: f64,
+    /// Whether that is the machine's, or that of a disturbed one.
+    pub(crate) disturbed: bool,
+    /// In words.
+    pub(crate) sentence: String,
+}
+
+impl MeasurementError {
+    fn of(rows: &[RowOutcome]) -> Option<Self> {
+        let row = rows.iter().find(|row| row.row == Row::R2.name())?;
+        let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us).map(Figure::measured_number);
+        let (p50, p99) = (times.next()??, times.next()??);
+        let disturbed = row.result == Standing::Disturbed;
+        let caveat = if disturbed { ", disturbed as it was" } else { "" };
+        let sentence = format!(
+            "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
+            micros(p50),
+            micros(p99)
+        );
+        Some(Self { service_p50_us: p50, service_p99_us: p99, disturbed, sentence })
+    }
+}
+
+/// The whole outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// [`SCHEMA`].
+    pub(crate) schema: String,
+    /// The version that measured.
+    pub(crate) crawlmark_version: String,
+    /// RFC 3339, UTC.
+    pub(crate) started_at: String,
+    /// RFC 3339, UTC.
+    pub(crate) finished_at: String,
+    /// `full` or `quick`.
+    pub(crate) form: String,
+    /// The number of the signal that ended it early.
+    pub(crate) interrupted_by: Option<i32>,
+    /// The gravest of the rows'.
+    pub(crate) verdict: Standing,
+    /// What that means.
+    pub(crate) sentence: String,
+    /// How far off measurements are; none when that was not seen.
+    pub(crate) measurement_error: Option<MeasurementError>,
+    /// The machine.
+    pub(crate) environment: Environment,
+    /// The rows that were asked for.
+    pub(crate) rows: Vec<RowOutcome>,
+}
+
+/// What an outcome is made of, beside its rows.
+#[derive(Debug)]
+pub(super) struct Circumstances {
+    pub(super) started_at: String,
+    pub(super) finished_at: String,
+    pub(super) form: &'static str,
+    pub(super) interrupted_by: Option<i32>,
+    pub(super) environment: Environment,
+}
+
+impl Outcome {
+    /// Of these rows.
+    pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
+        let Circumstances { started_at, finished_at, form, interrupted_by, environment } = circumstances;
+        let verdict = rows.iter().map(|row| row.result).max().unwrap_or(Standing::NotRun);
+        Self {
+            schema: SCHEMA.to_owned(),
+            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at,
+            finished_at,
+            form: form.to_owned(),
+            interrupted_by,
+            verdict,
+            sentence: sentence(verdict, &rows),
+            measurement_error: MeasurementError::of(&rows),
+            environment,
+            rows,
+        }
+    }
+
+    /// What scripts see.
+    pub(super) fn exit_code(&self) -> u8 {
+        match (self.interrupted_by, self.verdict) {
+            (Some(signal), _) => signalled(signal),
+            (None, Standing::Passed) => DONE,
+            (None, Standing::Failed) => GATE,
+            (None, Standing::Disturbed | Standing::NotRun) => INCONCLUSIVE,
+        }
+    }
+}
+
+/// The verdict in a sentence.
+fn sentence(verdict: Standing, rows: &[RowOutcome]) -> String {
+    let named = |result| {
+        let names: Vec<&str> = rows.iter().filter(|row| row.result == result).map(|row| row.row.as_str()).collect();
+        match names.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
+        }
+    };
+    match verdict {
+        Standing::Passed => "what is measured on this machine is true, within the tolerances shown".to_owned(),
+        Standing::Failed => format!(
+            "{} failed: do not believe what is measured here before the reason is known",
+            named(Standing::Failed)
+        ),
+        Standing::Disturbed => format!(
+            "nothing failed, but {} could not be judged: the machine did other things meanwhile; try again when it is quiet",
+            named(Standing::Disturbed)
+        ),
+        Standing::NotRun => format!("stopped before {} could be judged", named(Standing::NotRun)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::Allowed;
+    use super::*;
+
+    fn attempt(disturbed_by: &[&str], us: f64) -> Attempt {
+        let figure = |what| Figure::number(what, (Unit::Us, 0.0), Some(us), Allowed::between(0.0, 100.0));
+        Attempt {
+            disturbed_by: disturbed_by.iter().map(|reason| (*reason).to_owned()).collect(),
+            figures: vec![figure("p50"), figure("p99")],
+        }
+    }
+
+    #[test]
+    fn a_row_is_what_the_best_of_its_attempts_that_count_is() {
+        let (good, bad) = (attempt(&[], 50.0), attempt(&[], 500.0));
+        let (good_disturbed, bad_disturbed) = (attempt(&["steal"], 50.0), attempt(&["steal"], 500.0));
+        for (attempts, result) in [
+            (vec![], Standing::NotRun),
+            (vec![&good], Standing::Passed),
+            (vec![&bad, &bad, &good], Standing::Passed),
+            (vec![&bad_disturbed, &good], Standing::Passed),
+            (vec![&bad, &bad, &bad], Standing::Failed),
+            (vec![&bad, &bad_disturbed, &bad], Standing::Failed),
+            (vec![&bad, &bad_disturbed, &good_disturbed], Standing::Disturbed),
+            (vec![&good_disturbed, &good_disturbed, &good_disturbed], Standing::Disturbed),
+        ] {
+            let outcome = RowOutcome::of(Row::R2, attempts.iter().map(|attempt| (*attempt).clone()).collect());
+            assert_eq!(outcome.result, result, "{attempts:?}");
+            assert_eq!(outcome.is_settled(), result == Standing::Passed || attempts.len() == 3, "{attempts:?}");
+        }
+        let outcome = RowOutcome::of(Row::R2, vec![bad_disturbed, bad.clone(), good_disturbed]);
+        assert_eq!(outcome.figures, bad.figures, "what counts is shown");
+    }
+
+    fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> Outcome {
+        let environment = Environment::read(crawlmark_harness::report::Placement::Colocated);
+        let now = "2026-01-02T03:04:05Z".to_owned();
+        let circumstances =
+            Circumstances { started_at: now.clone(), finished_at: now, form: "full", interrupted_by, environment };
+        Outcome::new(rows, circumstances)
+    }
+
+    #[test]
+    fn the_gravest_row_decides_and_scripts_see_it() {
+        let row = |row, disturbed: &[&str], us| RowOutcome::of(row, vec![attempt(disturbed, us); 3]);
+        let good = || row(Row::R1, &[], 50.0);
+        for (rows, signal, code, says) in [
+            (vec![good()], None, 0, "is true"),
+            (vec![good(), row(Row::R2, &["steal"], 50.0)], None, 5, "but R2 could not be judged"),
+            (vec![row(Row::R2, &["steal"], 50.0), row(Row::R3, &[], 500.0), good()], None, 3, "R3 failed"),
+            (vec![good(), RowOutcome::of(Row::R4, vec![])], Some(2), 130, "before R4 could be judged"),
+            (vec![good(), RowOutcome::of(Row::R4, vec![])], None, 5, "before R4"),
+        ] {
+            let outcome = outcome(rows, signal);
+            assert_eq!(outcome.exit_code(), code, "{says}");
+            assert!(outcome.sentence.contains(says), "{}", outcome.sentence);
+        }
+    }
+
+    #[test]
+    fn the_error_of_measurements_is_said_in_words_and_only_when_it_was_seen() {
+        let seen = outcome(vec![RowOutcome::of(Row::R2, vec![attempt(&[], 90.0)])], None).measurement_error.unwrap();
+        assert_eq!((seen.service_p50_us, seen.disturbed), (90.0, false));
+        assert!(seen.sentence.contains("90.0 us too high at the median"), "{}", seen.sentence);
+        let disturbed = outcome(vec![RowOutcome::of(Row::R2, vec![attempt(&["x"], 90.0)])], None);
+        assert!(disturbed.measurement_error.unwrap().sentence.contains("disturbed"));
+        assert!(outcome(vec![RowOutcome::of(Row::R1, vec![attempt(&[], 9.0)])], None).measurement_error.is_none());
+        assert!(outcome(vec![RowOutcome::of(Row::R2, vec![])], None).measurement_error.is_none());
+    }
+}

@@ -1,0 +1,75 @@
+//! What a run showed, as far as a row asks. Made of a report and of the histograms behind it; judged in `judge`.
+
+use std::time::Duration;
+
+use crawlmark_harness::report::{Report, Verdict};
+use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::supervisor::RunRecord;
+use crawlmark_mock_server::Ledger;
+
+/// One run.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    /// May it be believed?
+    pub(super) verdict: Verdict,
+    /// Why not.
+    pub(super) reasons: Vec<String>,
+    /// All shards together.
+    pub(super) stats: ShardStats,
+    /// As reported.
+    pub(super) items_per_s: f64,
+    /// As reported, of an open loop.
+    pub(super) achieved_per_s: Option<f64>,
+    /// Requests that the target counted.
+    pub(super) asked: u64,
+}
+
+impl Seen {
+    /// What there was, by the crawl's report and by the target's books.
+    pub(super) fn new(report: &Report, record: &RunRecord, books: &Ledger) -> Self {
+        let mut stats = ShardStats::new(Bounds::for_timeout(report.plan.run.timeout));
+        record.shards.iter().for_each(|shard| stats.merge(&shard.stats));
+        Self {
+            verdict: report.validity.verdict,
+            reasons: report.validity.reasons.clone(),
+            stats,
+            items_per_s: report.totals.items_per_s,
+            achieved_per_s: report.schedule.as_ref().map(|schedule| schedule.achieved_per_s),
+            asked: books.requests,
+        }
+    }
+
+    /// A quantile of a series, us; none when there are too few values for it, or too many were cut off.
+    pub(super) fn quantile_us(&self, series: Series, q: f64) -> Option<f64> {
+        match self.stats.timing(series)?.percentile(q) {
+            Percentile::Exact(ns) => Some(ns as f64 / 1e3),
+            Percentile::AtLeast(_) | Percentile::TooFew => None,
+        }
+    }
+
+    /// The greatest value of a series, us.
+    pub(super) fn max_us(&self, series: Series) -> Option<f64> {
+        let exact = self.stats.timing(series)?.exact();
+        (exact.count > 0).then(|| exact.max_ns as f64 / 1e3)
+    }
+
+    /// Values of a series above `than`.
+    pub(super) fn above(&self, series: Series, than: Duration) -> u64 {
+        let than_ns = u64::try_from(than.as_nanos()).unwrap_or(u64::MAX);
+        let count = |timing: &Timing| {
+            timing.histogram().count_between(than_ns.saturating_add(1), timing.exact().max_ns.max(than_ns + 1))
+                + timing.exact().overflow
+        };
+        self.stats.timing(series).map_or(0, count)
+    }
+
+    /// Values of a series that are 0.
+    pub(super) fn at_zero(&self, series: Series) -> u64 {
+        self.stats.timing(series).map_or(0, |timing| timing.histogram().count_at(0))
+    }
+
+    /// How many values a series has.
+    pub(super) fn count(&self, series: Series) -> u64 {
+        self.stats.timing(series).map_or(0, |timing| timing.exact().count)
+    }
+}
