@@ -6,6 +6,7 @@ mod figure;
 mod form;
 mod judge;
 mod outcome;
+mod pairs;
 mod seen;
 mod table;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::raise_descriptor_limit;
+use crawlmark_harness::render::wrapped;
 use crawlmark_harness::report::{Environment, Placement, rfc3339};
 use crawlmark_harness::results::{ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
@@ -42,7 +44,8 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     // Connections of an open loop, and more besides. Where there are too few, the runs say so.
     let _ = raise_descriptor_limit();
     if !args.quiet {
-        terminal::say(&announcement(form, &rows));
+        let announced = announcement(form, &rows);
+        terminal::say(&(wrapped(&announced, terminal::columns_beside()).join("\n") + "\n"));
     }
     let stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
     let started_at = rfc3339(wall_time());
@@ -92,7 +95,7 @@ fn announcement(form: Form, rows: &[Row]) -> String {
     let count = rows.len();
     let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
     format!(
-        "measuring what is known already: {what}, about {} s, and up to {} s if the machine is disturbed\n",
+        "measuring what is known already: {what}, about {} s, and up to {} s if the machine is disturbed",
         once.as_secs() + 1,
         most.as_secs() + 1
     )

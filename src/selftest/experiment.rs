@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::compare::{Disturbance, Order, OrderSchedule, Pair};
 use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan};
 use crawlmark_harness::report::{Environment, Labels, Placement, Report, Source};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer, SuperviseError};
@@ -22,6 +23,7 @@ use super::form::{
     run_takes,
 };
 use super::judge::Evidence;
+use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::Seen;
 use crate::cli::Row;
 use crate::crawl::{CrawlSpec, Expectations, Held, RequestShape, Targets, Template};
@@ -35,6 +37,9 @@ const SEED: u64 = 1;
 
 /// Connections of the crawl with two holds.
 const MODES_CONNECTIONS: u32 = 32;
+
+/// Connections of each run of a pair.
+const PAIR_CONNECTIONS: u32 = 16;
 
 /// Connections of the open loops: none of their requests may have to wait for one.
 const OPEN_CONNECTIONS: u32 = 400;
@@ -58,11 +63,13 @@ pub(super) enum Experiment {
     Shards,
     /// An open loop whose shard is stopped.
     Freeze,
+    /// Two targets, one after the other, many times.
+    Pairs,
 }
 
 impl Experiment {
     /// All, in the order in which they are made.
-    pub(super) const ALL: [Self; 4] = [Self::Modes, Self::Stall, Self::Shards, Self::Freeze];
+    pub(super) const ALL: [Self; 5] = [Self::Modes, Self::Stall, Self::Shards, Self::Freeze, Self::Pairs];
 
     /// The rows that it is made for.
     pub(super) const fn rows(self) -> &'static [Row] {
@@ -71,6 +78,7 @@ impl Experiment {
             Self::Stall => &[Row::R3, Row::R4, Row::R5],
             Self::Shards => &[Row::R6],
             Self::Freeze => &[Row::R7],
+            Self::Pairs => &[Row::R8],
         }
     }
 
@@ -81,6 +89,7 @@ impl Experiment {
             Self::Stall => "through a stall of the target, open and closed loop",
             Self::Shards => "one shard, then two",
             Self::Freeze => "a shard is stopped for 500 ms",
+            Self::Pairs => "20 against 21 ms, 16 pairs of runs",
         }
     }
 
@@ -95,6 +104,10 @@ impl Experiment {
             Self::Stall => run_takes(form.scene().lasts) * if rows.contains(&Row::R4) { 2 } else { 1 },
             Self::Shards => run_takes(form.shards_run()) * 2,
             Self::Freeze => run_takes(form.freeze_run()),
+            Self::Pairs => {
+                let run = |hold| crawl_takes(form.pair_items(), PAIR_CONNECTIONS, hold);
+                (run(HOLD) + run(CANDIDATE_HOLD)) * u32::try_from(PAIRS).unwrap_or(u32::MAX)
+            }
         }
     }
 
@@ -124,8 +137,39 @@ impl Experiment {
                 let run = Setup::freeze(form).open_loop().measure(&mut watch)?;
                 Ok(Evidence::Freeze { run, stopped: watch.stopped })
             }
+            Self::Pairs => Ok(Evidence::Pairs(pairs(form, stages)?)),
         }
     }
+}
+
+/// Pairs of runs of the two targets, until enough of them were undisturbed, or too many were not. One that was disturbed
+/// is run again in its own order.
+fn pairs(form: Form, stages: &mut Stages) -> Result<Vec<Pair>, Error> {
+    let mut run = |hold| Setup::pairs(form, hold).measure(&mut Watch::of(stages));
+    let (mut pairs, mut disturbed) = (Vec::new(), 0);
+    for order in OrderSchedule::new(SEED).take(PAIRS) {
+        loop {
+            let pair = match order {
+                Order::BaseFirst => {
+                    let base = run(HOLD)?;
+                    pair(order, &base, &run(CANDIDATE_HOLD)?)
+                }
+                Order::CandidateFirst => {
+                    let candidate = run(CANDIDATE_HOLD)?;
+                    pair(order, &run(HOLD)?, &candidate)
+                }
+            };
+            pairs.push(pair);
+            if pair.disturbance == Disturbance::None {
+                break;
+            }
+            disturbed += 1;
+            if disturbed > MOST_DISTURBED {
+                return Ok(pairs);
+            }
+        }
+    }
+    Ok(pairs)
 }
 
 /// A run: what target, and how it is crawled.
@@ -173,6 +217,10 @@ impl Setup {
 
     fn freeze(form: Form) -> Self {
         Self { duration: Some(form.freeze_run()), ..Self::closed_loop(HOLD) }
+    }
+
+    fn pairs(form: Form, hold: Duration) -> Self {
+        Self { connections: PAIR_CONNECTIONS, ids: form.pair_items(), ..Self::closed_loop(hold) }
     }
 
     fn open_loop(self) -> Self {
@@ -284,7 +332,7 @@ mod tests {
 
     #[test]
     fn each_row_has_one_experiment() {
-        for row in [Row::R1, Row::R2, Row::R3, Row::R4, Row::R5, Row::R6, Row::R7] {
+        for row in Row::ALL {
             assert_eq!(
                 Experiment::ALL.iter().filter(|experiment| experiment.rows().contains(&row)).count(),
                 1,
@@ -314,6 +362,7 @@ mod tests {
                 Setup::modes(9),
                 Setup::shards(form, 2),
                 Setup::freeze(form).open_loop(),
+                Setup::pairs(form, HOLD),
             ] {
                 assert!(setup.plan(String::new()).validate().is_ok(), "{setup:?}");
             }

@@ -110,6 +110,14 @@ impl Form {
             Self::Quick => Duration::from_millis(2_500),
         }
     }
+
+    /// Items of each run of a pair: as many for each of its connections, so that none of them is alone at the end.
+    pub(super) const fn pair_items(self) -> u64 {
+        match self {
+            Self::Full => 16 * 47,
+            Self::Quick => 16 * 30,
+        }
+    }
 }
 
 /// How long a crawl of so many items takes whose mean hold is `hold`, over so many connections.

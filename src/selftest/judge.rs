@@ -5,12 +5,14 @@ mod tests;
 
 use std::time::Duration;
 
+use crawlmark_harness::compare::Pair;
 use crawlmark_harness::report::Verdict;
 use crawlmark_harness::stats::Series;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Allowed, Figure, Unit};
-use super::form::{HOLD, PER_S, SLOW_HOLD, Scene};
+use super::form::{FREEZE, HOLD, PER_S, SLOW_HOLD, Scene};
+use super::pairs;
 use super::seen::Seen;
 use crate::cli::Row;
 
@@ -47,6 +49,8 @@ pub(super) enum Evidence {
         /// For how long it was, by the clock of whoever did it; none when it never was.
         stopped: Option<Duration>,
     },
+    /// Two targets, in pairs of runs.
+    Pairs(Vec<Pair>),
 }
 
 /// One attempt at a row.
@@ -85,6 +89,7 @@ pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
         (Row::R5, Evidence::Stall { scene, open, .. }) => Some(attempt(&[open], achieved(scene, open))),
         (Row::R6, Evidence::Shards { one, two }) => Some(attempt(&[one, two], scaling(one, two))),
         (Row::R7, Evidence::Freeze { run, stopped }) => Some(freeze(run, *stopped)),
+        (Row::R8, Evidence::Pairs(pairs)) => Some(pairs::attempt(pairs)),
         _ => None,
     }
 }
@@ -177,7 +182,7 @@ fn closed_loop(scene: &Scene, open: &Seen, closed: &Seen) -> Vec<Figure> {
     let expected = scene.response_s(0.99) / HOLD.as_secs_f64();
     vec![
         Figure::number("service p99", (Unit::Us, us(HOLD)), p99, Allowed::between(us(HOLD), ms(80.0))),
-        Figure::number("open / closed p99", (Unit::Ratio, expected), ratio, Allowed::at_least(8.0)),
+        Figure::number("open to closed p99", (Unit::Ratio, expected), ratio, Allowed::at_least(8.0)),
     ]
 }
 
@@ -186,20 +191,20 @@ fn achieved(scene: &Scene, open: &Seen) -> Vec<Figure> {
     let asked = open.asked as f64 / scene.scheduled();
     let reported = open.achieved_per_s.map(|per_s| per_s / PER_S as f64);
     vec![
-        Figure::number("reported / scheduled", (Unit::Ratio, 1.0), reported, allowed),
-        Figure::number("target's count / it", (Unit::Ratio, 1.0), Some(asked), allowed),
+        Figure::number("as reported", (Unit::Ratio, 1.0), reported, allowed),
+        Figure::number("target's count", (Unit::Ratio, 1.0), Some(asked), allowed),
     ]
 }
 
 fn scaling(one: &Seen, two: &Seen) -> Vec<Figure> {
     let ratio = (one.items_per_s > 0.0).then(|| two.items_per_s / one.items_per_s);
-    vec![Figure::number("items/s, 2 / 1 shards", (Unit::Ratio, 2.0), ratio, Allowed::between(1.94, 2.06))]
+    vec![Figure::number("items/s, 2 to 1", (Unit::Ratio, 2.0), ratio, Allowed::between(1.94, 2.06))]
 }
 
 /// Here the run has to be found out: an attempt does not count when something graver was found than that, or when the
 /// shard was not stopped.
 fn freeze(run: &Seen, stopped: Option<Duration>) -> Attempt {
-    let expected = us(stopped.unwrap_or(super::form::FREEZE));
+    let expected = us(stopped.unwrap_or(FREEZE));
     let allowed = Allowed::between(expected - ms(50.0), expected + ms(200.0));
     let figures = vec![
         Figure::number("sched_lag max", (Unit::Us, expected), run.max_us(Series::SchedLag), allowed),
