@@ -105,7 +105,7 @@ fn tolerance(figure: &Figure) -> String {
     let Quantity::Number(expected) = figure.expected else { return "exactly".to_owned() };
     let (scale, unit) = if figure.unit == Unit::Us { (1e3, " ms") } else { (1.0, "") };
     // What is left of a difference in binary is not worth a digit.
-    let short = |value: f64| (value / scale * 1e4).round() / 1e4;
+    let short = |value: f64| (value / scale * 1e3).round() / 1e3;
     match (figure.low, figure.high) {
         (Some(low), Some(high)) => match (short(expected - low), short(high - expected)) {
             (0.0, 0.0) => "exactly".to_owned(),

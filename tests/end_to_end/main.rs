@@ -25,6 +25,7 @@ mod report;
 mod run;
 mod schema;
 mod scripted;
+mod selftest;
 mod signals;
 mod starved;
 mod stubs;

@@ -1,0 +1,247 @@
+//! `crawlmark selftest` from outside: what it says is what it saved, nothing fails on a machine however busy, and nothing
+//! is left of it.
+//!
+//! Whether a row can fail is shown where it is judged. Here a machine that does other things may make any row `disturbed`.
+#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::{children, end_with_children, signal, wait_for, working_in};
+use crate::run::program;
+
+static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/selftest-1.schema.json")).unwrap());
+
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+
+fn complaints(outcome: &Value) -> Vec<String> {
+    VALIDATOR.iter_errors(outcome).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+/// A selftest that goes on, in a directory of its own. Dropped, it is ended.
+struct Selftest {
+    child: Child,
+    place: TempDir,
+}
+
+/// What one came to.
+struct Done {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+    place: TempDir,
+}
+
+impl Selftest {
+    fn start(args: &str) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(place.path().join(name)).unwrap();
+        fs::create_dir(place.path().join("work")).unwrap();
+        let child = Command::new(program())
+            .arg("selftest")
+            .args(args.split_whitespace())
+            .current_dir(place.path().join("work"))
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .unwrap();
+        Self { child, place }
+    }
+
+    fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    fn end(mut self) -> Done {
+        let status = wait_for("the end of the selftest", || self.child.try_wait().unwrap());
+        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
+        let work = place.path().join("work").canonicalize().unwrap();
+        assert_eq!(working_in(&work), Vec::<i32>::new(), "a process is left");
+        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
+    }
+}
+
+impl Drop for Selftest {
+    fn drop(&mut self) {
+        end_with_children(&mut self.child);
+    }
+}
+
+impl Done {
+    fn work(&self) -> std::path::PathBuf {
+        self.place.path().join("work")
+    }
+
+    /// The outcome that was saved, which its schema describes and whose verdict is that of its rows and of its exit code.
+    fn outcome(&self) -> Value {
+        let outcome = read(&self.work().join("out").join("selftest.json"));
+        assert_eq!(complaints(&outcome), Vec::<String>::new());
+        let results: Vec<&str> = rows(&outcome).iter().map(|row| row["result"].as_str().unwrap()).collect();
+        let gravest = ["failed", "not_run", "disturbed", "passed"].into_iter().find(|result| results.contains(result));
+        assert_eq!(outcome["verdict"].as_str(), gravest);
+        let expected = match (outcome["interrupted_by"].as_i64(), gravest.unwrap()) {
+            (Some(number), _) => 128 + i32::try_from(number).unwrap(),
+            (None, "passed") => 0,
+            (None, "failed") => 3,
+            (None, _) => 5,
+        };
+        assert_eq!(self.code, Some(expected), "{}", self.stderr);
+        outcome
+    }
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn rows(outcome: &Value) -> &Vec<Value> {
+    outcome["rows"].as_array().unwrap()
+}
+
+/// A row is what its attempts are: judged again, from what was saved.
+fn assert_judged(row: &Value) {
+    let name = &row["row"];
+    let figures = |of: &Value| of["figures"].as_array().unwrap().clone();
+    for figure in row["attempts"].as_array().unwrap().iter().flat_map(figures) {
+        let within = match (figure["expected"].as_f64(), figure["measured"].as_f64()) {
+            (Some(_), Some(measured)) => {
+                figure["low"].as_f64().is_none_or(|low| measured >= low)
+                    && figure["high"].as_f64().is_none_or(|high| measured <= high)
+            }
+            (Some(_), None) => false,
+            (None, _) => figure["expected"] == figure["measured"],
+        };
+        assert_eq!(figure["met"], json!(within), "{name}: {figure}");
+        if let (Some(expected), Some(measured)) = (figure["expected"].as_f64(), figure["measured"].as_f64()) {
+            assert!((measured - expected - figure["error"].as_f64().unwrap()).abs() < 1e-6, "{name}: {figure}");
+        }
+    }
+    let counts = |attempt: &&Value| attempt["disturbed_by"].as_array().unwrap().is_empty();
+    let passes = |attempt: &Value| figures(attempt).iter().all(|figure| figure["met"] == json!(true));
+    let attempts = row["attempts"].as_array().unwrap();
+    let counted: Vec<&Value> = attempts.iter().filter(counts).collect();
+    let expected = match counted.len() {
+        _ if counted.iter().any(|attempt| passes(attempt)) => "passed",
+        2.. => "failed",
+        _ if attempts.is_empty() => "not_run",
+        _ => "disturbed",
+    };
+    assert_eq!(row["result"], expected, "{row}");
+}
+
+#[test]
+fn the_short_form_finds_nothing_wrong_and_says_what_it_saved() {
+    let done = Selftest::start("--quick --out out").end();
+    let outcome = done.outcome();
+    let names: Vec<&str> = rows(&outcome).iter().map(|row| row["row"].as_str().unwrap()).collect();
+    assert_eq!(names, ["R1", "R2", "R3", "R4", "R5", "R6", "R7"]);
+    rows(&outcome).iter().for_each(assert_judged);
+    for row in rows(&outcome) {
+        assert_ne!(row["result"], "failed", "{row:#}");
+        assert_ne!(row["result"], "not_run", "{row:#}");
+        let (name, result, tests) = (&row["row"], row["result"].as_str().unwrap(), row["tests"].as_str().unwrap());
+        let line = format!("  {}  {result:<9}  {tests}", name.as_str().unwrap());
+        assert!(done.stdout.lines().any(|said| said.starts_with(&line)), "{line}\n{}", done.stdout);
+        // Every figure has its line below that of its row.
+        let below = done.stdout.lines().skip_while(|said| !said.starts_with(&line)).skip(1);
+        let shown: Vec<&str> = below.take_while(|said| !said.is_empty()).collect();
+        for (figure, said) in row["figures"].as_array().unwrap().iter().zip(&shown) {
+            let what = figure["what"].as_str().unwrap();
+            let mark = if figure["met"] == json!(true) { " " } else { "!" };
+            assert!(said.starts_with(&format!("  {mark} {what}")), "{said} is not {figure}");
+        }
+        assert!(shown.len() >= row["figures"].as_array().unwrap().len(), "{shown:?}");
+    }
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [&outcome["sentence"], &outcome["measurement_error"]["sentence"]] {
+        assert!(flat(&done.stdout).contains(&flat(sentence.as_str().unwrap())), "{sentence}\n{}", done.stdout);
+    }
+    assert!(fs::read_to_string(done.work().join("out/summary.md")).unwrap().contains("expected"));
+    assert!(done.stderr.starts_with("measuring what is known already: 7 rows, about "), "{}", done.stderr);
+}
+
+#[test]
+fn rows_that_are_named_are_the_only_ones_and_json_is_all_that_is_printed() {
+    let done = Selftest::start("--quick --rows r2,R1,R2 --json --quiet --out out").end();
+    let outcome = done.outcome();
+    let names: Vec<&Value> = rows(&outcome).iter().map(|row| &row["row"]).collect();
+    assert_eq!(names, ["R1", "R2"]);
+    assert_eq!(done.stdout, fs::read_to_string(done.work().join("out/selftest.json")).unwrap());
+    assert_eq!(done.stderr, "");
+    assert_eq!(outcome["form"], "quick");
+    // What takes no time to be right, on any machine.
+    let exact = |row: usize, figure: usize| rows(&outcome)[row]["figures"][figure]["met"].clone();
+    assert_eq!((exact(0, 0), exact(1, 0), exact(1, 1)), (json!(true), json!(true), json!(true)), "{outcome:#}");
+}
+
+#[test]
+fn an_interrupted_selftest_saves_what_it_had_and_leaves_nobody_stopped() {
+    let selftest = Selftest::start("--rows R3,R6 --quiet --out out");
+    let pid = selftest.pid();
+    wait_for("its shard", || children(pid).into_iter().find(|(_, name)| name == "crawlmark-s0"));
+    signal(pid, Signal::SIGINT);
+    let done = selftest.end();
+    assert_eq!(done.code, Some(130), "{}", done.stderr);
+    let outcome = done.outcome();
+    assert_eq!(outcome["interrupted_by"], json!(Signal::SIGINT as i32));
+    assert!(rows(&outcome).iter().all(|row| row["result"] == "not_run"), "{outcome:#}");
+    assert_eq!(outcome["measurement_error"], Value::Null);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_started() {
+    for (args, named) in [
+        ("--rows R9", "`R9` is no row"),
+        ("--rows R1-R3", "`R1-R3` is no row"),
+        ("--rows=", "`` is no row"),
+        ("--quick --rows R1,,R2", "`` is no row"),
+        ("--fast", "--fast"),
+        ("R1", "R1"),
+        ("--out .", "cannot be replaced by a result"),
+    ] {
+        let done = Selftest::start(args).end();
+        assert_eq!(done.code, Some(2), "{args}: {}", done.stderr);
+        assert!(done.stderr.contains(named), "{args}: {}", done.stderr);
+        assert_eq!((done.stdout.as_str(), fs::read_dir(done.work()).unwrap().count()), ("", 0), "{args}");
+    }
+}
+
+#[test]
+fn a_missing_field_anywhere_is_no_outcome() {
+    assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
+    let figure = json!({"what": "p50", "unit": "us", "expected": 20_000.0, "measured": 20_100.5, "error": 100.5,
+        "low": 20_000.0, "high": null, "met": true});
+    let attempt = json!({"disturbed_by": ["steal"], "figures": [figure]});
+    let error = json!({"service_p50_us": 90.0, "service_p99_us": 800.5, "disturbed": false, "sentence": "low"});
+    let outcome = json!({
+        "schema": "crawlmark.selftest/1", "crawlmark_version": "0.1.0", "started_at": "2026-01-02T03:04:05.678Z",
+        "finished_at": "2026-01-02T03:04:06.678Z", "form": "full", "interrupted_by": null, "verdict": "disturbed",
+        "sentence": "nothing failed", "measurement_error": error,
+        "environment": {"cpu_model": null, "cores": 2, "kernel": null, "cpu_governor": null, "memory_bytes": null,
+            "nofile": null, "local_ports": null, "colocated": true, "git_revision": null},
+        "rows": [{"row": "R1", "tests": "x", "result": "disturbed", "figures": [figure], "attempts": [attempt]}],
+    });
+    assert_eq!(complaints(&outcome), Vec::<String>::new());
+    for place in ["", "/measurement_error", "/rows/0", "/rows/0/figures/0", "/rows/0/attempts/0"] {
+        let fields: Vec<String> = outcome.pointer(place).unwrap().as_object().unwrap().keys().cloned().collect();
+        for field in fields {
+            let mut without = outcome.clone();
+            without.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(&field);
+            assert_ne!(complaints(&without), Vec::<String>::new(), "{place}/{field} is required by nobody");
+            let mut wrong = outcome.clone();
+            wrong.pointer_mut(place).unwrap()[&field] = json!([{"a": 0.5}]);
+            assert_ne!(complaints(&wrong), Vec::<String>::new(), "{place}/{field} may be anything");
+        }
+    }
+}
