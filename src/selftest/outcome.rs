@@ -119,7 +119,7 @@ impl MeasurementError {
         let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us).map(Figure::measured_number);
         let (p50, p99) = (times.next()??, times.next()??);
         let disturbed = row.result == Standing::Disturbed;
-        let caveat = if disturbed { ", disturbed as it was" } else { "" };
+        let caveat = if disturbed { ", disturbed as it was," } else { "" };
         let sentence = format!(
             "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
             micros(p50),

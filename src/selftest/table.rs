@@ -67,8 +67,8 @@ fn write_row(out: &mut String, row: &RowOutcome, width: usize) {
         return;
     }
     for (number, attempt) in (1..).zip(&row.attempts) {
-        // One reason tells enough; all of them are in the JSON.
-        let Some(reason) = attempt.disturbed_by.first() else { continue };
+        // What was seen first tells enough; all of it, and what can be done, is in the JSON.
+        let Some(reason) = attempt.disturbed_by.first().and_then(|reason| reason.split("; ").next()) else { continue };
         for line in wrapped(&format!("attempt {number} does not count: {reason}"), width.saturating_sub(INDENT)) {
             let _ = writeln!(out, "{:INDENT$}{line}", "");
         }
