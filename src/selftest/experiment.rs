@@ -36,10 +36,10 @@ use crate::terminal::Stages;
 const SEED: u64 = 1;
 
 /// Connections of the crawl with two holds.
-const MODES_CONNECTIONS: u32 = 32;
+const MODES_CONNECTIONS: u32 = 16;
 
 /// Connections of each run of a pair.
-const PAIR_CONNECTIONS: u32 = 16;
+const PAIR_CONNECTIONS: u32 = 8;
 
 /// Connections of the open loops: none of their requests may have to wait for one.
 const OPEN_CONNECTIONS: u32 = 400;
@@ -137,39 +137,36 @@ impl Experiment {
                 let run = Setup::freeze(form).open_loop().measure(&mut watch)?;
                 Ok(Evidence::Freeze { run, stopped: watch.stopped })
             }
-            Self::Pairs => Ok(Evidence::Pairs(pairs(form, stages)?)),
+            Self::Pairs => pairs(form, stages),
         }
     }
 }
 
 /// Pairs of runs of the two targets, until enough of them were undisturbed, or too many were not. One that was disturbed
 /// is run again in its own order.
-fn pairs(form: Form, stages: &mut Stages) -> Result<Vec<Pair>, Error> {
+fn pairs(form: Form, stages: &mut Stages) -> Result<Evidence, Error> {
     let mut run = |hold| Setup::pairs(form, hold).measure(&mut Watch::of(stages));
-    let (mut pairs, mut disturbed) = (Vec::new(), 0);
-    for order in OrderSchedule::new(SEED).take(PAIRS) {
-        loop {
-            let pair = match order {
-                Order::BaseFirst => {
-                    let base = run(HOLD)?;
-                    pair(order, &base, &run(CANDIDATE_HOLD)?)
-                }
-                Order::CandidateFirst => {
-                    let candidate = run(CANDIDATE_HOLD)?;
-                    pair(order, &run(HOLD)?, &candidate)
-                }
-            };
-            pairs.push(pair);
-            if pair.disturbance == Disturbance::None {
-                break;
+    let (mut pairs, mut troubles) = (Vec::new(), Vec::new());
+    let (mut disturbed, mut orders) = (0, OrderSchedule::new(SEED).take(PAIRS));
+    let mut next = orders.next();
+    while let Some(order) = next.filter(|_| disturbed <= MOST_DISTURBED) {
+        let (base, candidate) = match order {
+            Order::BaseFirst => (run(HOLD)?, run(CANDIDATE_HOLD)?),
+            Order::CandidateFirst => {
+                let candidate = run(CANDIDATE_HOLD)?;
+                (run(HOLD)?, candidate)
             }
+        };
+        let pair = pair(order, &base, &candidate);
+        if pair.disturbance == Disturbance::None {
+            next = orders.next();
+        } else {
             disturbed += 1;
-            if disturbed > MOST_DISTURBED {
-                return Ok(pairs);
-            }
+            troubles.extend(base.troubles().into_iter().chain(candidate.troubles()));
         }
+        pairs.push(pair);
     }
-    Ok(pairs)
+    Ok(Evidence::Pairs { pairs, troubles })
 }
 
 /// A run: what target, and how it is crawled.

@@ -72,8 +72,8 @@ impl Form {
     /// Items of the experiment with two holds.
     pub(super) const fn modes_items(self) -> u64 {
         match self {
-            Self::Full => 4_000,
-            Self::Quick => 1_600,
+            Self::Full => 3_200,
+            Self::Quick => 1_200,
         }
     }
 
@@ -114,8 +114,8 @@ impl Form {
     /// Items of each run of a pair: as many for each of its connections, so that none of them is alone at the end.
     pub(super) const fn pair_items(self) -> u64 {
         match self {
-            Self::Full => 16 * 47,
-            Self::Quick => 16 * 30,
+            Self::Full => 8 * 47,
+            Self::Quick => 8 * 30,
         }
     }
 }

@@ -49,8 +49,13 @@ pub(super) enum Evidence {
         /// For how long it was, by the clock of whoever did it; none when it never was.
         stopped: Option<Duration>,
     },
-    /// Two targets, in pairs of runs.
-    Pairs(Vec<Pair>),
+    /// Two targets.
+    Pairs {
+        /// The pairs of runs, those that were disturbed among them.
+        pairs: Vec<Pair>,
+        /// What disturbed them.
+        troubles: Vec<String>,
+    },
 }
 
 /// One attempt at a row.
@@ -89,17 +94,14 @@ pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
         (Row::R5, Evidence::Stall { scene, open, .. }) => Some(attempt(&[open], achieved(scene, open))),
         (Row::R6, Evidence::Shards { one, two }) => Some(attempt(&[one, two], scaling(one, two))),
         (Row::R7, Evidence::Freeze { run, stopped }) => Some(freeze(run, *stopped)),
-        (Row::R8, Evidence::Pairs(pairs)) => Some(pairs::attempt(pairs)),
+        (Row::R8, Evidence::Pairs { pairs, troubles }) => Some(pairs::attempt(pairs, troubles)),
         _ => None,
     }
 }
 
 /// An attempt of runs that have to be valid.
 fn attempt(runs: &[&Seen], figures: Vec<Figure>) -> Attempt {
-    let disturbed_by = runs.iter().flat_map(|run| match run.verdict {
-        Verdict::Valid | Verdict::Incomplete => Vec::new(),
-        _ => run.reasons.clone(),
-    });
+    let disturbed_by = runs.iter().flat_map(|run| run.troubles());
     let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
     let broken = broken.map(|run| Figure::word("the books", "add up", &run.reasons.join("; ")));
     weighed(disturbed_by.collect(), broken.chain(figures).collect())

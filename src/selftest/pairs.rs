@@ -30,9 +30,9 @@ pub(super) fn pair(order: Order, base: &Seen, candidate: &Seen) -> Pair {
 
 fn disturbance(run: &Seen) -> Disturbance {
     match run.verdict {
-        Verdict::Valid => Disturbance::None,
-        Verdict::ClientLimited => Disturbance::RunQueue,
-        _ => Disturbance::SpeedProbe,
+        _ if run.troubles().is_empty() => Disturbance::None,
+        Verdict::Disturbed => Disturbance::SpeedProbe,
+        _ => Disturbance::RunQueue,
     }
 }
 
@@ -50,12 +50,13 @@ fn readings(run: &Seen) -> Readings {
 }
 
 /// What the comparison comes to. It does not count when more than a quarter of its pairs were disturbed.
-pub(super) fn attempt(pairs: &[Pair]) -> Attempt {
+pub(super) fn attempt(pairs: &[Pair], troubles: &[String]) -> Attempt {
     let (ratio, verdict) = match compare::judge(pairs, &Rule::standard()) {
         Ok(comparison) if comparison.look.is_none() => {
             let disturbed = pairs.iter().filter(|pair| pair.disturbance != Disturbance::None).count();
             let why = format!("{disturbed} of {} pairs of runs were disturbed, more than a quarter", pairs.len());
-            return Attempt { disturbed_by: vec![why], figures: Vec::new() };
+            let disturbed_by = std::iter::once(why).chain(troubles.iter().cloned()).collect();
+            return Attempt { disturbed_by, figures: Vec::new() };
         }
         Ok(comparison) => {
             let throughput = comparison.finding(Metric::Throughput).and_then(|finding| finding.evidence);
@@ -93,7 +94,7 @@ mod tests {
     }
 
     fn missed(pairs: &[Pair]) -> Vec<String> {
-        let attempt = attempt(pairs);
+        let attempt = attempt(pairs, &[]);
         assert!(attempt.counts(), "{:?}", attempt.disturbed_by);
         attempt.figures.into_iter().filter(|figure| !figure.met).map(|figure| figure.what).collect()
     }
@@ -123,10 +124,10 @@ mod tests {
             .map(|pair| Pair { disturbance: Disturbance::Steal, ..*pair })
             .collect();
         disturbed.splice(0..0, again);
-        let attempt = super::attempt(&disturbed);
+        let attempt = super::attempt(&disturbed, &["a reason".to_owned()]);
         assert!(!attempt.counts() && attempt.disturbed_by[0].contains("6 of 22 pairs"), "{:?}", attempt.disturbed_by);
         let in_one_order: Vec<Pair> =
             pairs(0.952).into_iter().map(|pair| Pair { order: Order::BaseFirst, ..pair }).collect();
-        assert!(!super::attempt(&in_one_order).passes());
+        assert!(!super::attempt(&in_one_order, &[]).passes());
     }
 }

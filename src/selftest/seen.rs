@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::render::micros;
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::RunRecord;
@@ -22,9 +23,31 @@ pub(super) struct Seen {
     pub(super) achieved_per_s: Option<f64>,
     /// Requests that the target counted.
     pub(super) asked: u64,
+    /// One hold in a hundred ended later than intended by this or more, as the target says, us.
+    pub(super) target_late_us: u64,
 }
 
+/// Lateness of the target itself: with more, it was the target that was disturbed. What it holds too long it reports as
+/// held, but a target that is late for that is late for everything.
+const TARGET_LATE_US: u64 = 2_000;
+
 impl Seen {
+    /// Why it is no evidence; nothing when it is.
+    ///
+    /// A run whose parts do not add up is no noise: it is evidence against.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let mut troubles = match self.verdict {
+            Verdict::Valid | Verdict::Incomplete => Vec::new(),
+            _ => self.reasons.clone(),
+        };
+        // After a stall an open loop's answers are due all at once, and the last of them late, on a machine however quiet.
+        if self.achieved_per_s.is_none() && self.target_late_us > TARGET_LATE_US {
+            let late = micros(self.target_late_us as f64);
+            troubles.push(format!("the target itself ended one hold in a hundred {late} late or more"));
+        }
+        troubles
+    }
+
     /// What there was, by the crawl's report and by the target's books.
     pub(super) fn new(report: &Report, record: &RunRecord, books: &Ledger) -> Self {
         let mut stats = ShardStats::new(Bounds::for_timeout(report.plan.run.timeout));
@@ -36,6 +59,8 @@ impl Seen {
             items_per_s: report.totals.items_per_s,
             achieved_per_s: report.schedule.as_ref().map(|schedule| schedule.achieved_per_s),
             asked: books.requests,
+            // The books know it by powers of two, and say the upper end.
+            target_late_us: books.hold_error_us.p99_at_most_us.map_or(0, |us| us.div_ceil(2)),
         }
     }
 

@@ -49,7 +49,15 @@ fn seen(requests: impl IntoIterator<Item = Took>) -> Seen {
         stats.record(&sample(took));
         asked += 1;
     }
-    Seen { verdict: Verdict::Valid, reasons: Vec::new(), stats, items_per_s: 160.0, achieved_per_s: Some(200.0), asked }
+    Seen {
+        verdict: Verdict::Valid,
+        reasons: Vec::new(),
+        stats,
+        items_per_s: 160.0,
+        achieved_per_s: Some(200.0),
+        asked,
+        target_late_us: 500,
+    }
 }
 
 fn disturbed(run: Seen) -> Seen {
@@ -218,7 +226,7 @@ fn a_run_that_is_not_valid_does_not_count_whatever_it_shows() {
             Evidence::Modes { run, slow } => Evidence::Modes { run: disturbed(run), slow },
             Evidence::Stall { scene, open, closed } => Evidence::Stall { scene, open: disturbed(open), closed },
             Evidence::Shards { one, two } => Evidence::Shards { one, two: disturbed(two) },
-            other @ (Evidence::Freeze { .. } | Evidence::Pairs(_)) => other,
+            other @ (Evidence::Freeze { .. } | Evidence::Pairs { .. }) => other,
         };
         let attempt = judge(row, &evidence).unwrap();
         assert_eq!(attempt.disturbed_by, ["CPU 0 was slow"], "{row}");
@@ -226,6 +234,18 @@ fn a_run_that_is_not_valid_does_not_count_whatever_it_shows() {
     }
     let calm = Evidence::Stall { scene: FULL, open: open_of(1_000), closed: Some(disturbed(closed_of(1_000, 4))) };
     assert!(judge(Row::R3, &calm).unwrap().passes(), "a row does not suffer from what it does not look at");
+}
+
+#[test]
+fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
+    let late = |us| Seen { target_late_us: us, achieved_per_s: None, ..seen(times(1_700, NORMAL)) };
+    for (us, counts) in [(500, true), (2_000, true), (2_048, false)] {
+        let evidence = Evidence::Shards { one: late(500), two: late(us) };
+        assert_eq!(judge(Row::R6, &evidence).unwrap().counts(), counts, "{us}");
+        // Two hundred answers at once take their time.
+        let open = Seen { target_late_us: us, ..open_of(1_000) };
+        assert!(judge(Row::R3, &of_stall(open, closed_of(1_000, 4))).unwrap().passes());
+    }
 }
 
 #[test]
