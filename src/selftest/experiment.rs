@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::compare::{Disturbance, Order, OrderSchedule, Pair};
+use crawlmark_harness::compare::{Disturbance, Order, OrderSchedule};
 use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan};
 use crawlmark_harness::report::{Environment, Labels, Placement, Report, Source};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer, SuperviseError};
@@ -313,10 +313,10 @@ impl<'a> Watch<'a> {
 impl Observer for Watch<'_> {
     fn progress(&mut self, live: &Live) {
         self.stages.show();
-        if self.freezes && self.stopped.is_none() && live.elapsed >= FREEZE_AFTER && live.stopping.is_none() {
-            if let Some(shard) = live.shards.iter().find(|shard| shard.state == LiveState::Running) {
-                self.freeze(shard.pid);
-            }
+        let is_due = self.freezes && self.stopped.is_none() && live.elapsed >= FREEZE_AFTER;
+        let shard = live.shards.iter().find(|shard| shard.state == LiveState::Running);
+        if let Some(shard) = shard.filter(|_| is_due && live.stopping.is_none()) {
+            self.freeze(shard.pid);
         }
     }
 

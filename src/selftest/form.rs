@@ -189,8 +189,8 @@ mod tests {
             let Scene { lasts, stall, every, in_flight } = form.scene();
             let slack = Duration::from_millis(800);
             // However long the start takes, up to the slack: the first stall is met and over, the second not begun.
-            assert!(every - stall > slack && every + slack < lasts && lasts + slack < every * 2 - stall, "{form:?}");
-            let closed = f64::from(in_flight) * (lasts - stall).as_secs_f64() / HOLD.as_secs_f64();
+            assert!(every > stall + slack && every + slack < lasts && lasts + stall + slack < every * 2, "{form:?}");
+            let closed = f64::from(in_flight) * (lasts.as_secs_f64() - stall.as_secs_f64()) / HOLD.as_secs_f64();
             // A tenth more than needed.
             assert!(form.scene().scheduled() >= 1_100.0 && closed >= 1_100.0, "{form:?}: {closed}");
             // Those that meet the stall are too few to be seen by the percentile of the closed loop.

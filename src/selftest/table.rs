@@ -105,12 +105,12 @@ fn tolerance(figure: &Figure) -> String {
     let Quantity::Number(expected) = figure.expected else { return "exactly".to_owned() };
     let (scale, unit) = if figure.unit == Unit::Us { (1e3, " ms") } else { (1.0, "") };
     // What is left of a difference in binary is not worth a digit.
-    let short = |value: f64| (value / scale * 1e3).round() / 1e3;
+    let short = |value: f64| format!("{}", (value / scale * 1e3).round() / 1e3);
     match (figure.low, figure.high) {
-        (Some(low), Some(high)) => match (short(expected - low), short(high - expected)) {
-            (0.0, 0.0) => "exactly".to_owned(),
+        (Some(low), Some(high)) => match (short(expected - low).as_str(), short(high - expected).as_str()) {
+            ("0", "0") => "exactly".to_owned(),
             (below, above) if below == above => format!("\u{b1}{above}{unit}"),
-            (0.0, above) => format!("0/+{above}{unit}"),
+            ("0", above) => format!("0/+{above}{unit}"),
             (below, above) => format!("-{below}/+{above}{unit}"),
         },
         (Some(low), None) => format!("at least {}{unit}", short(low)),

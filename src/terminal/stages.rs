@@ -29,7 +29,7 @@ pub(crate) enum Stages {
 /// The bar of what goes on.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    bar: ProgressBar,
+    drawn: ProgressBar,
     since: Clock,
     takes: Duration,
 }
@@ -54,16 +54,16 @@ impl Stages {
                 bar.set_style(style.progress_chars("=> "));
                 bar.set_prefix(name.to_owned());
                 bar.set_message(does.to_owned());
-                *current = Some(Bar { bar, since: Clock::start(), takes });
+                *current = Some(Bar { drawn: bar, since: Clock::start(), takes });
             }
         }
     }
 
     /// Shows how far the one at hand is.
     pub(crate) fn show(&mut self) {
-        if let Self::Bars(Some(Bar { bar, since, takes })) = self {
+        if let Self::Bars(Some(Bar { drawn, since, takes })) = self {
             let done = Duration::from_nanos(since.now().0).as_secs_f64() / takes.as_secs_f64();
-            bar.set_position(steps(done));
+            drawn.set_position(steps(done));
         }
     }
 
@@ -73,8 +73,8 @@ impl Stages {
             Self::Silent => return,
             Self::Lines => {}
             Self::Bars(current) => {
-                if let Some(Bar { bar, .. }) = current.take() {
-                    bar.finish_and_clear();
+                if let Some(Bar { drawn, .. }) = current.take() {
+                    drawn.finish_and_clear();
                 }
             }
         }

@@ -9,23 +9,22 @@ use super::*;
 
 /// What one request took.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "the unit is a part of the name")]
 struct Took {
     late_us: u64,
-    waited_us: u64,
     service_us: u64,
     held_us: Option<u64>,
 }
 
-const NORMAL: Took = Took { late_us: 60, waited_us: 0, service_us: 20_200, held_us: Some(20_080) };
+const NORMAL: Took = Took { late_us: 60, service_us: 20_200, held_us: Some(20_080) };
 
 fn sample(took: Took) -> Sample {
     let at = |us: u64| Nanos(us * 1_000);
-    let ready = at(took.late_us);
-    let sent = at(took.late_us + took.waited_us);
-    let done = at(took.late_us + took.waited_us + took.service_us);
+    let sent = at(took.late_us);
+    let done = at(took.late_us + took.service_us);
     let held_ns = took.held_us.map(|us| us * 1_000);
     Sample {
-        permit: Permit { id: 0, attempt: 0, first_intended: at(0), intended: at(0), ready, admitted: sent },
+        permit: Permit { id: 0, attempt: 0, first_intended: at(0), intended: at(0), ready: sent, admitted: sent },
         attempt: Exchange {
             sent: Some(sent),
             first_byte: Some(done),
