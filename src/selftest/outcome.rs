@@ -55,7 +55,7 @@ pub(crate) struct RowOutcome {
     /// What became of it.
     pub(crate) result: Standing,
     /// The figures of the attempt that decided: the first that passed, or else the one that counts and misses least, or
-    /// else the last.
+    /// else the one that misses least.
     pub(crate) figures: Vec<Figure>,
     /// All attempts.
     pub(crate) attempts: Vec<Attempt>,
@@ -66,7 +66,7 @@ impl RowOutcome {
     pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
         let missed = |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
         let counted = || attempts.iter().filter(|attempt| attempt.counts());
-        let decided = counted().min_by_key(missed).or(attempts.last());
+        let decided = counted().min_by_key(missed).or_else(|| attempts.iter().min_by_key(missed));
         let figures = decided.map(|attempt| attempt.figures.clone()).unwrap_or_default();
         let result = if attempts.iter().any(Attempt::passes) {
             Standing::Passed

@@ -23,8 +23,11 @@ pub(super) fn table(outcome: &Outcome, columns: usize) -> String {
     let width = columns.min(WIDEST);
     let mut out = String::new();
     write_columns(&mut out, ["row", "expected", "measured", "error", "tolerance"], "  ");
-    for row in &outcome.rows {
-        write_row(&mut out, row, width);
+    for (at, row) in outcome.rows.iter().enumerate() {
+        write_row(&mut out, row);
+        if row.result != Standing::Passed {
+            write_disturbances(&mut out, row, &outcome.rows[..at], width);
+        }
     }
     out.push('\n');
     write_text(&mut out, "verdict", &format!("{}: {}", outcome.verdict.name(), outcome.sentence), width);
@@ -50,7 +53,7 @@ fn write_text(out: &mut String, name: &str, text: &str, width: usize) {
     }
 }
 
-fn write_row(out: &mut String, row: &RowOutcome, width: usize) {
+fn write_row(out: &mut String, row: &RowOutcome) {
     let attempts = match row.attempts.len() {
         0 | 1 => String::new(),
         attempts => format!(" ({attempts} attempts)"),
@@ -63,15 +66,26 @@ fn write_row(out: &mut String, row: &RowOutcome, width: usize) {
         let columns = [figure.what.as_str(), &expected, &measured, &error, &tolerance(figure)];
         write_columns(out, columns, if figure.met { "" } else { "!" });
     }
-    if row.result == Standing::Passed {
-        return;
-    }
-    for (number, attempt) in (1..).zip(&row.attempts) {
+}
+
+/// Why attempts at a row do not count. What was said of a row above it, whose runs were the same, is not said again.
+fn write_disturbances(out: &mut String, row: &RowOutcome, above: &[RowOutcome], width: usize) {
+    let whys = |row: &RowOutcome| -> Vec<Vec<String>> {
+        row.attempts.iter().map(|attempt| attempt.disturbed_by.clone()).collect()
+    };
+    let own = whys(row);
+    let same = above.iter().find(|other| other.result != Standing::Passed && whys(other) == own);
+    let mut texts = Vec::new();
+    if let Some(same) = same.filter(|_| own.iter().any(|reasons| !reasons.is_empty())) {
+        texts.push(format!("attempts do not count for the reasons of {}", same.row));
+    } else {
         // What was seen first tells enough; all of it, and what can be done, is in the JSON.
-        let Some(reason) = attempt.disturbed_by.first().and_then(|reason| reason.split("; ").next()) else { continue };
-        for line in wrapped(&format!("attempt {number} does not count: {reason}"), width.saturating_sub(INDENT)) {
-            let _ = writeln!(out, "{:INDENT$}{line}", "");
-        }
+        let first = own.iter().map(|reasons| reasons.first().and_then(|reason| reason.split("; ").next()));
+        let told = (1..).zip(first).filter_map(|(number, reason)| Some((number, reason?)));
+        texts.extend(told.map(|(number, reason): (u32, &str)| format!("attempt {number} does not count: {reason}")));
+    }
+    for line in texts.iter().flat_map(|text| wrapped(text, width.saturating_sub(INDENT))) {
+        let _ = writeln!(out, "{:INDENT$}{line}", "");
     }
 }
 
@@ -160,6 +174,7 @@ mod tests {
             RowOutcome::of(Row::R2, vec![attempt(&[reason], &bad); 3]),
             RowOutcome::of(Row::R3, vec![attempt(&[], &bad), attempt(&[reason], &bad), attempt(&[], &bad)]),
             RowOutcome::of(Row::R4, Vec::new()),
+            RowOutcome::of(Row::R5, vec![attempt(&[reason], &good); 3]),
         ];
         let now = "2026-01-02T03:04:05Z".to_owned();
         Outcome::new(
@@ -184,6 +199,7 @@ mod tests {
                 let line = table.lines().find(|line| line.trim_start().starts_with(row)).unwrap();
                 assert!(line.starts_with(&format!("  {row}  {result} ")), "{line}");
             }
+            assert!(table.contains("      attempts do not count for the reasons of R2\n"), "{table}");
             assert!(table.contains("      attempt 2 does not count: shard 0 waited"), "{table}");
             assert_eq!(table.matches("\n  ! service p99").count(), 2, "{table}");
         }
