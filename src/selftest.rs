@@ -141,7 +141,7 @@ impl Bench {
         if let Ok(evidence) = &evidence {
             for (row, attempts) in self.rows.iter_mut().filter(|(row, _)| rows.contains(row)) {
                 let Some(attempt) = judge(*row, evidence) else { continue };
-                came.push(match (attempt.passes(), attempt.counts()) {
+                came.push(match (attempt.passes(), attempt.counts() || attempt.is_impossible()) {
                     (true, _) => "passed",
                     (false, true) => "missed",
                     (false, false) => "disturbed",

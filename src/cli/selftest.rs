@@ -19,6 +19,7 @@ Rows (R8 is left out of --quick unless it is named):
 
 A row passes when one of up to three attempts is within its tolerances. An attempt counts only when its runs were valid:
 one that the machine disturbed is made again, and a row that was disturbed every time is neither passed nor failed.
+A row fails when two attempts count and none is within its tolerances, or when one shows what no noise can do.
 
 Exit codes: 0 every row passed · 3 a row failed · 5 none failed, and some were disturbed
 

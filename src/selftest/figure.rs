@@ -45,6 +45,8 @@ pub(crate) struct Figure {
     pub(crate) high: Option<f64>,
     /// Whether it is within tolerance.
     pub(crate) met: bool,
+    /// Whether it is what no noise can make of the truth, such as an answer before its hold is over.
+    pub(crate) impossible: bool,
 }
 
 impl Figure {
@@ -61,6 +63,7 @@ impl Figure {
             low,
             high,
             met: measured.is_some_and(within),
+            impossible: false,
         }
     }
 
@@ -75,7 +78,19 @@ impl Figure {
             low: None,
             high: None,
             met: expected == measured,
+            impossible: false,
         }
+    }
+
+    /// The same figure where noise can only add: less than tolerated is impossible.
+    pub(super) fn never_less(self) -> Self {
+        let impossible = self.measured_number().zip(self.low).is_some_and(|(measured, low)| measured < low);
+        Self { impossible, ..self }
+    }
+
+    /// The same figure where noise can do nothing: anything else is impossible.
+    pub(super) fn never_other(self) -> Self {
+        Self { impossible: !self.met, ..self }
     }
 
     /// What was measured, of a number.
@@ -126,6 +141,15 @@ mod tests {
         assert_eq!([19.0, 20.0, 21.0].map(|us| is_met(us, Allowed::exactly(20.0))), [false, true, false]);
         assert_eq!([7.9, 8.0, 1e9].map(|ratio| is_met(ratio, Allowed::at_least(8.0))), [false, true, true]);
         assert!(!is_met(f64::NAN, allowed));
+    }
+
+    #[test]
+    fn noise_makes_times_longer_and_never_shorter() {
+        let figure = |us| Figure::number("p50", (Unit::Us, 20.0), us, Allowed::between(20.0, 25.0));
+        let never_less = [Some(19.0), Some(20.0), Some(26.0), None].map(|us| figure(us).never_less().impossible);
+        assert_eq!(never_less, [true, false, false, false]);
+        assert_eq!([19.0, 20.0, 26.0].map(|us| figure(Some(us)).never_other().impossible), [true, false, true]);
+        assert!(!figure(Some(19.0)).impossible);
     }
 
     #[test]

@@ -77,12 +77,18 @@ impl Attempt {
     pub(super) fn passes(&self) -> bool {
         self.counts() && self.figures.iter().all(|figure| figure.met)
     }
+
+    /// Whether it shows what no noise can, and so counts whatever disturbed it.
+    pub(super) fn is_impossible(&self) -> bool {
+        self.figures.iter().any(|figure| figure.impossible)
+    }
 }
 
 /// Judges a row by what its experiment showed; none when that was another experiment.
 ///
 /// An attempt counts when its runs were valid: noise only ever makes times longer, so that what a quiet machine shows is
-/// the truth, and what a busy one shows is its own. A run whose parts do not add up is not noise, and counts.
+/// the truth, and what a busy one shows is its own. A run whose parts do not add up is not noise, and counts; so does a
+/// time that is shorter than can be.
 pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
     match (row, evidence) {
         (Row::R1, Evidence::Modes { run, slow }) => Some(attempt(&[run], modes(run, *slow))),
@@ -103,7 +109,7 @@ pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
 fn attempt(runs: &[&Seen], figures: Vec<Figure>) -> Attempt {
     let disturbed_by = runs.iter().flat_map(|run| run.troubles());
     let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
-    let broken = broken.map(|run| Figure::word("the books", "add up", &run.reasons.join("; ")));
+    let broken = broken.map(|run| Figure::word("the books", "add up", &run.reasons.join("; ")).never_other());
     weighed(disturbed_by.collect(), broken.chain(figures).collect())
 }
 
@@ -127,7 +133,7 @@ fn ms(ms: f64) -> f64 {
 fn modes(run: &Seen, slow: u64) -> Vec<Figure> {
     let time = |what, q, expected, high_ms| {
         let allowed = Allowed::between(us(expected), ms(high_ms));
-        Figure::number(what, (Unit::Us, us(expected)), run.quantile_us(Series::ServiceOk, q), allowed)
+        Figure::number(what, (Unit::Us, us(expected)), run.quantile_us(Series::ServiceOk, q), allowed).never_less()
     };
     let counted = run.above(Series::ServiceOk, SLOW_HOLD / 2) as f64;
     vec![
@@ -142,20 +148,13 @@ fn overhead(run: &Seen) -> Vec<Figure> {
     let time = |what, q, high_ms| {
         Figure::number(what, (Unit::Us, 0.0), run.quantile_us(Series::Overhead, q), Allowed::between(0.0, ms(high_ms)))
     };
-    let told = (run.count(Series::Overhead), run.count(Series::ServiceOk));
+    let exactly = |what, expected: u64, counted: u64| {
+        let (expected, counted) = (expected as f64, counted as f64);
+        Figure::number(what, (Unit::Count, expected), Some(counted), Allowed::exactly(expected)).never_other()
+    };
     vec![
-        Figure::number(
-            "answers that tell",
-            (Unit::Count, told.1 as f64),
-            Some(told.0 as f64),
-            Allowed::exactly(told.1 as f64),
-        ),
-        Figure::number(
-            "shorter than held",
-            (Unit::Count, 0.0),
-            Some(run.at_zero(Series::Overhead) as f64),
-            Allowed::exactly(0.0),
-        ),
+        exactly("answers that tell", run.count(Series::ServiceOk), run.count(Series::Overhead)),
+        exactly("shorter than held", 0, run.at_zero(Series::Overhead)),
         time("service - hold p50", 0.5, 1.5),
         time("service - hold p99", 0.99, 15.0),
     ]
@@ -183,7 +182,7 @@ fn closed_loop(scene: &Scene, open: &Seen, closed: &Seen) -> Vec<Figure> {
     let ratio = open.quantile_us(Series::ResponseOk, 0.99).zip(p99).map(|(open, closed)| open / closed);
     let expected = scene.response_s(0.99) / HOLD.as_secs_f64();
     vec![
-        Figure::number("service p99", (Unit::Us, us(HOLD)), p99, Allowed::between(us(HOLD), ms(80.0))),
+        Figure::number("service p99", (Unit::Us, us(HOLD)), p99, Allowed::between(us(HOLD), ms(80.0))).never_less(),
         Figure::number("open to closed p99", (Unit::Ratio, expected), ratio, Allowed::at_least(8.0)),
     ]
 }

@@ -29,7 +29,7 @@ pub(crate) enum Standing {
     Disturbed,
     /// It was not made, or not to its end.
     NotRun,
-    /// The attempts that count were not within tolerance.
+    /// The attempts that count were not within tolerance, or one showed what cannot be.
     Failed,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct RowOutcome {
     pub(crate) tests: String,
     /// What became of it.
     pub(crate) result: Standing,
-    /// The figures of the attempt that decided: the first that passed, or else the one that counts and misses least, or
+    /// The figures of the attempt that decided: one that shows what cannot be, or else the first that passed, or else the one that counts and misses least, or
     /// else the one that misses least.
     pub(crate) figures: Vec<Figure>,
     /// All attempts.
@@ -66,9 +66,13 @@ impl RowOutcome {
     pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
         let missed = |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
         let counted = || attempts.iter().filter(|attempt| attempt.counts());
-        let decided = counted().min_by_key(missed).or_else(|| attempts.iter().min_by_key(missed));
+        let impossible = attempts.iter().find(|attempt| attempt.is_impossible());
+        let decided =
+            impossible.or_else(|| counted().min_by_key(missed)).or_else(|| attempts.iter().min_by_key(missed));
         let figures = decided.map(|attempt| attempt.figures.clone()).unwrap_or_default();
-        let result = if attempts.iter().any(Attempt::passes) {
+        let result = if impossible.is_some() {
+            Standing::Failed
+        } else if attempts.iter().any(Attempt::passes) {
             Standing::Passed
         } else if attempts.is_empty() {
             Standing::NotRun
@@ -82,7 +86,8 @@ impl RowOutcome {
 
     /// Whether another attempt can change anything.
     pub(super) fn is_settled(&self) -> bool {
-        self.result == Standing::Passed || self.attempts.len() >= ATTEMPTS
+        let is_sure = self.result == Standing::Passed || self.attempts.iter().any(Attempt::is_impossible);
+        is_sure || self.attempts.len() >= ATTEMPTS
     }
 }
 
@@ -252,8 +257,15 @@ mod tests {
             assert_eq!(outcome.result, result, "{attempts:?}");
             assert_eq!(outcome.is_settled(), result == Standing::Passed || attempts.len() == 3, "{attempts:?}");
         }
-        let outcome = RowOutcome::of(Row::R2, vec![bad_disturbed, bad.clone(), good_disturbed]);
+        let outcome = RowOutcome::of(Row::R2, vec![bad_disturbed, bad.clone(), good_disturbed.clone()]);
         assert_eq!(outcome.figures, bad.figures, "what counts is shown");
+        let mut impossible = good_disturbed;
+        impossible.figures[0].impossible = true;
+        for attempts in [vec![impossible.clone()], vec![good, impossible.clone()]] {
+            let outcome = RowOutcome::of(Row::R2, attempts);
+            assert!(outcome.result == Standing::Failed && outcome.is_settled());
+            assert_eq!(outcome.figures, impossible.figures);
+        }
     }
 
     fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> Outcome {

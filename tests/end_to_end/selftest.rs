@@ -130,7 +130,9 @@ fn assert_judged(row: &Value) {
     let passes = |attempt: &Value| figures(attempt).iter().all(|figure| figure["met"] == json!(true));
     let attempts = row["attempts"].as_array().unwrap();
     let counted: Vec<&Value> = attempts.iter().filter(counts).collect();
+    let impossible = attempts.iter().flat_map(figures).any(|figure| figure["impossible"] == json!(true));
     let expected = match counted.len() {
+        _ if impossible => "failed",
         _ if counted.iter().any(|attempt| passes(attempt)) => "passed",
         2.. => "failed",
         _ if attempts.is_empty() => "not_run",
@@ -221,7 +223,7 @@ fn what_cannot_be_is_refused_before_anything_is_started() {
 fn a_missing_field_anywhere_is_no_outcome() {
     assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
     let figure = json!({"what": "p50", "unit": "us", "expected": 20_000.0, "measured": 20_100.5, "error": 100.5,
-        "low": 20_000.0, "high": null, "met": true});
+        "low": 20_000.0, "high": null, "met": true, "impossible": false});
     let attempt = json!({"disturbed_by": ["steal"], "figures": [figure]});
     let error = json!({"service_p50_us": 90.0, "service_p99_us": 800.5, "disturbed": false, "sentence": "low"});
     let outcome = json!({

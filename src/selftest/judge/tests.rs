@@ -248,6 +248,17 @@ fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
 }
 
 #[test]
+fn what_no_noise_can_do_is_told_from_what_it_can() {
+    let impossible = |row, evidence: &Evidence| judge(row, evidence).unwrap().is_impossible();
+    let disturbed_modes =
+        |us| Evidence::Modes { run: disturbed(seen(times(4_000, Took { service_us: us, ..NORMAL }))), slow: 0 };
+    assert!(impossible(Row::R1, &disturbed_modes(19_000)) && impossible(Row::R2, &disturbed_modes(20_070)));
+    assert!(!impossible(Row::R1, &disturbed_modes(90_000)) && !impossible(Row::R2, &disturbed_modes(90_000)));
+    let fast = |us| of_stall(open_of(1_000), seen(times(1_700, Took { service_us: us, ..NORMAL })));
+    assert!(impossible(Row::R4, &fast(19_900)) && !impossible(Row::R4, &fast(99_000)));
+}
+
+#[test]
 fn books_that_do_not_add_up_are_no_noise() {
     let run =
         Seen { verdict: Verdict::Incomplete, reasons: vec!["requests: 9 here, 8 there".to_owned()], ..open_of(1_000) };
