@@ -250,8 +250,11 @@ fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
 #[test]
 fn what_no_noise_can_do_is_told_from_what_it_can() {
     let impossible = |row, evidence: &Evidence| judge(row, evidence).unwrap().is_impossible();
-    let disturbed_modes =
-        |us| Evidence::Modes { run: disturbed(seen(times(4_000, Took { service_us: us, ..NORMAL }))), slow: 0 };
+    let disturbed_modes = |service_us| {
+        let slow = Took { service_us: 600_000, ..NORMAL };
+        let run = seen(times(3_900, Took { service_us, ..NORMAL }).chain(times(100, slow)));
+        Evidence::Modes { run: disturbed(run), slow: 80 }
+    };
     assert!(impossible(Row::R1, &disturbed_modes(19_000)) && impossible(Row::R2, &disturbed_modes(20_070)));
     assert!(!impossible(Row::R1, &disturbed_modes(90_000)) && !impossible(Row::R2, &disturbed_modes(90_000)));
     let fast = |us| of_stall(open_of(1_000), seen(times(1_700, Took { service_us: us, ..NORMAL })));
