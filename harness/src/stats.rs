@@ -351,6 +351,45 @@ pub(crate) mod tests {
         stats
     }
 
+    #[test]
+    fn what_is_not_the_hold_is_kept_where_the_target_tells_and_is_nothing_of_an_impossible_one() {
+        let of = |held_ns| {
+            let mut stats = ShardStats::new(bounds());
+            let mut sample = Sample {
+                permit: Permit {
+                    id: 0,
+                    attempt: 0,
+                    first_intended: Nanos(0),
+                    intended: Nanos(0),
+                    ready: Nanos(0),
+                    admitted: Nanos(0),
+                },
+                attempt: Attempt {
+                    sent: Some(Nanos(10)),
+                    first_byte: None,
+                    done: Nanos(30_010),
+                    connect_ns: None,
+                    bytes_sent: 0,
+                    bytes_received: 0,
+                    status: Some(200),
+                    outcome: Outcome::Ok,
+                    advice: Advice::default(),
+                },
+                fate: Fate::Ended,
+            };
+            sample.attempt.advice.held_ns = held_ns;
+            stats.record_overhead(&sample);
+            stats.timing(Series::Overhead).map(|timing| (timing.exact().max_ns, timing.histogram().count_at(0)))
+        };
+        assert_eq!([of(Some(20_000)), of(Some(30_001)), of(None)], [Some((10_000, 0)), Some((0, 1)), None]);
+        // No report has it.
+        assert!(Series::ALL.contains(&Series::Overhead));
+        for arrivals in [Arrivals::Asap, Arrivals::Constant, Arrivals::Poisson] {
+            assert!(!Series::of(arrivals)[0].contains(&Series::Overhead));
+        }
+        assert_eq!(Series::of(Arrivals::Constant)[0].len() + 1, Series::ALL.len());
+    }
+
     proptest! {
         // Each case clones and merges megabytes of histograms.
         #![proptest_config(ProptestConfig::with_cases(64))]

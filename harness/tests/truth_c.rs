@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::clock::{Nanos, duration_ns};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
@@ -51,7 +51,7 @@ fn sample(id: u64) -> Sample {
             bytes_received: 119,
             status: (outcome == Outcome::Ok).then_some(200),
             outcome,
-            advice: Advice::default(),
+            advice: Advice { held_ns: Some(duration_ns(spread(3)) / 2), ..Advice::default() },
         },
         fate: Fate::Ended,
     }
