@@ -7,21 +7,25 @@ use std::str::FromStr;
 use clap::Args;
 
 pub(super) const EXAMPLES: &str = "\
-Rows (R8 is left out of --quick unless it is named):
-  R1  some items take 500 ms, the others 20 ms: as many are slow as should be, and the percentiles are theirs
-  R2  service time less the hold that the target reports, request by request
-  R3  open loop through a stall of the target: everybody's wait is in the percentiles
-  R4  the same in a closed loop, where it is not
-  R5  requests that the target saw, of those that the timetable of R3 held
+Rows (--quick leaves R8 out unless it is named):
+  R1  some items take 500 ms, the others 20 ms: as many answers are slow as
+      should be, and the percentiles are theirs
+  R2  service time less the hold that the target tells, answer by answer
+  R3  open loop through a stall: everybody's wait is in the percentiles
+  R4  the same in a closed loop, which hides it
+  R5  of what the timetable of R3 held, what was reported and what arrived
   R6  two shards do twice the work of one
-  R7  a shard is stopped for 500 ms: the report notices, and says whose fault it was
-  R8  20 ms against 21 ms in pairs of runs: the ratio, and the verdict
+  R7  a shard is stopped for 500 ms: the report notices and calls it ours
+  R8  21 ms against 20 ms in pairs of runs: the ratio, and the verdict
 
-A row passes when one of up to three attempts is within its tolerances. An attempt counts only when its runs were valid:
-one that the machine disturbed is made again, and a row that was disturbed every time is neither passed nor failed.
-A row fails when two attempts count and none is within its tolerances, or when one shows what no noise can do.
+A row has up to three attempts, of which one has to be within its tolerances.
+An attempt counts only when its runs were valid; a row that the machine
+disturbed too often is neither passed nor failed. A row fails when two
+attempts count and none will do, or when one shows what no noise can.
 
-Exit codes: 0 every row passed · 3 a row failed · 5 none failed, and some were disturbed
+Exit codes: 0 every row passed · 3 a row failed
+            5 none failed, and some could not be judged
+            129 / 130 / 143 ended by a signal, partial result saved
 
 Examples:
   How far off are measurements on this machine?
