@@ -1,4 +1,5 @@
-//! The bundled target as processes of its own, forked from a command. Used by `serve`, and by `run` without a URL.
+//! The bundled target as processes of its own, forked from a command. Used by `serve`, by `selftest`, and by `run` without
+//! a URL.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

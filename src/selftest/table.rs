@@ -108,10 +108,13 @@ fn number(figure: &Figure, value: f64) -> String {
 }
 
 fn signed(figure: &Figure, value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
+    let size = number(figure, value.abs());
+    // What is shown as nothing has no direction.
+    match (size.contains(|c: char| ('1'..='9').contains(&c)), value < 0.0) {
+        (false, _) => "0".to_owned(),
+        (true, false) => format!("+{size}"),
+        (true, true) => format!("-{size}"),
     }
-    format!("{}{}", if value < 0.0 { '-' } else { '+' }, number(figure, value.abs()))
 }
 
 /// By how much a figure may differ from what is expected.
@@ -158,6 +161,17 @@ mod tests {
             assert_eq!(tolerance(&figure(unit, expected, None, allowed)), said);
         }
         assert_eq!(tolerance(&Figure::word("verdict", "valid", "valid")), "exactly");
+    }
+
+    #[test]
+    fn an_error_has_a_sign_unless_it_is_too_small_to_show() {
+        let ratio = figure(Unit::Ratio, 2.0, None, Allowed::at_least(0.0));
+        assert_eq!(
+            [0.0, -0.000_4, 0.000_4, -0.006, 0.5].map(|error| signed(&ratio, error)),
+            ["0", "0", "0", "-0.006", "+0.500"]
+        );
+        let time = figure(Unit::Us, 2.0, None, Allowed::at_least(0.0));
+        assert_eq!([0.0, -1_500.0, 48.4].map(|error| signed(&time, error)), ["0", "-1.50 ms", "+48.4 us"]);
     }
 
     fn outcome() -> Outcome {
