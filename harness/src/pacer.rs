@@ -11,6 +11,7 @@
 //! The algorithm is written out here, for a library's limiter cannot be asked without being charged, which a gate that has
 //! other limits to ask as well needs, nor begin with less than a full burst.
 
+mod rings;
 mod tempo;
 mod timetable;
 
@@ -18,7 +19,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::rings::{Upcoming, rings};
 use self::tempo::Tempo;
+pub use self::rings::Slack;
 pub use self::tempo::{Curve, Share};
 pub use self::timetable::Timetable;
 use crate::clock::Nanos;
@@ -65,6 +68,25 @@ impl Pacer {
             Self::Budgeted(pacer) => pacer.peek(now),
             Self::Timed(table) if table.due() <= now => Pace::Go(table.due()),
             Self::Timed(table) => Pace::Wait(table.due()),
+        }
+    }
+
+    /// When to wake for the requests that come due next, and when after that, if each goes when it is waited for: with
+    /// some slack, several at once. None without a budget, or when nothing comes due any more.
+    ///
+    /// A budget is let wait for half of the lateness that its burst makes up for at most, or it would lose requests.
+    #[must_use]
+    pub fn rings(&self, slack: Slack) -> Option<(Nanos, Option<Nanos>)> {
+        match self {
+            Self::Unlimited => rings(Upcoming::Never, slack),
+            Self::Budgeted(pacer) => {
+                let Schedule { interval_ns, tolerance_ns, .. } = pacer.schedule;
+                let own = pacer.schedule.allowed_since();
+                let most = 1 + usize::try_from(tolerance_ns / interval_ns / 2).unwrap_or(usize::MAX - 1);
+                let slack = Slack { most: slack.most.min(most), ..slack };
+                rings(Upcoming::Budgeted { tempo: &pacer.tempo, own, interval_ns }, slack)
+            }
+            Self::Timed(table) => rings(Upcoming::Timed(Timetable::clone(table)), slack),
         }
     }
 

@@ -31,7 +31,7 @@ const ONE: u128 = 1 << 32;
 const STREAM: u64 = 0x6172_7269_7661_6c73;
 
 /// A shard's part of the timetable.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Timetable {
     plan: TimetablePlan,
     curve: Curve,

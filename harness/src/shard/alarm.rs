@@ -2,18 +2,37 @@
 //! that lets requests go.
 //!
 //! The runtime's own timer has a resolution of a millisecond, which a budget would book as lateness. In a real shard the
-//! wait is a `timerfd`, set once per wait; nothing polls or spins in between. In virtual time there is only the runtime's
-//! timer. It must not decide how long anything waits.
+//! wait is a `timerfd`; nothing polls or spins in between. In virtual time there is only the runtime's timer. It must not
+//! decide how long anything waits.
+//!
+//! There are two timers, which take turns. To set the one that rings next of all that the CPU waits for means to set the
+//! CPU's own timer, which on a virtual machine costs as much as a system call that sends. So the ring after the next one
+//! is set while the next one is still to come: the kernel then sets the CPU's timer for it as part of the interrupt of the
+//! one before, where it has to be set for something anyhow.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::clock::{Clock, Nanos};
+
+/// When an alarm is to ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ring {
+    /// The next time.
+    pub(super) at: Nanos,
+    /// The time after that, as far as can be seen. It binds nobody.
+    pub(super) then: Option<Nanos>,
+}
+
+impl From<Nanos> for Ring {
+    fn from(at: Nanos) -> Self {
+        Self { at, then: None }
+    }
+}
 
 /// Waits for one instant at a time.
 #[derive(Debug)]
@@ -26,10 +45,18 @@ pub(super) struct Alarm {
 #[derive(Debug)]
 enum Bell {
     /// The kernel, to within microseconds.
-    Kernel(AsyncFd<Timer>),
+    Kernel(Box<[KernelBell; 2]>),
     /// The runtime, to within a millisecond; exactly, in virtual time.
     #[cfg(feature = "virtual-time")]
     Runtime,
+}
+
+/// One timer of the kernel's.
+#[derive(Debug)]
+struct KernelBell {
+    timer: AsyncFd<Timer>,
+    /// What it was set to last; it may have rung since.
+    set_to: Nanos,
 }
 
 /// The descriptor, in a form that the runtime can watch: its own, one and the same, open until it is dropped.
@@ -54,13 +81,7 @@ impl Alarm {
     /// # Errors
     /// The process is out of descriptors.
     pub(super) fn kernel(clock: Clock) -> io::Result<Self> {
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
-        #[expect(
-            deprecated,
-            reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `Timer` ensures"
-        )]
-        let timer = AsyncFd::with_interest(Timer(timer), Interest::READABLE)?;
-        Ok(Self { clock, bell: Bell::Kernel(timer) })
+        Ok(Self { clock, bell: Bell::Kernel(Box::new([KernelBell::new()?, KernelBell::new()?])) })
     }
 
     /// An alarm that keeps the runtime's time, which may be virtual.
@@ -74,30 +95,62 @@ impl Alarm {
         self.clock
     }
 
-    /// Waits until the clock reads `due` or more. May be dropped at any moment and asked for any other instant.
-    pub(super) async fn until(&mut self, due: Nanos) {
+    /// Waits until the clock reads `ring.at` or more. May be dropped at any moment and asked for any other instant.
+    pub(super) async fn until(&mut self, ring: impl Into<Ring>) {
+        let ring = ring.into();
         // A bell may ring for a wait that was dropped: what counts is the clock.
-        while self.clock.now() < due {
+        while self.clock.now() < ring.at {
             match &mut self.bell {
-                Bell::Kernel(timer) => {
-                    if ring(timer, self.clock.monotonic(due)).await.is_err() {
+                Bell::Kernel(bells) => {
+                    if next_ring(bells, ring, self.clock).await.is_err() {
                         // Only a kernel without this timer comes here. A late request is better than none.
-                        tokio::time::sleep_until(self.clock.instant(due)).await;
+                        tokio::time::sleep_until(self.clock.instant(ring.at)).await;
                     }
                 }
                 #[cfg(feature = "virtual-time")]
-                Bell::Runtime => tokio::time::sleep_until(self.clock.instant(due)).await,
+                Bell::Runtime => tokio::time::sleep_until(self.clock.instant(ring.at)).await,
             }
         }
     }
 }
 
-/// Sets the timer to an instant, not to a span: whatever delays this call does not delay the alarm. The timer is never
-/// read: setting it again takes back what it had to say.
-async fn ring(timer: &mut AsyncFd<Timer>, at: TimeSpec) -> io::Result<()> {
-    timer.get_ref().0.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
-    timer.readable().await?.clear_ready();
+/// Waits for one of two bells to ring, perhaps too early, and has the other one set to what comes after.
+async fn next_ring(bells: &mut [KernelBell; 2], ring: Ring, clock: Clock) -> io::Result<()> {
+    let next = bells.iter().position(|bell| bell.set_to == ring.at).unwrap_or_else(|| {
+        // The one that is set to be heard last is needed last.
+        usize::from(bells[0].set_to < bells[1].set_to)
+    });
+    let (first, [second]) = bells.split_at_mut(1) else { return Ok(()) };
+    let (bell, other) = if next == 0 { (&mut first[0], second) } else { (second, &mut first[0]) };
+    bell.set(ring.at, clock)?;
+    if let Some(then) = ring.then.filter(|then| *then > ring.at) {
+        other.set(then, clock)?;
+    }
+    bell.timer.readable().await?.clear_ready();
     Ok(())
+}
+
+impl KernelBell {
+    fn new() -> io::Result<Self> {
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe and asks that the descriptor stay open and the same, which `Timer` ensures"
+        )]
+        let timer = AsyncFd::with_interest(Timer(timer), Interest::READABLE)?;
+        Ok(Self { timer, set_to: Nanos(0) })
+    }
+
+    /// Sets the timer to an instant, not to a span: whatever delays this call does not delay the alarm. The timer is never
+    /// read: setting it again takes back what it had to say. One that is set to that instant already stays as it is.
+    fn set(&mut self, at: Nanos, clock: Clock) -> io::Result<()> {
+        if self.set_to != at {
+            let at_kernel = clock.monotonic(at);
+            self.timer.get_ref().0.set(Expiration::OneShot(at_kernel), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+            self.set_to = at;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use std::task::{Poll, Waker};
 use self::keeper::Keeper;
 pub(super) use self::limits::HostOf;
 use self::limits::{Asked, Limits, State, Waits};
-use super::alarm::Alarm;
+use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
@@ -114,16 +114,16 @@ impl Gate {
     /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed.
     pub(super) async fn keep(&self, alarm: &mut Alarm) {
         loop {
-            let until = match self.grant_due() {
-                Due::At(next) => next,
-                Due::WhenCalled => Nanos(u64::MAX),
+            let ring = match self.grant_due() {
+                Due::At(ring) => ring,
+                Due::WhenCalled => Ring::from(Nanos(u64::MAX)),
                 Due::Never => return,
             };
-            self.keeper.asleep_until.set(Some(until));
-            if until == Nanos(u64::MAX) {
+            self.keeper.asleep_until.set(Some(ring.at));
+            if ring.at == Nanos(u64::MAX) {
                 self.keeper.called().await;
             } else {
-                let mut ring = pin!(alarm.until(until));
+                let mut ring = pin!(alarm.until(ring));
                 let mut called = pin!(self.keeper.called());
                 tokio::select! {
                     biased;
@@ -133,7 +133,7 @@ impl Gate {
             }
             self.keeper.asleep_until.set(None);
             // Whoever was kept from running for so long may have been told to wait meanwhile: that is read first.
-            if self.clock.now().since(until) > LATE_NS {
+            if self.clock.now().since(ring.at) > LATE_NS {
                 tokio::task::yield_now().await;
             }
         }
@@ -161,7 +161,7 @@ impl Gate {
                 }
                 Asked::At(next, binding) => {
                     inner.ribbon.set(binding, now);
-                    return Due::At(next);
+                    return Due::At(inner.ring(next));
                 }
                 Asked::Blocked(binding) => {
                     inner.ribbon.set(binding, now);
@@ -379,7 +379,7 @@ pub(super) struct Closed {
 
 #[derive(Debug)]
 enum Due {
-    At(Nanos),
+    At(Ring),
     WhenCalled,
     Never,
 }
