@@ -15,6 +15,7 @@
 
 mod arrivals;
 mod manners;
+mod pacing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::arrivals::{Arrivals, Gaps, TimetablePlan};
 pub use self::manners::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName};
+pub use self::pacing::Pacing;
 use crate::clock::duration_ns;
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
@@ -138,6 +140,8 @@ pub struct RunPlan {
     pub at_start: u64,
     /// How requests arrive.
     pub arrivals: Arrivals,
+    /// How a shard waits until a request may go.
+    pub pacing: Pacing,
     /// What happens when the target asks for patience.
     pub manners: Manners,
     /// How many hosts are crawled, and what each of them is spared.
@@ -199,6 +203,9 @@ pub enum PlanError {
         "--burst is for budgets: with --arrivals {0} each request has its own time, and one that is late goes at once"
     )]
     BurstOfArrivals(Arrivals),
+    /// Nothing to wait for.
+    #[error("--pacing {0} needs a --rate, a --per-host-rate or --adaptive: without them no request waits for its time")]
+    PacingOfNothing(Pacing),
     /// Nothing would be measured.
     #[error("--warmup {} leaves nothing of --duration {}", humantime::format_duration(*.warmup), humantime::format_duration(*.duration))]
     Warmup {
@@ -300,7 +307,11 @@ impl RunPlan {
     }
 
     fn validate_arrivals(&self) -> Result<(), PlanError> {
-        let Self { arrivals, warmup, .. } = *self;
+        let Self { arrivals, warmup, pacing, .. } = *self;
+        let is_paced = self.rate.is_some() || self.per_host.rate.is_some() || self.manners.adaptive.is_some();
+        if pacing == Pacing::Spin && !is_paced {
+            return Err(PlanError::PacingOfNothing(pacing));
+        }
         if arrivals.gaps().is_some() && self.rate.is_none() {
             return Err(PlanError::ArrivalsWithoutRate(arrivals));
         }
@@ -371,6 +382,7 @@ impl RunPlan {
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
             budget: self.rate.filter(|_| self.has_budget()).map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
             arrivals: self.arrivals,
+            pacing: self.pacing,
             timetable: timed.map(|(gaps, rate)| TimetablePlan {
                 gaps,
                 rate,
@@ -406,6 +418,8 @@ pub struct ShardPlan {
     pub budget: Option<Budget>,
     /// How its requests arrive.
     pub arrivals: Arrivals,
+    /// How it waits until a request may go.
+    pub pacing: Pacing,
     /// Its part of the timetable; none in a closed loop.
     pub timetable: Option<TimetablePlan>,
     /// How the rate changes in the course of the run.
@@ -527,6 +541,7 @@ pub(crate) mod tests {
             burst: 0,
             at_start: 0,
             arrivals: Arrivals::Asap,
+            pacing: Pacing::Sleep,
             manners: Manners::default(),
             per_host: PerHost::default(),
             duration: None,
@@ -542,7 +557,7 @@ pub(crate) mod tests {
     #[test]
     fn a_plan_that_makes_no_sense_names_its_flag() {
         type Spoil = fn(&mut RunPlan);
-        let cases: [(Spoil, &str); 10] = [
+        let cases: [(Spoil, &str); 11] = [
             (|p| p.ids.end = p.ids.start, "--ids"),
             (|p| p.shards = 0, "--shards"),
             (|p| p.connections = 1, "--connections"),
@@ -550,6 +565,7 @@ pub(crate) mod tests {
             (|p| p.timeout = Duration::ZERO, "--timeout"),
             (|p| p.duration = Some(Duration::ZERO), "--duration"),
             (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
+            (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
             (
                 |p| (p.arrivals, p.rate, p.burst) = (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1 }), 8),
                 "--burst",

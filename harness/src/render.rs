@@ -4,7 +4,7 @@ mod times;
 
 use std::fmt::Write;
 
-use crate::plan::{Arrivals, PerHost, RunPlan, ShardPlan};
+use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
 };
@@ -92,6 +92,9 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     }
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
+    }
+    if plan.pacing == Pacing::Spin {
+        rows.push(("pacing", "spinning: up to a whole core for each shard".to_owned()));
     }
     if !plan.warmup.is_zero() {
         rows.push(("warm-up", format!("{}, not measured", humantime::format_duration(plan.warmup))));

@@ -127,7 +127,7 @@ where
             listener: Listener::new(pipe::Receiver::from_owned_fd(control)?),
             vitals,
         };
-        attend(plan, workload, Alarm::kernel(clock)?, link).await
+        attend(plan, workload, Alarm::kernel(clock, plan.pacing)?, link).await
     })
 }
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
@@ -84,6 +84,7 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         burst: 0,
         at_start: 0,
         arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
         manners: Manners::default(),
         per_host: PerHost::default(),
         duration: None,

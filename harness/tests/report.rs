@@ -10,7 +10,7 @@ use crawlmark_harness::adaptive::Standing;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::machine::{CpuTicks, HostRecord};
 use crawlmark_harness::pacer::WorstWindow;
-use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
@@ -35,6 +35,7 @@ fn plan() -> RunPlan {
         burst: 10,
         at_start: 10,
         arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
         manners: Manners::default(),
         per_host: PerHost::default(),
         duration: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::plan::{Arrivals, Pacing};
 use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 
@@ -64,6 +64,20 @@ needs, or the wait for a connection is what you measure.
 
   crawlmark run http://127.0.0.1:8080/items --rate 2000 -d 30s \\
       --arrivals constant -c 1000 --warmup 5s";
+
+const PACING: &str = "\
+How a shard waits for the moment at which a request may go
+
+  sleep   It sleeps until a kernel timer wakes it, which is some tens of
+          microseconds late. Requests that come due within 50 us of each
+          other go together, none of them early.
+  spin    It stays awake for the last millisecond and looks at the clock
+          again and again: a few microseconds late. At a thousand
+          requests a second per shard or more it uses a whole core for
+          each, so there may be no more shards than cores, and the target
+          needs its own.
+
+How late each request went is sched_lag in the result, with either.";
 
 const EXPECT: &str = "\
 What counts as a good answer: whole, items:SEED, json, status:200-299, regex:PATTERN or len:1-1000
@@ -135,6 +149,9 @@ pub struct RunArgs {
     /// random, as --rate says and however the target does (open loop)
     #[arg(long, value_name = "asap|constant|poisson", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
     pub arrivals: Arrivals,
+    /// How a shard waits for the moment at which a request may go: asleep, or spinning, which burns a core per shard
+    #[arg(long, value_name = "sleep|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
+    pub pacing: Pacing,
     /// Leave what was intended in this first time out of the times and the rates; it is counted
     #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub warmup: Option<Duration>,

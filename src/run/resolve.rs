@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::plan::{MAX_SHARDS, PerHost, Pinning, PlanError, RunPlan};
+use crawlmark_harness::plan::{MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
@@ -132,6 +132,11 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         Auto::Auto => fitting_shards(cores, args.connections, per_host, args.burst),
         Auto::Exactly(shards) => shards,
     };
+    if args.pacing == Pacing::Spin && shards as usize > cores {
+        return Err(Error::Usage(format!(
+            "--pacing spin keeps a core busy for each shard: {shards} shards need as many, and there are {cores}"
+        )));
+    }
     // What the requests of an open loop may do at once is up to its timetable.
     let budget = rate.filter(|_| args.arrivals.gaps().is_none());
     let at_start = budget.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
@@ -150,6 +155,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         burst,
         at_start,
         arrivals: args.arrivals,
+        pacing: args.pacing,
         manners: args.manners.resolve(),
         per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use super::super::intervals::Meters;
 use super::*;
-use crate::plan::{Budget, Manners, OnThrottle, tests::plan};
+use crate::plan::{Budget, Manners, OnThrottle, Pacing, tests::plan};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
@@ -196,7 +196,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
         };
         let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
         let engine = Engine::new(target, &shard(100, 4, Some(budget)), clock, clock.now());
-        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock).unwrap()));
+        let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap()));
         tokio::select! {
             () = &mut run => panic!("the budget is an hour away"),
             () = tokio::time::sleep(20 * MS) => engine.close(clock.now()),

@@ -17,7 +17,7 @@ use super::lateness::{Going, Stalls, Stamps};
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Slack, Timetable};
-use crate::plan::{OnThrottle, ShardPlan};
+use crate::plan::{OnThrottle, Pacing, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::wire::Binding;
 
@@ -209,9 +209,13 @@ impl Limits {
     /// When to wake for a request that may go at `next`: then, or a moment later with those that come due meanwhile, as far
     /// as there are lanes for them.
     pub(super) fn ring(&self, next: Nanos) -> Ring {
-        let slack = Slack { span: SLACK, most: self.waiting.len() };
-        match self.pacer.rings(slack) {
-            Some((at, then)) if at >= next && at <= next.plus(SLACK) => Ring { at, then },
+        let span = match self.plan.pacing {
+            Pacing::Sleep => SLACK,
+            // Whoever is awake anyway saves nothing by waiting.
+            Pacing::Spin => Duration::ZERO,
+        };
+        match self.pacer.rings(Slack { span, most: self.waiting.len() }) {
+            Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
             // It is not the pacer that it waits for.
             Some(_) | None => Ring::from(next),
         }

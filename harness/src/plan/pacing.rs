@@ -1,0 +1,65 @@
+//! How a shard waits for the moment at which a request may go.
+//!
+//! Pure data; the shard's alarm does the waiting.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::UnknownName;
+
+/// How a shard waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pacing {
+    /// Asleep, until a kernel timer wakes it: some tens of microseconds late. Requests that come due within 50 us of each
+    /// other go together.
+    #[default]
+    Sleep,
+    /// Awake for the last millisecond, looking at the clock again and again: a few microseconds late, and at a thousand
+    /// requests a second or more it uses a whole core per shard.
+    Spin,
+}
+
+impl Pacing {
+    /// Every one, as typed.
+    pub const ALL: [Self; 2] = [Self::Sleep, Self::Spin];
+
+    /// As typed and reported.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::Spin => "spin",
+        }
+    }
+}
+
+impl fmt::Display for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Pacing {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = |pacing: &Self| pacing.name() == text;
+        Self::ALL.into_iter().find(named).ok_or_else(|| UnknownName::new(text, &Self::ALL.map(Self::name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_as_it_is_printed() {
+        for pacing in Pacing::ALL {
+            assert_eq!(pacing.to_string().parse(), Ok(pacing));
+        }
+        assert!("Spin".parse::<Pacing>().unwrap_err().to_string().contains("sleep"));
+    }
+}
