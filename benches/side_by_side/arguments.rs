@@ -15,6 +15,7 @@ Examples, each after `cargo bench --bench side_by_side --`:
   --peers wrk --rounds 9                                crawlmark against wrk, more rounds
   --connections 512 --json out.json                     more connections, every number saved
   --target-url http://127.0.0.1:8080/items/{id}         against a server of yours
+  paced                                                 how late and how dear each is that sends at a rate
   servers                                               the bundled target against nginx and WireMock
 
 Exits with 0 whatever the numbers are, and with 1 when something could not run.";
@@ -55,8 +56,31 @@ pub(crate) struct Arguments {
 /// What else can be compared than clients.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Subject {
+    /// Runs crawlmark, oha, wrk2 and hey at 1,000, 10,000 and 50,000 requests a second, in turn, and compares how late they
+    /// send, the latency they report and the CPU they use
+    Paced(PacedArguments),
     /// Runs the bundled target, nginx and WireMock in turn, wrk as the client of each, and compares what an answer costs
     Servers(ServerArguments),
+}
+
+/// What can be typed after `paced`.
+#[derive(Debug, Args)]
+pub(crate) struct PacedArguments {
+    /// Rounds; each client runs once at each rate in each, in shuffled order
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// How long each client runs at each rate in a round
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: u32,
+    /// Connections of each client
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) connections: u32,
+    /// Save every run and every figure as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// The seed of the shuffles
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// What can be typed after `servers`.

@@ -2,7 +2,8 @@
 //!
 //! For anybody who wants to know what a request costs with crawlmark and what it costs with wrk, oha and the others on
 //! the machine at hand. Every peer that is installed runs once per round, in shuffled order, and ratios are taken
-//! within a round, so that a machine that slows down slows down everybody. With `servers`, the bundled target is compared
+//! within a round, so that a machine that slows down slows down everybody. With `paced`, clients that send at a rate are
+//! compared: how late, and for how much CPU. With `servers`, the bundled target is compared
 //! with other servers in the same way. It prints numbers and judges nothing: the exit code is 0 whatever they are, and 1
 //! only when something could not run.
 
@@ -10,6 +11,7 @@ mod arguments;
 mod clients;
 mod crawlmark;
 mod error;
+mod paced;
 mod place;
 mod process;
 mod record;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse_from(arguments);
     let outcome = match &arguments.subject {
         None => compare_clients(&arguments),
+        Some(Subject::Paced(arguments)) => paced::compare(arguments),
         Some(Subject::Servers(arguments)) => servers::compare(arguments),
     };
     match outcome {

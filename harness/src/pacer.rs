@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::rings::Slack;
 use self::rings::{Upcoming, rings};
 use self::tempo::Tempo;
-pub use self::rings::Slack;
 pub use self::tempo::{Curve, Share};
 pub use self::timetable::Timetable;
 use crate::clock::Nanos;

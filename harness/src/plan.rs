@@ -309,7 +309,7 @@ impl RunPlan {
     fn validate_arrivals(&self) -> Result<(), PlanError> {
         let Self { arrivals, warmup, pacing, .. } = *self;
         let is_paced = self.rate.is_some() || self.per_host.rate.is_some() || self.manners.adaptive.is_some();
-        if pacing == Pacing::Spin && !is_paced {
+        if pacing != Pacing::Sleep && !is_paced {
             return Err(PlanError::PacingOfNothing(pacing));
         }
         if arrivals.gaps().is_some() && self.rate.is_none() {

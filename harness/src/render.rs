@@ -93,8 +93,10 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
     }
-    if plan.pacing == Pacing::Spin {
-        rows.push(("pacing", "spinning: up to a whole core for each shard".to_owned()));
+    match plan.pacing {
+        Pacing::Sleep => {}
+        Pacing::Coarse => rows.push(("pacing", "coarse: what is due within 1ms goes together".to_owned())),
+        Pacing::Spin => rows.push(("pacing", "spinning: up to a whole core for each shard".to_owned())),
     }
     if !plan.warmup.is_zero() {
         rows.push(("warm-up", format!("{}, not measured", humantime::format_duration(plan.warmup))));

@@ -71,13 +71,16 @@ How a shard waits for the moment at which a request may go
   sleep   It sleeps until a kernel timer wakes it, which is some tens of
           microseconds late. Requests that come due within 50 us of each
           other go together, none of them early.
+  coarse  The same within 1 ms of each other: about half a millisecond late
+          at high rates, as clients are that wake once in a millisecond, and
+          at 10,000 requests a second for less than half of the CPU.
   spin    It stays awake for the last millisecond and looks at the clock
           again and again: a few microseconds late. At a thousand
           requests a second per shard or more it uses a whole core for
           each, so there may be no more shards than cores, and the target
           needs its own.
 
-How late each request went is sched_lag in the result, with either.";
+How late each request went is sched_lag in the result, whichever it is.";
 
 const EXPECT: &str = "\
 What counts as a good answer: whole, items:SEED, json, status:200-299, regex:PATTERN or len:1-1000
@@ -149,8 +152,8 @@ pub struct RunArgs {
     /// random, as --rate says and however the target does (open loop)
     #[arg(long, value_name = "asap|constant|poisson", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
     pub arrivals: Arrivals,
-    /// How a shard waits for the moment at which a request may go: asleep, or spinning, which burns a core per shard
-    #[arg(long, value_name = "sleep|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
+    /// How a shard waits for the moment at which a request may go: asleep, asleep for up to 1 ms more, or spinning, which burns a core per shard
+    #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
     pub pacing: Pacing,
     /// Leave what was intended in this first time out of the times and the rates; it is counted
     #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]

@@ -15,7 +15,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
 
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::Interest;
@@ -23,10 +22,6 @@ use tokio::io::unix::AsyncFd;
 
 use crate::clock::{Clock, Nanos, duration_ns};
 use crate::plan::Pacing;
-
-/// How long before an instant a shard that spins is awake: longer than its kernel timer is late but for one in a thousand
-/// times, also on a busy virtual machine.
-const AWAKE: Duration = Duration::from_millis(1);
 
 /// When an alarm is to ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,12 +87,8 @@ impl Alarm {
     /// # Errors
     /// The process is out of descriptors.
     pub(super) fn kernel(clock: Clock, pacing: Pacing) -> io::Result<Self> {
-        let awake_ns = match pacing {
-            Pacing::Sleep => 0,
-            Pacing::Spin => duration_ns(AWAKE),
-        };
         let bells = [KernelBell::new()?, KernelBell::new()?];
-        Ok(Self { clock, bell: Bell::Kernel(Box::new(bells)), awake_ns })
+        Ok(Self { clock, bell: Bell::Kernel(Box::new(bells)), awake_ns: duration_ns(pacing.awake()) })
     }
 
     /// An alarm that keeps the runtime's time, which may be virtual.

@@ -92,27 +92,19 @@ impl<W: Workload> Engine<W> {
     /// Paced by `alarm`, performs items until the engine is closed and what was under way has ended. Dropping the future
     /// drops what is under way; [`Engine::abort_rest`] then books it.
     pub(super) async fn run(self: Rc<Self>, mut alarm: Alarm) {
-        let mut lanes = JoinSet::new();
+        let mut tasks = JoinSet::new();
         for lane in 0..self.under_way.len() {
-            lanes.spawn_local(Rc::clone(&self).lane(lane));
+            tasks.spawn_local(Rc::clone(&self).lane(lane));
         }
-        let keeper = async {
-            self.gate.keep(&mut alarm).await;
-            std::future::pending::<()>().await;
-        };
-        let all_done = async {
-            while let Some(ended) = lanes.join_next().await {
-                // tokio catches a task's panic; where panics unwind, a lane that vanished would look like one that is done.
-                if let Err(error) = ended
-                    && let Ok(panic) = error.try_into_panic()
-                {
-                    std::panic::resume_unwind(panic);
-                }
+        // A task of its own: what else the shard watches need not be looked at each time that the alarm rings.
+        tasks.spawn_local(async move { self.gate.keep(&mut alarm).await });
+        while let Some(ended) = tasks.join_next().await {
+            // tokio catches a task's panic; where panics unwind, a lane that vanished would look like one that is done.
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
             }
-        };
-        tokio::select! {
-            () = all_done => {}
-            () = keeper => {}
         }
     }
 

@@ -17,7 +17,7 @@ use super::lateness::{Going, Stalls, Stamps};
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Slack, Timetable};
-use crate::plan::{OnThrottle, Pacing, ShardPlan};
+use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::wire::Binding;
 
@@ -102,11 +102,6 @@ struct Moments {
 
 /// Items that may wait for another attempt at once: it bounds the memory of a shard whose target asks for long waits.
 const MOST_WAITING: u64 = 10_000;
-
-/// How long a request may wait for others that are due a moment later, so that the shard wakes once for all of them. The
-/// alarm rings some tens of microseconds late by itself; both together stay within what is asked of the client: 60 us at
-/// the median.
-const SLACK: Duration = Duration::from_micros(50);
 
 /// What is said when there is nothing to do.
 const NOTHING: Leave = Leave::Blocked(Binding::Idle);
@@ -209,11 +204,7 @@ impl Limits {
     /// When to wake for a request that may go at `next`: then, or a moment later with those that come due meanwhile, as far
     /// as there are lanes for them.
     pub(super) fn ring(&self, next: Nanos) -> Ring {
-        let span = match self.plan.pacing {
-            Pacing::Sleep => SLACK,
-            // Whoever is awake anyway saves nothing by waiting.
-            Pacing::Spin => Duration::ZERO,
-        };
+        let span = self.plan.pacing.slack();
         match self.pacer.rings(Slack { span, most: self.waiting.len() }) {
             Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
             // It is not the pacer that it waits for.

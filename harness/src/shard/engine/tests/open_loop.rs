@@ -1,6 +1,7 @@
 //! Open loops in virtual time: what is due goes when it can, is counted once, and shows whom it waited for.
 
 use super::*;
+use crate::clock::duration_ns;
 use crate::plan::{Arrivals, Gaps, RunPlan};
 use crate::stats::Percentile;
 
@@ -46,6 +47,43 @@ fn a_stall_is_seen_by_all_that_were_to_come_in_it() {
         assert_eq!((response.exact().count, response.exact().max_ns), (30_000, 1_001_000_000));
         assert_eq!(stats.timing(Series::PoolWait).unwrap().exact().max_ns, 0);
     });
+}
+
+#[test]
+fn what_goes_together_goes_late_by_the_slack_at_most_and_says_so() {
+    for (pacing, first, late) in [
+        (Pacing::Sleep, [0, 1, 2, 3, 4], 0),
+        (Pacing::Coarse, [0, 2, 2, 4, 4], 499),
+        (Pacing::Spin, [0, 1, 2, 3, 4], 0),
+    ] {
+        let plan = ShardPlan { pacing, ..timed(10, Duration::from_secs(1)) };
+        let (ran, _) = run(&plan, None, Duration::from_secs(1));
+        assert_eq!(ran.sent[..5], first.map(ms), "{pacing}");
+        for (n, sent) in ran.sent.iter().enumerate() {
+            let intended = ms(n as u64);
+            assert!(
+                *sent >= intended && sent.since(intended) <= duration_ns(pacing.slack()),
+                "{pacing}: {n} at {sent:?}"
+            );
+        }
+        ran.totals(|stats, _, _| {
+            let lag = stats.timing(Series::SchedLag).unwrap().exact();
+            // Every other one is late but for the first and the last, with which nothing goes.
+            let longest = u64::from(late > 0);
+            assert_eq!((lag.count, lag.max_ns), (1_000, longest * 1_000_000), "{pacing}");
+            assert_eq!(lag.sum_ns, late * 1_000_000, "{pacing}");
+        });
+    }
+}
+
+#[test]
+fn a_budget_whose_requests_go_together_is_kept_and_used() {
+    let budget = Budget { interval_ns: 1_000_000, burst: 26, at_start: 1, phase_ns: 0 };
+    let plan = ShardPlan { pacing: Pacing::Coarse, ..shard(1 << 40, 10, Some(budget)) };
+    let (ran, _) = run(&plan, None, Duration::from_secs(1));
+    assert_eq!(ran.sent[..5], [0, 2, 2, 4, 4].map(ms));
+    assert!(ran.gate().budget_use().unwrap().kept);
+    assert!((999..=1_001).contains(&ran.sent.len()), "{}", ran.sent.len());
 }
 
 #[test]
