@@ -29,6 +29,7 @@ pub(super) struct Timed {
 
 /// What it says of times, us.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
+#[expect(clippy::struct_field_names, reason = "they are keys of the JSON, where the unit has to be")]
 pub(super) struct Times {
     /// Median latency, as the client reports it.
     pub(super) median_us: Option<f64>,
