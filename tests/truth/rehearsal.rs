@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Targets, Template};
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::report::{Latency, Report};
 use crawlmark_harness::sample::{Outcome, Sample};
@@ -42,6 +42,7 @@ pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
         burst: 0,
         at_start: 0,
         arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
         manners: Manners { on_throttle: OnThrottle::Count, retries: 0, ..Manners::default() },
         per_host: PerHost::default(),
         duration: Some(duration),

@@ -441,7 +441,7 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
         let tried = Rc::new(Cell::new(0));
         let workload = Destitute { clock, tried: Rc::clone(&tried) };
         let engine = Engine::new(workload, &shard(1 << 40, 4, None), clock, clock.now());
-        let run = Rc::clone(&engine).run(Alarm::kernel(clock).unwrap());
+        let run = Rc::clone(&engine).run(Alarm::kernel(clock, Pacing::Sleep).unwrap());
         let other = async {
             while tried.get() < 100 {
                 tokio::task::yield_now().await;
