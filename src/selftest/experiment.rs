@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::compare::{Disturbance, Order, OrderSchedule};
-use crawlmark_harness::plan::{Arrivals, Manners, PerHost, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
 use crawlmark_harness::report::{Environment, Labels, Placement, Report, Source};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer, SuperviseError};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
@@ -265,6 +265,7 @@ impl Setup {
             burst: 0,
             at_start: 0,
             arrivals: self.arrivals,
+            pacing: Pacing::Sleep,
             manners: Manners::default(),
             per_host: PerHost::default(),
             duration: self.duration,
