@@ -6,6 +6,7 @@ use super::thresholds::{
 };
 use super::wording::{Worst, more_room, percent};
 use super::{Evidence, Seen};
+use crate::plan::Pacing;
 use crate::process::ShardExit;
 use crate::report::{Latency, Ledger, ShardReport};
 use crate::stats::Series;
@@ -58,6 +59,10 @@ fn out_of_sum(shard: &ShardReport) -> Option<String> {
 
 /// No room left on its CPU.
 pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
+    if evidence.plan.pacing == Pacing::Spin {
+        // It burns what it does not need; whether it came in time, its lateness tells.
+        return Seen::Findings(Vec::new());
+    }
     let beyond = readings(evidence, SHORTEST_S, |shard| shard.usage.cpu_share).filter(|(_, used)| *used > CPU_USE);
     Seen::perhaps(Worst::of(beyond).map(|worst| {
         let (cores, shards) = (evidence.environment.cores, evidence.shards.len());

@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::Nanos;
 use crate::machine::tests::proc_with;
 use crate::machine::{CpuTicks, Watch};
-use crate::plan::{OnThrottle, tests::plan};
+use crate::plan::{OnThrottle, Pacing, tests::plan};
 use crate::report::{BindingReport, Latency, UsageReport, share};
 use crate::sample::ErrorKind;
 use crate::stats::{Counters, Series};
@@ -218,6 +218,10 @@ fn g_cpu_use() {
         run.environment.cores = 1;
         run.shards[0].usage.cpu_share = Some(0.88);
         run.usage().cpu_share = Some(0.9);
+    });
+    passes(|run| {
+        run.plan.pacing = Pacing::Spin;
+        run.usage().cpu_share = Some(1.0);
     });
 }
 
