@@ -3,22 +3,14 @@
 use crawlmark_mock_server::{Fault, Faults};
 use serde_json::json;
 
-use crate::report::{Report, counts};
+use crate::report::counts;
 use crate::run::{ONE_ATTEMPT, crawl};
-use crate::target::{Target, assert_agree};
-
-/// Crawls `target`, and has the target confirm the report.
-#[track_caller]
-fn confirmed(target: &Target, flags: &str) -> Report {
-    let report = crawl(&format!("{} {flags}", target.url()));
-    assert_agree(&report, &target.books());
-    report
-}
+use crate::target::{Target, confirmed};
 
 #[test]
 fn a_plain_crawl_asks_for_every_id_once() {
     let target = Target::start("--processes 2");
-    let report = confirmed(&target, "--ids 0..20k --shards 2 -c 64 --expect items:1");
+    let (report, _) = confirmed(&target, "--ids 0..20k --shards 2 -c 64 --expect items:1");
     report.assert_states(&[("ok", 20_000)]);
     let books = target.books();
     assert_eq!((&books["requests"], &books["unique_ids"]), (&json!(20_000), &json!(20_000)));
@@ -32,7 +24,7 @@ fn a_plain_crawl_asks_for_every_id_once() {
 fn injected_faults_are_all_found_and_nothing_else() {
     const IDS: u64 = 10_000;
     let target = Target::start("--processes 2 --seed 7 --fault error:0.02:502 --fault drop:0.01");
-    let report = confirmed(&target, &format!("--ids 0..10k --shards 2 -c 32 --expect items:7 {ONE_ATTEMPT}"));
+    let (report, _) = confirmed(&target, &format!("--ids 0..10k --shards 2 -c 32 --expect items:7 {ONE_ATTEMPT}"));
     let faults: Faults = "error:0.02:502,drop:0.01".parse().unwrap();
     let picked = |fault| (0..IDS).filter(|id| faults.pick(7, *id, 0) == Some(fault)).count() as u64;
     let (errors, drops) = (picked(Fault::Status(502)), picked(Fault::Drop));
@@ -47,7 +39,7 @@ fn injected_faults_are_all_found_and_nothing_else() {
 fn what_the_target_turns_away_is_throttled() {
     // A burst and then nothing for an hour: how many are let through depends on no clock.
     let target = Target::start("--processes 2 --limit 1/h:burst=300");
-    let report = confirmed(&target, &format!("--ids 0..1k --shards 2 -c 16 {ONE_ATTEMPT}"));
+    let (report, _) = confirmed(&target, &format!("--ids 0..1k --shards 2 -c 16 {ONE_ATTEMPT}"));
     report.assert_states(&[("ok", 300), ("gave_up", 700)]);
     assert_eq!(report.count("/totals/throttled"), 700);
     assert_eq!(report.statuses(), [("200".to_owned(), 300), ("429".to_owned(), 700)].into());
@@ -57,7 +49,7 @@ fn what_the_target_turns_away_is_throttled() {
 #[test]
 fn a_body_of_another_seed_is_wrong_for_every_item() {
     let target = Target::start("--seed 2");
-    let report = confirmed(&target, "--ids 0..500 --shards 2 -c 8 --expect items:3");
+    let (report, _) = confirmed(&target, "--ids 0..500 --shards 2 -c 8 --expect items:3");
     report.assert_states(&[("failed", 500)]);
     assert_eq!(report.errors(), [("wrong_body".to_owned(), 500)].into());
     assert_eq!(report.statuses(), [("200".to_owned(), 500)].into());
@@ -76,7 +68,7 @@ fn a_budget_is_kept_and_used() {
     // all may come at a bad moment, so this is tried more than once.
     for _ in 0..5 {
         let target = Target::start("--processes 1");
-        let report = confirmed(&target, "--ids 0..2500 --rate 1k/s --burst 500 --shards 2 -c 256");
+        let (report, _) = confirmed(&target, "--ids 0..2500 --rate 1k/s --burst 500 --shards 2 -c 256");
         report.assert_states(&[("ok", 2_500)]);
         assert_eq!(*report.at("/budget/kept"), json!(true));
         assert_eq!(report.count("/budget/burst"), BURST);
@@ -104,7 +96,7 @@ fn a_budget_is_kept_and_used() {
 #[test]
 fn more_shards_than_ids_leave_some_with_nothing_to_do() {
     let target = Target::start("--processes 1");
-    let report = confirmed(&target, "--ids 7..10 --shards 5 -c 5");
+    let (report, _) = confirmed(&target, "--ids 7..10 --shards 5 -c 5");
     report.assert_states(&[("ok", 3)]);
     assert_eq!(report.shards().iter().filter(|shard| shard["ledger"]["planned"] == json!(0)).count(), 2);
 }
@@ -112,7 +104,7 @@ fn more_shards_than_ids_leave_some_with_nothing_to_do() {
 #[test]
 fn a_single_id_is_asked_for_once() {
     let target = Target::start("--processes 1");
-    let report = confirmed(&target, "--ids 42..=42 --shards 2 -c 64 --expect items:1");
+    let (report, _) = confirmed(&target, "--ids 42..=42 --shards 2 -c 64 --expect items:1");
     report.assert_states(&[("ok", 1)]);
     assert_eq!(report.count("/totals/connections_opened"), 1);
 }
@@ -120,7 +112,7 @@ fn a_single_id_is_asked_for_once() {
 #[test]
 fn the_greatest_ids_are_ids() {
     let target = Target::start("--processes 1");
-    let report =
+    let (report, _) =
         confirmed(&target, "--ids 18446744073709551610..18446744073709551615 --shards 2 -c 4 --expect items:1");
     report.assert_states(&[("ok", 5)]);
     assert_eq!(report.count("/plan/ids/end"), u64::MAX);
@@ -130,7 +122,7 @@ fn the_greatest_ids_are_ids() {
 #[test]
 fn a_count_of_requests_ends_a_range_early() {
     let target = Target::start("--processes 1");
-    let report = confirmed(&target, "--ids 100..1k -n 250 --shards 2 -c 8");
+    let (report, _) = confirmed(&target, "--ids 100..1k -n 250 --shards 2 -c 8");
     report.assert_states(&[("ok", 250)]);
     assert_eq!((report.count("/plan/ids/start"), report.count("/plan/ids/end")), (100, 350));
 }
@@ -138,7 +130,7 @@ fn a_count_of_requests_ends_a_range_early() {
 #[test]
 fn time_ends_a_crawl_between_items() {
     let target = Target::start("--processes 1");
-    let report = confirmed(&target, "--ids 0..100m -d 300ms --shards 2 -c 4");
+    let (report, _) = confirmed(&target, "--ids 0..100m -d 300ms --shards 2 -c 4");
     assert_eq!(report.items("ok") + report.items("not_attempted"), 100_000_000, "nothing is cut off");
     assert!(report.items("ok") > 0);
     assert_eq!(*report.at("/interrupted"), json!(false));

@@ -12,18 +12,10 @@
 use serde_json::{Value, json};
 
 use crate::report::Report;
-use crate::run::crawl;
-use crate::target::{Target, assert_agree};
+use crate::target::{Target, confirmed};
 
 /// How often a figure that other work on the machine may spoil is asked for.
 const TRIES: u32 = 4;
-
-fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
-    let report = crawl(&format!("{} {flags}", target.url()));
-    let books = target.books();
-    assert_agree(&report, &books);
-    (report, books)
-}
 
 /// The busiest windows: what our report says was admitted and allowed, and what the target says arrived.
 fn busiest(report: &Report, books: &Value) -> Vec<(u64, u64, u64)> {

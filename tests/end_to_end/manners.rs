@@ -17,16 +17,7 @@ use crate::process::{children, is_stopped, signal, wait_for};
 use crate::report::Report;
 use crate::run::{Run, crawl};
 use crate::scripted::{OK, Peer, with_server};
-use crate::target::{Target, assert_agree};
-
-/// Crawls `target` with what is the default unless `flags` say otherwise, and has the target confirm the report.
-#[track_caller]
-fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
-    let report = crawl(&format!("{} {flags}", target.url()));
-    let books = target.books();
-    assert_agree(&report, &books);
-    (report, books)
-}
+use crate::target::{Target, confirmed};
 
 /// How many requests came to the target before the moment at which it had asked to be asked again: those whose client
 /// could know, and those that may have crossed its answer.

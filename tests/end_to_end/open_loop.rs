@@ -4,29 +4,20 @@
 use std::fs;
 
 use crate::bad_input::assert_refused;
-use crate::report::Report;
-use crate::run::{ONE_ATTEMPT, Run, crawl};
-use crate::target::{Target, assert_agree};
-
-/// Crawls `target` in an open loop and has the target confirm the report, which [has been checked](Report::read).
-#[track_caller]
-fn confirmed(target: &Target, flags: &str) -> Report {
-    let report = crawl(&format!("{} {flags}", target.url()));
-    assert_agree(&report, &target.books());
-    report
-}
+use crate::run::{ONE_ATTEMPT, Run};
+use crate::target::{Target, confirmed};
 
 #[test]
 fn c1_all_that_was_scheduled_is_sent_or_dropped_and_the_target_counts_what_was_sent() {
     // Some are refused, some fail, some never get an answer; reading the report checks that it adds up.
     let target = Target::start("--processes 2 --limit 1/h:burst=900 --fault error:0.1:503 --fault silence:0.02");
     let flags = format!("--rate 500 -d 3s --arrivals constant -s 3 -c 90 --timeout 500ms {ONE_ATTEMPT}");
-    let report = confirmed(&target, &flags);
+    let (report, _) = confirmed(&target, &flags);
     assert_eq!((report.count("/schedule/scheduled"), report.count("/totals/dropped")), (1_500, 0));
     assert!(report.count("/totals/throttled") > 0 && report.errors().contains_key("timeout"), "{:?}", report.errors());
     // Six connections of 50 ms each bear 120/s: the rest is due until the end, and is dropped then.
     let slow = Target::start("--processes 1 --latency 50ms");
-    let report = confirmed(&slow, "--rate 500 -d 2s --arrivals constant -s 2 -c 6");
+    let (report, _) = confirmed(&slow, "--rate 500 -d 2s --arrivals constant -s 2 -c 6");
     assert_eq!(report.count("/schedule/scheduled"), 1_000);
     assert!(report.count("/totals/dropped") > 700, "{}", report.at("/schedule"));
     assert!(report.text("/latency/response/at_least/0") == "p50_us", "{}", report.at("/latency/response/at_least"));
@@ -37,7 +28,8 @@ fn c2_the_shards_ids_are_disjoint_and_together_the_range() {
     // Reading the report checks what the shards held; the target saw each ID once and no other.
     for shards in [1, 3, 7] {
         let target = Target::start("--processes 2");
-        let report = confirmed(&target, &format!("--ids 5..2_005 --rate 4000 --arrivals poisson -s {shards} -c 70"));
+        let (report, _) =
+            confirmed(&target, &format!("--ids 5..2_005 --rate 4000 --arrivals poisson -s {shards} -c 70"));
         let books = target.books();
         assert_eq!((books["unique_ids"].as_u64(), books["duplicate_ids"].as_u64()), (Some(2_000), Some(0)));
         assert_eq!(report.items("ok"), 2_000);
@@ -50,7 +42,7 @@ fn a_timetable_is_the_same_for_any_number_of_shards() {
         let scheduled = [1, 2, 5].map(|shards| {
             let target = Target::start("--processes 1");
             let flags = format!("--rate 300 -d 1s --arrivals {arrivals} -s {shards} -c 50 --seed 7");
-            confirmed(&target, &flags).count("/schedule/scheduled")
+            confirmed(&target, &flags).0.count("/schedule/scheduled")
         });
         assert_eq!(scheduled, [scheduled[0]; 3], "{arrivals}");
     }
@@ -78,7 +70,7 @@ fn a_stall_shows_in_the_response_times_and_is_explained() {
 fn a_warm_up_is_counted_and_not_timed() {
     for arrivals in ["asap", "constant"] {
         let target = Target::start("--processes 1");
-        let report = confirmed(&target, &format!("--rate 200 -d 2s --warmup 1s --arrivals {arrivals} -s 2 -c 20"));
+        let (report, _) = confirmed(&target, &format!("--rate 200 -d 2s --warmup 1s --arrivals {arrivals} -s 2 -c 20"));
         let (all, warm) = (report.count("/totals/attempts"), report.count("/warmup/attempts"));
         assert!((195..=205).contains(&warm), "{arrivals}: {warm} of {all}");
         assert_eq!(report.count("/latency/service/count"), all - warm);
@@ -90,7 +82,7 @@ fn a_warm_up_is_counted_and_not_timed() {
 fn a_pause_that_the_target_asks_for_puts_the_timetable_off() {
     // Forty at once and ten per second: a client that is told to wait does, and comes back to its timetable.
     let target = Target::start("--processes 1 --limit 10/s:burst=40");
-    let report = confirmed(&target, "--rate 60 -d 3s --arrivals constant -s 2 -c 20 --max-pause 10s");
+    let (report, _) = confirmed(&target, "--rate 60 -d 3s --arrivals constant -s 2 -c 20 --max-pause 10s");
     assert!(report.number("/schedule/shifted_s") > 0.0, "{}", report.at("/schedule"));
     assert_eq!(report.count("/totals/dropped"), 0);
     assert!(report.count("/schedule/scheduled") < 180, "what was put off beyond the end is not scheduled");

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::process::{DEADLINE, children, end_with_children, signal, wait_for, working_in};
 use crate::report::{Report, counts};
-use crate::run::program;
+use crate::run::{crawl, program};
 
 /// A running target. Dropped, it is ended.
 pub(crate) struct Target {
@@ -131,6 +131,15 @@ impl Drop for Target {
     fn drop(&mut self) {
         end_with_children(&mut self.child);
     }
+}
+
+/// Crawls `target`, and has it confirm the report. Returns the books as well.
+#[track_caller]
+pub(crate) fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
+    let report = crawl(&format!("{} {flags}", target.url()));
+    let books = target.books();
+    assert_agree(&report, &books);
+    (report, books)
 }
 
 /// The client's report and the target's books tell the same story, to the last request.
