@@ -1,0 +1,114 @@
+//! Shares of a rate: what a budget comes to in one shard, and what each host is spared there.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{RunPlan, split_share};
+use crate::clock::duration_ns;
+use crate::units::Rate;
+
+/// How much lateness of a shard the default burst makes up for. A limiter forgets what its client was too late to use.
+///
+/// A shard's alarm rings tens of microseconds late at the median, but beside other work some rings come milliseconds late.
+/// In interleaved runs at 5,000/s over two shards on two virtual cores, a burst of 2 ms lost more than a hundredth of the
+/// budget, and one of 10 ms more than a two-hundredth in one run of three. A stall of a tenth of a second costs budget with
+/// any of them. Such a burst makes arrivals no less even while all goes well: it is not there at the start, and is used
+/// only after the shard was late or had no connection free.
+const CATCH_UP: Duration = Duration::from_millis(25);
+
+/// A shard whose requests are this far apart, or further, has nothing to catch up: what it forgets by being a fraction of
+/// a millisecond late is well below a hundredth of its budget, and two requests at once would be a surprise.
+const SLOW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The bursts of a budget.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bursts {
+    pub(super) any: u64,
+    pub(super) at_start: u64,
+}
+
+/// A share of a rate: one request per `interval_ns`, `burst` at once at most, the first at `phase_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Nanoseconds per request, at least 1.
+    pub interval_ns: u64,
+    /// Requests at once, at least 1.
+    pub burst: u64,
+    /// Requests at once at the start; at least 1, at most the burst.
+    pub at_start: u64,
+    /// Nanoseconds from the common start to the first request.
+    pub phase_ns: u64,
+}
+
+impl Budget {
+    pub(super) fn of(rate: &Rate, bursts: Bursts, parts: u64, i: u64) -> Self {
+        let permits = u128::from(rate.permits.max(1));
+        let phase = u128::from(i) * u128::from(rate.period_ns) / permits;
+        Self {
+            interval_ns: shard_interval_ns(rate, parts),
+            burst: split_share(bursts.any, parts, i).max(1),
+            at_start: split_share(bursts.at_start, parts, i).max(1),
+            phase_ns: u64::try_from(phase).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Nanoseconds between the requests of one of `parts` shards, at least 1.
+fn shard_interval_ns(rate: &Rate, parts: u64) -> u64 {
+    let interval = (u128::from(parts) * u128::from(rate.period_ns)).div_ceil(u128::from(rate.permits.max(1)));
+    u64::try_from(interval).unwrap_or(u64::MAX).max(1)
+}
+
+impl RunPlan {
+    /// The burst that a budget gets when none is asked for: for each shard the one request that is due, and as many as
+    /// fall due in 25 ms, rounded up. Below 10/s per shard it is the one alone.
+    ///
+    /// A burst of `b` forgives lateness of up to `b - 1` intervals, so the one by itself would forgive none.
+    #[must_use]
+    pub fn default_burst(rate: &Rate, shards: u32) -> u64 {
+        let interval_ns = shard_interval_ns(rate, u64::from(shards));
+        let late =
+            if interval_ns < duration_ns(SLOW_INTERVAL) { duration_ns(CATCH_UP).div_ceil(interval_ns) } else { 0 };
+        (1 + late).saturating_mul(u64::from(shards))
+    }
+}
+
+/// The hosts of a run, and what each of them is to bear at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PerHost {
+    /// How many there are; at least 1.
+    pub hosts: u32,
+    /// Requests in flight at one host at most, over all shards; none is as many as there are connections.
+    pub connections: Option<u32>,
+    /// The budget of one host, over all shards; none is what the run's budget allows.
+    pub rate: Option<Rate>,
+}
+
+impl Default for PerHost {
+    fn default() -> Self {
+        Self { hosts: 1, connections: None, rate: None }
+    }
+}
+
+impl PerHost {
+    pub(super) fn share(&self, parts: u64, i: u64) -> HostShare {
+        let shards = u32::try_from(parts).unwrap_or(u32::MAX);
+        let connections =
+            self.connections.map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
+        let bursts = |rate: &Rate| Bursts { any: RunPlan::default_burst(rate, shards), at_start: u64::from(shards) };
+        let budget = |rate: Rate| Budget::of(&rate, bursts(&rate), parts, i);
+        HostShare { hosts: self.hosts, connections: connections.unwrap_or(u32::MAX), budget: self.rate.map(budget) }
+    }
+}
+
+/// A shard's share of what each host is to bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostShare {
+    /// How many hosts there are; at least 1.
+    pub hosts: u32,
+    /// Requests in flight at one host at most; at least 1.
+    pub connections: u32,
+    /// Its share of the budget of one host.
+    pub budget: Option<Budget>,
+}

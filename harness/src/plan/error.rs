@@ -1,0 +1,84 @@
+//! Why a plan makes no sense, told by the flag that has to change.
+
+use std::time::Duration;
+
+use super::{Arrivals, MAX_RETRIES, MAX_SHARDS, Pacing};
+use crate::units::IdRange;
+
+/// Why a plan makes no sense. Each message names the flag.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No ID.
+    #[error("--ids {0} holds no ID")]
+    NoIds(IdRange),
+    /// No shard, or more than [`MAX_SHARDS`].
+    #[error("--shards {0} is out of range: 1 to {MAX_SHARDS}")]
+    Shards(u32),
+    /// A shard would have no connection.
+    #[error("--connections {connections} is less than --shards {shards}: each shard needs at least one connection")]
+    Connections {
+        /// As asked.
+        connections: u32,
+        /// As asked or resolved.
+        shards: u32,
+    },
+    /// A shard would have no burst.
+    #[error("--burst {burst} is less than --shards {shards}: each shard admits at least one request at a time")]
+    Burst {
+        /// As asked.
+        burst: u64,
+        /// As asked or resolved.
+        shards: u32,
+    },
+    /// No time for it, or too much.
+    #[error("--rate {0} is a ramp over the whole run: say with --duration how long that is, a day at most")]
+    RampTime(String),
+    /// Nothing says when requests are to arrive.
+    #[error("--arrivals {0} needs a --rate: it says when each request is to arrive")]
+    ArrivalsWithoutRate(Arrivals),
+    /// A burst where none can be.
+    #[error(
+        "--burst is for budgets: with --arrivals {0} each request has its own time, and one that is late goes at once"
+    )]
+    BurstOfArrivals(Arrivals),
+    /// Nothing to wait for.
+    #[error("--pacing {0} needs a --rate, a --per-host-rate or --adaptive: without them no request waits for its time")]
+    PacingOfNothing(Pacing),
+    /// Nothing would be measured.
+    #[error("--warmup {} leaves nothing of --duration {}", humantime::format_duration(*.warmup), humantime::format_duration(*.duration))]
+    Warmup {
+        /// As asked.
+        warmup: Duration,
+        /// As asked or resolved.
+        duration: Duration,
+    },
+    /// Longer than an hour.
+    #[error("--grace must be at most 1h")]
+    Grace,
+    /// Zero or beyond an hour.
+    #[error("--timeout must be between 1ms and 1h")]
+    Timeout,
+    /// Zero.
+    #[error("--duration must be at least 1ms")]
+    Duration,
+    /// A shard would have no connection to a host.
+    #[error("--per-host-connections {connections} is less than --shards {shards}: each shard needs at least one")]
+    PerHostConnections {
+        /// As asked.
+        connections: u32,
+        /// As asked or resolved.
+        shards: u32,
+    },
+    /// More than [`MAX_RETRIES`].
+    #[error("--retries {0} is out of range: 0 to {MAX_RETRIES}, for five attempts in all")]
+    Retries(u32),
+    /// More retries than first attempts.
+    #[error("--retry-budget {0}% is out of range: 0% to 100% of the first attempts")]
+    RetryBudget(u32),
+    /// Below a millisecond or beyond a year.
+    #[error("--max-pause must be at least 1ms and at most a year")]
+    MaxPause,
+    /// Too short to tell silence from a busy machine.
+    #[error("--shard-deadline must be at least 1s")]
+    ShardDeadline,
+}

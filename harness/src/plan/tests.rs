@@ -1,0 +1,169 @@
+//! The laws of splitting, and plans that make no sense.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A plan that other modules' tests start from.
+pub(crate) fn plan() -> RunPlan {
+    RunPlan {
+        target: "test".to_owned(),
+        workload: BTreeMap::new(),
+        ids: IdRange { start: 0, end: 1000 },
+        shards: 2,
+        connections: 8,
+        rate: None,
+        shape: RateShape::Constant,
+        burst: 0,
+        at_start: 0,
+        arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
+        manners: Manners::default(),
+        per_host: PerHost::default(),
+        duration: None,
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
+        shard_deadline: Duration::from_secs(10),
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_names_its_flag() {
+    type Spoil = fn(&mut RunPlan);
+    let cases: [(Spoil, &str); 11] = [
+        (|p| p.ids.end = p.ids.start, "--ids"),
+        (|p| p.shards = 0, "--shards"),
+        (|p| p.connections = 1, "--connections"),
+        (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
+        (|p| p.timeout = Duration::ZERO, "--timeout"),
+        (|p| p.duration = Some(Duration::ZERO), "--duration"),
+        (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
+        (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
+        (
+            |p| (p.arrivals, p.rate, p.burst) = (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1 }), 8),
+            "--burst",
+        ),
+        (|p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))), "--warmup 1s"),
+        (|p| p.grace = Duration::from_hours(2), "--grace"),
+    ];
+    for (spoil, flag) in cases {
+        let mut spoilt = plan();
+        spoil(&mut spoilt);
+        let message = spoilt.validate().unwrap_err().to_string();
+        assert!(message.starts_with(flag), "{message}");
+    }
+    assert!(plan().validate().is_ok());
+}
+
+#[test]
+fn the_default_burst_forgives_milliseconds_and_is_small_where_requests_are_rare() {
+    const SECOND: u64 = 1_000_000_000;
+    let cases = [
+        // One that is due and 63 that fall due in 25 ms, per shard.
+        ((5_000, SECOND), 2, 128),
+        ((5_000, SECOND), 8, 136),
+        ((200, SECOND), 2, 8),
+        ((1, 1), 1, 25_000_001),
+        // As far apart as a shard's requests may be and still be caught up with, and a little further.
+        ((21, SECOND), 2, 4),
+        ((20, SECOND), 2, 2),
+        ((3, SECOND), 8, 8),
+        ((500, 60 * SECOND), 8, 8),
+        ((10, 3_600 * SECOND), 8, 8),
+    ];
+    for ((permits, period_ns), shards, burst) in cases {
+        let rate = Rate { permits, period_ns };
+        assert_eq!(RunPlan::default_burst(&rate, shards), burst, "{rate} over {shards}");
+    }
+}
+
+#[test]
+fn a_rate_below_one_per_shard_interleaves_evenly() {
+    let mut run = plan();
+    (run.shards, run.connections, run.rate, run.burst) = (8, 8, Some(Rate { permits: 3, period_ns: 1_000_000_000 }), 8);
+    let budgets: Vec<Budget> = run.split(&[]).iter().filter_map(|shard| shard.budget).collect();
+    assert!(budgets.iter().all(|budget| budget.interval_ns == 2_666_666_667 && budget.burst == 1));
+    let gaps: Vec<u64> = budgets.windows(2).map(|pair| pair[1].phase_ns - pair[0].phase_ns).collect();
+    assert!(gaps.iter().all(|gap| (333_333_333..=333_333_334).contains(gap)), "{gaps:?}");
+}
+
+#[test]
+fn a_plan_survives_json() {
+    let mut run = plan();
+    run.duration = Some(Duration::from_millis(1500));
+    let json = serde_json::to_string(&run).unwrap();
+    assert!(json.contains("\"duration_us\":1500000"), "{json}");
+    assert_eq!(serde_json::from_str::<RunPlan>(&json).unwrap(), run);
+}
+
+proptest! {
+    #[test]
+    fn parts_are_disjoint_ordered_covering_and_even(total: u64, parts in 1..2000_u64) {
+        let shares: Vec<u64> = (0..parts).map(|i| split_share(total, parts, i)).collect();
+        prop_assert_eq!(shares.iter().map(|share| u128::from(*share)).sum::<u128>(), u128::from(total));
+        let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+        prop_assert!(most - least <= 1);
+        prop_assert_eq!(split_point(total, parts, 0), 0);
+        prop_assert_eq!(split_point(total, parts, parts), total);
+        for i in 0..parts {
+            prop_assert!(split_point(total, parts, i) <= split_point(total, parts, i + 1));
+        }
+    }
+
+    #[test]
+    fn the_default_burst_is_alike_in_all_shards_and_forgives_its_time(
+        permits in 1..10_000_000_u64, period_s in 1..4_000_u64, shards in 1..=MAX_SHARDS,
+    ) {
+        let rate = Rate { permits, period_ns: period_s * 1_000_000_000 };
+        let burst = RunPlan::default_burst(&rate, shards);
+        for i in [0, u64::from(shards) - 1] {
+            let budget = Budget::of(&rate, Bursts { any: burst, at_start: burst }, u64::from(shards), i);
+            prop_assert_eq!(budget.burst * u64::from(shards), burst);
+            let forgiven = (budget.burst - 1) * budget.interval_ns;
+            if budget.interval_ns < 100_000_000 {
+                prop_assert!((25_000_000..25_000_000 + budget.interval_ns).contains(&forgiven));
+            } else {
+                prop_assert_eq!(forgiven, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_split_nests(total: u64, nodes in 1..20_u64, cores in 1..20_u64) {
+        // Node by node, then core by core, gives ranges that are as even and as gapless as one split over all.
+        for node in 0..nodes {
+            let share = split_share(total, nodes, node);
+            let within: u128 = (0..cores).map(|core| u128::from(split_share(share, cores, core))).sum();
+            prop_assert_eq!(within, u128::from(share));
+        }
+    }
+
+    #[test]
+    fn shards_cover_the_run(
+        start in 0..u64::MAX / 2, len in 1..1_000_000_u64, shards in 1..64_u32, more in 0..500_u32,
+        permits in 1..1_000_000_u64, spare in 0..500_u64,
+    ) {
+        let mut run = plan();
+        run.ids = IdRange { start, end: start + len };
+        (run.shards, run.connections) = (shards, shards + more);
+        run.rate = Some(Rate { permits, period_ns: 1_000_000_000 });
+        run.burst = u64::from(shards) + spare;
+        let parts = run.split(&[]);
+        prop_assert_eq!(parts.first().unwrap().ids.start, run.ids.start);
+        prop_assert_eq!(parts.last().unwrap().ids.end, run.ids.end);
+        for pair in parts.windows(2) {
+            prop_assert_eq!(pair[0].ids.end, pair[1].ids.start);
+        }
+        prop_assert_eq!(parts.iter().map(|p| p.connections).sum::<u32>(), run.connections);
+        let budgets: Vec<Budget> = parts.iter().filter_map(|p| p.budget).collect();
+        prop_assert_eq!(budgets.iter().map(|b| b.burst).sum::<u64>(), run.burst);
+        // The shards together never exceed the rate, and fall short of it by rounding only.
+        let per_second: f64 = budgets.iter().map(|b| 1e9 / b.interval_ns as f64).sum();
+        let asked = permits as f64;
+        prop_assert!(per_second <= asked * (1.0 + 1e-12), "{} of {}", per_second, asked);
+        prop_assert!(per_second >= asked * (1.0 - asked / (1e9 * f64::from(shards)) - 1e-12));
+    }
+}
