@@ -27,6 +27,7 @@
 //! | [`report`] | the merged result, as it is saved |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`render`] | the report as text for people |
+//! | [`plot`] | the report as pictures |
 //! | `rehearse` | whole runs in virtual time, for tests (feature `virtual-time`) |
 //! | [`results`] | the directory that a report is saved in |
 
@@ -36,6 +37,7 @@ pub mod compare;
 pub mod machine;
 pub mod pacer;
 pub mod plan;
+pub mod plot;
 pub mod process;
 #[cfg(feature = "virtual-time")]
 pub mod rehearse;

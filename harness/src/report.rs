@@ -4,6 +4,7 @@
 //! durations carry their unit in the key, and what could not be read is `null`, never 0.
 
 mod budget;
+mod course;
 mod environment;
 mod host;
 mod interval;
@@ -11,6 +12,7 @@ mod latency;
 mod manners;
 mod schedule;
 mod shard;
+mod spread;
 mod totals;
 mod validity;
 
@@ -20,6 +22,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
+pub use self::course::Course;
 pub use self::environment::{Environment, Placement};
 pub use self::host::HostReport;
 pub use self::interval::IntervalRow;
@@ -27,6 +30,7 @@ pub use self::latency::{Detail, Latency};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};
 pub use self::schedule::{ScheduleReport, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
+pub use self::spread::{CELLS_PER_DECADE, Spread};
 use self::totals::Window;
 pub use self::totals::{Ledger, Totals};
 pub use self::validity::{Evidence, Validity, Verdict};
@@ -160,7 +164,12 @@ impl Report {
     pub fn new(source: Source<'_>) -> Self {
         let Source { plan, labels, record, mut intervals, environment } = source;
         intervals.sort_by_key(|row| row.start_s);
-        let shards: Vec<ShardReport> = record.shards.iter().map(|shard| ShardReport::new(shard, record)).collect();
+        let mut courses = course::take(&mut intervals);
+        let shards = record.shards.iter().map(|shard| ShardReport {
+            course: courses.remove(&shard.plan.shard).unwrap_or_default(),
+            ..ShardReport::new(shard, record)
+        });
+        let shards: Vec<ShardReport> = shards.collect();
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
         record.shards.iter().for_each(|shard| merged.merge(&shard.stats));
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
+use crate::plot::{self, Plot};
 use crate::render;
 use crate::report::Report;
 use crate::shard::INTERVAL;
@@ -104,7 +105,12 @@ impl ResultDir {
     /// When a file cannot be written, or something has taken the directory's place meanwhile.
     pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
         let json = serde_json::to_string_pretty(report)? + "\n";
-        self.finish_with(&[("result.json", &json), ("summary.md", &render::markdown(report))])
+        let plots = plot::all(report);
+        let summary = format!("{}\n{}", render::markdown(report), plot::markdown(&plots));
+        let names: Vec<String> = plots.iter().map(|Plot { name, .. }| format!("{}/{name}.svg", plot::FOLDER)).collect();
+        let mut files = vec![("result.json", &*json), ("summary.md", &summary)];
+        files.extend(names.iter().map(String::as_str).zip(plots.iter().map(|Plot { svg, .. }| &**svg)));
+        self.finish_with(&files)
     }
 
     /// Saves files by their names and gives the directory its name. Whatever goes wrong, nothing that was measured is removed: the
@@ -121,9 +127,11 @@ impl ResultDir {
         }
     }
 
+    /// Writes a file of this name, which may lie in a folder.
     fn write(&self, name: &str, text: &str) -> Result<(), ResultError> {
         let path = self.temporary.join(name);
-        fs::write(&path, text).map_err(|error| ResultError::Io { path, error })
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        folder.and_then(|()| fs::write(&path, text)).map_err(|error| ResultError::Io { path, error })
     }
 }
 

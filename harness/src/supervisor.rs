@@ -39,7 +39,9 @@ use self::shares::Shares;
 pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
-pub use self::view::{Interval, Live, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord};
+pub use self::view::{
+    Interval, Live, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord, ShardSecond,
+};
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
 use crate::clock::{Clock, Nanos, wall_time};

@@ -11,13 +11,14 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::machine::{CpuTicks, HostRecord};
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plot;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
 use crawlmark_harness::results::{ResultDir, ResultError, default_path};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
-use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord};
+use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
 
@@ -175,6 +176,9 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         max_sched_lag_ns: 1_500,
         binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::NONE },
         standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
+        seconds: [0, 1]
+            .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
+            .to_vec(),
     };
     let environment = Environment {
         cpu_model: Some("Example 9000".to_owned()),
@@ -313,6 +317,14 @@ fn a_result_is_never_overwritten_and_never_left_half_made() {
     let path = home.path().join("result");
     let report = report(None, None);
     ResultDir::create(&path).unwrap().finish(&report).unwrap();
+    let summary = std::fs::read_to_string(path.join("summary.md")).unwrap();
+    for plot in plot::all(&report) {
+        assert_eq!(
+            std::fs::read_to_string(path.join("plots").join(plot.name).with_extension("svg")).unwrap(),
+            plot.svg
+        );
+        assert!(summary.contains(&format!("(plots/{}.svg): {}\n", plot.name, plot.caption)));
+    }
     assert!(matches!(ResultDir::create(&path), Err(ResultError::Exists(_))));
     drop(ResultDir::create(&home.path().join("other/one")).unwrap());
     let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -142,5 +142,6 @@ fn interval(index: u64, stats: &ShardStats) -> Interval {
         max_sched_lag_ns: 0,
         binding: BindingTimes::NONE,
         standing: None,
+        seconds: Vec::new(),
     }
 }

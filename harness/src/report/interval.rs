@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::BindingReport;
 use super::budget::offered;
+use super::{BindingReport, Spread};
 use crate::plan::RunPlan;
 use crate::shard::INTERVAL;
 use crate::stats::{Percentile, Series};
-use crate::supervisor::Interval;
+use crate::supervisor::{Interval, ShardSecond};
 
 /// One second over all shards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,16 +34,22 @@ pub struct IntervalRow {
     pub soft_blocked: u64,
     /// Cut off.
     pub aborted: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
     /// Bytes of answers' bodies.
     pub bytes_received: u64,
     /// Requests under way at its end.
     pub in_flight: u32,
     /// Median service time.
     pub p50_us: Option<f64>,
+    /// 90th percentile of the service time.
+    pub p90_us: Option<f64>,
     /// 99th percentile of the service time.
     pub p99_us: Option<f64>,
     /// Median response time; null in a closed loop.
     pub response_p50_us: Option<f64>,
+    /// 90th percentile of the response time, or the least that it can be; null in a closed loop.
+    pub response_p90_us: Option<f64>,
     /// 99th percentile of the response time, or the least that it can be; null in a closed loop.
     pub response_p99_us: Option<f64>,
     /// The client's greatest lateness.
@@ -56,6 +62,12 @@ pub struct IntervalRow {
     pub limit: Option<u32>,
     /// Requests per second that they allowed themselves then; null unless they have learnt of a pace.
     pub pace_per_s: Option<f64>,
+    /// How many good answers took how long: the response time in an open loop, the service time in a closed one. Null when
+    /// there was none.
+    pub spread: Option<Spread>,
+    /// What each shard did in it, on its way to [`ShardReport::course`](super::ShardReport::course): the report has it there.
+    #[serde(skip)]
+    pub shards: Vec<ShardSecond>,
 }
 
 impl IntervalRow {
@@ -86,17 +98,24 @@ impl IntervalRow {
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
             aborted: counters.aborted,
+            connections_opened: counters.connections_opened,
             bytes_received: counters.bytes_received,
             in_flight: interval.in_flight,
             p50_us: percentile(Series::ServiceOk, 0.5),
+            p90_us: percentile(Series::ServiceOk, 0.9),
             p99_us: percentile(Series::ServiceOk, 0.99),
             response_p50_us: percentile(Series::ResponseOk, 0.5),
+            response_p90_us: percentile(Series::ResponseOk, 0.9),
             response_p99_us: percentile(Series::ResponseOk, 0.99),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
             binding: BindingReport::new(interval.binding),
             limit: interval.standing.map(|standing| standing.limit),
             pace_per_s: interval.standing.and_then(|standing| standing.pace_per_s),
+            spread: [Series::ResponseOk, Series::ServiceOk]
+                .iter()
+                .find_map(|series| Spread::of(interval.merged.timing(*series)?)),
+            shards: interval.seconds.clone(),
         }
     }
 }

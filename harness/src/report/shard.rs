@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::totals::Window;
-use super::{BindingReport, Detail, Latency, Ledger, Totals, cpu_s, share};
+use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
 use crate::plan::ShardPlan;
 use crate::stats::Series;
 use crate::supervisor::{RunRecord, ShardRecord};
@@ -39,6 +39,8 @@ pub struct ShardReport {
     pub scheduled: Option<u64>,
     /// What it counted.
     pub totals: Totals,
+    /// What it did over time.
+    pub course: Course,
     /// Its times, by series; empty of a shard with a fault.
     pub latency: BTreeMap<String, Latency>,
     /// What it used.
@@ -105,6 +107,7 @@ impl ShardReport {
                 .zip(record.cpu)
                 .map_or_else(UsageReport::default, |(usage, cpu)| UsageReport::new(&usage, &cpu, totals.attempts)),
             totals,
+            course: Course::default(),
         }
     }
 }

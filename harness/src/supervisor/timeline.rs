@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::view::Interval;
+use super::view::{Interval, ShardSecond};
 use crate::stats::{Bounds, ShardStats};
 use crate::wire::{BindingTimes, IntervalFrame, WireError, decode_stats};
 
@@ -46,6 +46,7 @@ impl Timeline {
             max_sched_lag_ns: 0,
             binding: BindingTimes::NONE,
             standing: None,
+            seconds: Vec::new(),
         };
         for (shard, frame) in frames {
             match decode_stats(self.bounds, frame.counters, &frame.timings) {
@@ -59,6 +60,12 @@ impl Timeline {
                         (Some(all), Some(one)) => Some(all.plus(one)),
                         (all, one) => all.or(one),
                     };
+                    interval.seconds.push(ShardSecond {
+                        shard,
+                        attempts: stats.counters.attempts,
+                        max_sched_lag_ns: frame.max_sched_lag_ns,
+                        cpu_us: frame.cpu_us,
+                    });
                     interval.shards.push((shard, stats));
                 }
                 Err(error) => junk.push((shard, error)),

@@ -94,6 +94,21 @@ pub struct Interval {
     pub binding: BindingTimes,
     /// What adaptive shards allowed themselves at its end, summed over them; none unless they are adaptive.
     pub standing: Option<Standing>,
+    /// What each shard did in it.
+    pub seconds: Vec<ShardSecond>,
+}
+
+/// A second of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardSecond {
+    /// Its number.
+    pub shard: u32,
+    /// Attempts intended in it that ended or were cut off.
+    pub attempts: u64,
+    /// Its greatest lateness, ns.
+    pub max_sched_lag_ns: u64,
+    /// CPU that it used, user and system, us.
+    pub cpu_us: u64,
 }
 
 /// A run that is over, as it was.

@@ -7,7 +7,7 @@ use crate::clock::Nanos;
 use crate::machine::tests::proc_with;
 use crate::machine::{CpuTicks, Watch};
 use crate::plan::{OnThrottle, Pacing, tests::plan};
-use crate::report::{BindingReport, Latency, UsageReport, share};
+use crate::report::{BindingReport, Course, Latency, UsageReport, share};
 use crate::sample::ErrorKind;
 use crate::stats::{Counters, Series};
 use crate::units::{IdRange, Rate};
@@ -100,6 +100,7 @@ fn shard(number: u32) -> ShardReport {
         ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
         scheduled: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
+        course: Course::default(),
         latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
         usage: UsageReport {
             cpu_share: Some(0.2),
