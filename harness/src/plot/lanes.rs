@@ -7,7 +7,7 @@ use super::canvas::{Canvas, Head, LABEL, Lettering, sheet, text_width};
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, LEFT, Panel, RIGHT};
 use super::scale::{Scale, short, trimmed};
-use super::seconds::Seconds;
+use super::seconds::{LEAST_S, Seconds};
 use super::{Plot, flight, percent};
 use crate::report::{Course, Report, ShardReport};
 use crate::units::{grouped, micros};
@@ -136,7 +136,11 @@ impl Table {
         let groups = || steps.groups.iter().filter_map(|group| Some((group, steps.span(group)?)));
         let value = |shard: &ShardReport, group: &[usize], [from_s, to_s]: [f64; 2]| {
             // A sliver of a second at the end has no rate.
-            if to_s - from_s < 0.2 { None } else { (measure.of)(&shard.course, group, to_s - from_s) }
+            if to_s - from_s < LEAST_S.min(steps.end_s) {
+                None
+            } else {
+                (measure.of)(&shard.course, group, to_s - from_s)
+            }
         };
         let lane = |shard: &&ShardReport| groups().map(|(group, span)| value(shard, group, span)).collect();
         let lanes: Vec<Vec<Option<f64>>> = lanes.iter().map(lane).collect();

@@ -62,10 +62,14 @@ impl<'c, 'b> Panel<'c, 'b> {
     /// Draws the horizontal axis below: its ticks, labels and unit.
     pub(super) fn horizontal(&self, axis: &Axis<'_>) {
         self.base();
-        for tick in self.x.ticks() {
+        for (tick, label) in self.x.ticks().into_iter().map(|tick| (tick, (axis.label)(tick))) {
+            // An axis of whole steps has no word for what lies between them.
+            if label.is_empty() {
+                continue;
+            }
             let x = self.x_of(tick);
             self.canvas.line(&[(x, self.bottom), (x, self.bottom + 5.0)], Ink::Quiet, 1.0);
-            self.canvas.text(&(axis.label)(tick), (x, self.bottom + 14.0), Lettering::label(Ink::Quiet, HPos::Center));
+            self.canvas.text(&label, (x, self.bottom + 14.0), Lettering::label(Ink::Quiet, HPos::Center));
         }
         let middle = f64::midpoint(LEFT, RIGHT);
         self.canvas.text(axis.unit, (middle, self.bottom + 34.0), Lettering::label(Ink::Quiet, HPos::Center));

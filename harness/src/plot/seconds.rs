@@ -7,8 +7,9 @@ use crate::report::{IntervalRow, Report};
 /// The most steps that a line has: two pixels each.
 const MOST_STEPS: u64 = 272;
 
-/// A second of which less than this was part of the run has no rate: a single attempt would be a peak.
-const LEAST_FOR_RATE_S: f64 = 0.2;
+/// A step of which less than this was part of the run has no value: a single attempt would be a peak, and nothing is in
+/// flight at the end.
+pub(super) const LEAST_S: f64 = 0.2;
 
 /// The seconds of a run, gathered into steps.
 pub(super) struct Seconds<'a> {
@@ -46,7 +47,9 @@ impl<'a> Seconds<'a> {
         let step = |Gathered { from_s, to_s, rows }| {
             // Seconds that nobody reported are no part of a rate.
             let unknown_s = (f64::ceil(to_s - from_s) - rows.len() as f64).max(0.0);
-            let value = if rows.is_empty() { None } else { value(rows, to_s - from_s - unknown_s) };
+            let known_s = to_s - from_s - unknown_s;
+            let enough = !rows.is_empty() && known_s >= LEAST_S.min(self.end_s);
+            let value = if enough { value(rows, known_s) } else { None };
             Step { from_s, to_s, value: value.filter(|v| v.is_finite()) }
         };
         self.gathered().into_iter().map(step).collect()
@@ -69,12 +72,11 @@ impl<'a> Seconds<'a> {
 
     /// What was counted, per second.
     pub(super) fn rates(&self, count: impl Fn(&IntervalRow) -> Option<f64>) -> Vec<Step> {
-        let least_s = LEAST_FOR_RATE_S.min(self.end_s);
         self.steps(|rows, time_s| {
             let counts: Vec<f64> = rows.iter().filter_map(&count).collect();
             // A step may hold seconds that have no such count: after the last offer, for one.
             let time_s = time_s * counts.len() as f64 / rows.len() as f64;
-            (!counts.is_empty() && time_s >= least_s).then(|| counts.iter().sum::<f64>() / time_s)
+            (!counts.is_empty()).then(|| counts.iter().sum::<f64>() / time_s)
         })
     }
 

@@ -34,8 +34,8 @@ struct Curve {
 pub(super) fn plot(report: &Report) -> Plot {
     let line = |label, ink| Key::new(label, Mark::Line(ink, 2.0));
     let wanted = [
-        (Series::ResponseOk, line("response", Ink::Vermilion)),
         (Series::ServiceOk, line("service", Ink::Blue)),
+        (Series::ResponseOk, line("response", Ink::Vermilion)),
         (Series::ServiceThrottled, line("service of throttled answers", Ink::Orange)),
         (Series::ServiceError, line("service of failed attempts", Ink::Purple)),
     ];
@@ -87,7 +87,10 @@ impl Curve {
             let quantile = (rank / inside).clamp(0.0, 1.0);
             (nines, histogram.value_at_quantile(quantile) as f64 / 1e3)
         };
-        Some(Self { key, points: (0..=POINTS).map(point).collect(), total, censored: latency.censored })
+        // The last one has no percentile below 100 %, which lies at no place: it ends the curve.
+        let slowest = (end, histogram.max() as f64 / 1e3);
+        let points = (0..=POINTS).map(point).chain([slowest]).collect();
+        Some(Self { key, points, total, censored: latency.censored })
     }
 }
 
@@ -96,15 +99,17 @@ fn decode(hdr: &str) -> Option<Histogram<u64>> {
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
-/// The percentile that so many nines stand for: `0 %`, `90 %`, `99.9 %`.
+/// The percentile that so many nines stand for: `0 %`, `90 %`, `99.9 %`; empty between them.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 2 and 12")]
 fn nines(count: f64) -> String {
-    match count.round() {
+    match count {
+        // Between two of them.
+        n if (n - n.round()).abs() > 1e-6 => String::new(),
         n if n < 0.5 => "0 %".to_owned(),
         n if n < 1.5 => "90 %".to_owned(),
         n if n < 2.5 => "99 %".to_owned(),
         // Enough decimals to show each nine.
-        n if n < 12.0 => format!("99.{} %", "9".repeat((n as usize).saturating_sub(2))),
+        n if n < 12.0 => format!("99.{} %", "9".repeat((n.round() as usize).saturating_sub(2))),
         _ => String::new(),
     }
 }
@@ -114,7 +119,9 @@ fn caption(report: &Report, curves: &[Curve]) -> String {
         if report.schedule.is_some() { ("response", Series::ResponseOk) } else { ("service", Series::ServiceOk) };
     let found = report.latency(series).filter(|latency| latency.count > 0);
     let (Some(latency), Some(curve)) = (found, curves.iter().find(|curve| curve.key.label == what)) else {
-        return "No attempt had a good answer; what is shown is how long the others took.".to_owned();
+        let others =
+            if curves.is_empty() { "none had any that was timed" } else { "what is shown is how long the others took" };
+        return format!("No attempt had a good answer; {others}.");
     };
     let tail =
         [(latency.p999_us, "99.9 %"), (latency.p99_us, "99 %"), (latency.p90_us, "90 %"), (latency.p50_us, "half")]

@@ -58,7 +58,9 @@ mod tests {
     fn cells_are_tenths_of_decades() {
         let mut timing = Timing::new(Bounds::for_timeout(Duration::from_secs(10)));
         assert_eq!(Spread::of(&timing), None);
-        [1_050_000, 1_060_000, 1_300_000, 10_500_000].into_iter().for_each(|ns| timing.record(ns));
+        for ns in [1_050_000, 1_060_000, 1_300_000, 10_500_000] {
+            timing.record(ns);
+        }
         let counts = vec![2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         assert_eq!(Spread::of(&timing), Some(Spread { first: 30, counts }));
     }
@@ -67,7 +69,9 @@ mod tests {
         #[test]
         fn every_value_lies_in_its_cell(values in prop::collection::vec(0..20_000_000_000_u64, 1..50)) {
             let mut timing = Timing::new(Bounds::for_timeout(Duration::from_secs(10)));
-            values.iter().for_each(|ns| timing.record(*ns));
+            for ns in &values {
+                timing.record(*ns);
+            }
             let Some(Spread { first, counts }) = Spread::of(&timing) else { panic!("there are values") };
             prop_assert_eq!(counts.iter().sum::<u64>(), values.len() as u64);
             let least = *values.iter().min().unwrap() as f64 / 1e3;
