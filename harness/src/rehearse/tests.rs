@@ -77,6 +77,11 @@ fn every_item_is_done_once_and_the_seconds_add_up_to_the_whole() {
     for shard in &rehearsal.record.shards {
         assert_eq!((shard.exit, &shard.fault, shard.remaining), (ShardExit::Clean, &None, 0));
     }
+    for shard in &report.shards {
+        assert_eq!(shard.course.attempts, [Some(2_000), Some(2_000), Some(1_000)], "as the seconds have it");
+    }
+    let spread = report.intervals.iter().flat_map(|row| &row.spread).flat_map(|spread| &spread.counts);
+    assert_eq!(spread.sum::<u64>(), 10_000);
 }
 
 #[test]
@@ -88,6 +93,8 @@ fn items_move_to_a_shard_that_is_done() {
     assert!(rehearsal.record.moved.ids > 3_000, "{:?}", rehearsal.record.moved);
     let ended = rehearsal.record.shards.iter().map(|shard| shard.last_done).max().unwrap();
     assert!(ended < Nanos::default().plus(5 * S), "{ended:?}");
+    let plots = crate::plot::all(&rehearsal.report(&plan));
+    assert!(plots.iter().any(|plot| plot.caption.starts_with("Shard 0 straggled")), "its plots name it");
 }
 
 #[test]
