@@ -103,7 +103,8 @@ impl ResultDir {
     ///
     /// # Errors
     /// When a file cannot be written, or something has taken the directory's place meanwhile.
-    pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
+    pub fn finish(mut self, report: &Report) -> Result<PathBuf, ResultError> {
+        self.finished = true;
         let json = serde_json::to_string_pretty(report)? + "\n";
         let plots = plot::all(report);
         let summary = format!("{}\n{}", render::markdown(report), plot::markdown(&plots));
