@@ -37,6 +37,10 @@ use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 /// The most shards that a run may have: well above any machine's cores, well below the limit on descriptors.
 pub const MAX_SHARDS: u32 = 1024;
 
+/// The most requests of an open loop that a shard may be asked for in a second: several times what one core sends. What is
+/// not sent is counted one by one.
+pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
+
 /// Requests that are this far apart, or further, are kept so over all shards. That costs the budget what a request is late
 /// each time, half a millisecond or so, which is too much of anything shorter.
 const SPACED: Duration = Duration::from_millis(200);
@@ -178,6 +182,10 @@ impl RunPlan {
         }
         if arrivals.gaps().is_some() && self.rate.is_none() {
             return Err(PlanError::ArrivalsWithoutRate(arrivals));
+        }
+        let per_s = self.rate.map_or(0, |rate| rate.permits_in(1_000_000_000));
+        if arrivals.gaps().is_some() && per_s > MAX_ARRIVALS_PER_S * u64::from(self.shards) {
+            return Err(PlanError::ArrivalsTooFast(per_s));
         }
         if arrivals.gaps().is_some() && self.burst > 0 {
             return Err(PlanError::BurstOfArrivals(arrivals));

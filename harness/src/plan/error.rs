@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Arrivals, MAX_RETRIES, MAX_SHARDS, Pacing};
+use super::{Arrivals, MAX_ARRIVALS_PER_S, MAX_RETRIES, MAX_SHARDS, Pacing};
 use crate::units::IdRange;
 
 /// Why a plan makes no sense. Each message names the flag.
@@ -36,6 +36,9 @@ pub enum PlanError {
     /// Nothing says when requests are to arrive.
     #[error("--arrivals {0} needs a --rate: it says when each request is to arrive")]
     ArrivalsWithoutRate(Arrivals),
+    /// More than a shard could ever send.
+    #[error("--rate {0}/s with --arrivals is more than {MAX_ARRIVALS_PER_S}/s for each shard, which none could send")]
+    ArrivalsTooFast(u64),
     /// A burst where none can be.
     #[error(
         "--burst is for budgets: with --arrivals {0} each request has its own time, and one that is late goes at once"

@@ -43,7 +43,10 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
         (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
         (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
         (
-            |p| (p.arrivals, p.rate, p.burst) = (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1 }), 8),
+            |p| {
+                (p.arrivals, p.rate, p.burst) =
+                    (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1_000_000_000 }), 8)
+            },
             "--burst",
         ),
         (|p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))), "--warmup 1s"),

@@ -39,23 +39,32 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What it means that the 99th percentiles of response and service time differ, or that they do not; none when they are not
-/// known.
+/// What it means that response and service times differ, or that they do not; none when that cannot be said.
 fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<String> {
-    let (from_intended, from_sent) = (response.p99_us?, service.p99_us?);
-    if from_intended <= (from_sent * NOTABLE).max(from_sent + 1e3) {
-        return Some(
-            "requests were sent when they were due: what a user would have waited is what the target took".to_owned(),
-        );
-    }
-    let at_least = |latency: &Latency| if latency.is_at_least("p99_us") { "at least " } else { "" };
+    let pairs = [
+        ("p99_us", "100", "99 in 100", response.p99_us, service.p99_us),
+        ("p90_us", "10", "9 in 10", response.p90_us, service.p90_us),
+        ("p50_us", "2", "1 in 2", response.p50_us, service.p50_us),
+    ];
+    let notable = |from_intended: f64, from_sent: f64| from_intended > (from_sent * NOTABLE).max(from_sent + 1e3);
+    // The highest of them that shows it: where answers stalled, the highest may be as slow once sent.
+    let shows = pairs.iter().find_map(|(key, one_in, most, from_intended, from_sent)| {
+        let (from_intended, from_sent) = ((*from_intended)?, (*from_sent)?);
+        notable(from_intended, from_sent).then_some((*key, *one_in, *most, from_intended, from_sent))
+    });
+    let Some((key, one_in, most, from_intended, from_sent)) = shows else {
+        let known = pairs.iter().any(|(.., from_intended, from_sent)| from_intended.is_some() && from_sent.is_some());
+        return (known && response.censored == 0).then(|| {
+            "requests were sent when they were due: what a user would have waited is what the target took".to_owned()
+        });
+    };
     Some(format!(
-        "1 request in 100 took {}{} or longer, counted from when a user would have sent it; once sent, 99 in 100 were answered \
+        "1 request in {one_in} took {}{} or longer, counted from when a user would have sent it; once sent, {most} were answered \
          within {}{}: the rest was waiting {}",
-        at_least(response),
+        if response.is_at_least(key) { "at least " } else { "" },
         micros(from_intended),
         micros(from_sent),
-        if service.is_at_least("p99_us") { " or more" } else { "" },
+        if service.is_at_least(key) { " or more" } else { "" },
         culprit(report)
     ))
 }
@@ -64,7 +73,7 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
 fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
     let waits = [
-        (spent(Series::PoolWait), "for a free connection, as slow answers kept all of them in use"),
+        (spent(Series::PoolWait), "for a free connection: all of them were in use"),
         (spent(Series::BudgetWait), "for a limit on its host, or for what the target was found to bear"),
         (spent(Series::SchedLag), "for this client, which was late"),
     ];

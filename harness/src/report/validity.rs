@@ -111,10 +111,11 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> S
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 19] = [
+const GATES: [Gate; 20] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("answers", Verdict::TargetLimited, answers::unanswered),
+    gate("a measured time", Verdict::TargetLimited, answers::nothing_measured),
     gate("throttling", Verdict::TargetLimited, answers::throttled),
     gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),
     gate("run-queue delay", Verdict::ClientLimited, shards::run_delay),

@@ -107,6 +107,12 @@ impl Supply {
         Some(std::collections::binary_heap::PeekMut::pop(due).0)
     }
 
+    /// The ID of what [`Supply::take`] would take at `now`.
+    pub(super) fn peek(&self, now: Nanos) -> Option<u64> {
+        let due = self.again.peek().filter(|again| again.0.due <= now).map(|again| again.0.id);
+        due.or_else(|| (!self.ids.is_empty()).then_some(self.ids.start))
+    }
+
     /// Takes the next thing to do at `now`. What was tried before goes first: it has waited longest.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Task> {
         if let Some(again) = self.take_due(now) {

@@ -175,8 +175,7 @@ impl Timing {
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
         let all = (self.exact.count + self.exact.censored) as f64;
-        // Of nothing but attempts cut off, there is nothing to show.
-        if all * (1.0 - q) < SAMPLES_BEYOND || self.exact.count == 0 {
+        if all * (1.0 - q) < SAMPLES_BEYOND {
             return Percentile::TooFew;
         }
         // 0.276 of 100,000 is 27,600 and a little in floating point, which is not the 27,601st.
@@ -191,6 +190,8 @@ impl Timing {
         let greatest = self.exact.max_ns.max(ages.max());
         match (value_at(&known, rank).map(|value| value.min(greatest)), most) {
             (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
+            // Of nothing but attempts cut off at unknown ages, nothing is known.
+            (Some(0), None) if self.exact.count == 0 => Percentile::TooFew,
             (Some(least), _) => Percentile::AtLeast(least),
             (None, _) => Percentile::AtLeast(self.bounds.highest_ns),
         }

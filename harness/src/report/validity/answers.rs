@@ -1,11 +1,13 @@
 //! Gates on what the target answered.
 
-use super::thresholds::{ERRORS, HARDLY_ANY, THROTTLED};
+use super::thresholds::{ERRORS, ERRORS_OF_RESPONSE, HARDLY_ANY, THROTTLED};
 use super::wording::percent;
 use super::{Evidence, Seen};
 use crate::plan::OnThrottle;
 use crate::report::share;
 use crate::sample::ErrorKind;
+use crate::stats::Series;
+use crate::units::grouped;
 
 /// Failures that are this machine's own: they have gates of their own.
 const OWN: [ErrorKind; 2] = [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles];
@@ -22,10 +24,25 @@ pub(super) fn unanswered(evidence: &Evidence<'_>) -> Seen {
     let errors = totals.errors_by_kind.values().sum::<u64>() - own;
     // A challenge page is an answer to another question.
     let part = share((errors + totals.soft_blocked) as f64, totals.attempts as f64);
-    Seen::perhaps((part > ERRORS).then(|| {
+    let is_open_loop = evidence.plan.arrivals.gaps().is_some();
+    let finding = match part {
+        part if part > ERRORS => Some("the rate is how fast they failed"),
+        part if part > ERRORS_OF_RESPONSE && is_open_loop => Some("the response times are those of the others"),
+        _ => None,
+    };
+    Seen::perhaps(finding.map(|finding| {
+        format!("{} of the attempts had no valid answer: {finding}; see `errors` for why", percent(part))
+    }))
+}
+
+/// A run of which nothing was measured.
+pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
+    let Evidence { plan, shards, totals, .. } = evidence;
+    let measured = shards.iter().flat_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
+    Seen::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {
         format!(
-            "{} of the attempts had no valid answer: the rate is how fast they failed; see `errors` for why",
-            percent(part)
+            "all {} attempts were within the warm-up: nothing was measured; use a shorter --warmup, or a longer run",
+            grouped(totals.attempts)
         )
     }))
 }

@@ -16,7 +16,7 @@ pub(super) fn dropped(evidence: &Evidence<'_>) -> Seen {
         format!(
             "{} never sent {} of the requests that were due ({}), for none of its connections was free: response times count \
              them as no faster than they were old; the target did not bear the rate over {} connections, so give it more \
-             (-c), or less to bear (--rate)",
+             (-c, --per-host-connections), or less to bear (--rate)",
             worst.who(),
             percent(worst.reading),
             grouped(worst.shard.totals.dropped),

@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::Nanos;
 use crate::machine::tests::proc_with;
 use crate::machine::{CpuTicks, Watch};
-use crate::plan::{OnThrottle, Pacing, tests::plan};
+use crate::plan::{Arrivals, OnThrottle, Pacing, tests::plan};
 use crate::report::{BindingReport, Course, Latency, UsageReport, share};
 use crate::sample::ErrorKind;
 use crate::stats::{Counters, Series};
@@ -449,6 +449,30 @@ fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
     run.fail(ErrorKind::Reset, 600);
     let judged = run.judge();
     assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::Disturbed, 3));
+}
+
+#[test]
+fn g_answers_of_an_open_loop_and_a_measured_time() {
+    trips(
+        Verdict::TargetLimited,
+        &["1.1 % of the attempts had no valid answer: the response times are those"],
+        |run| {
+            run.plan.arrivals = Arrivals::Constant;
+            run.fail(ErrorKind::ConnectRefused, 11);
+        },
+    );
+    passes(|run| {
+        run.plan.arrivals = Arrivals::Constant;
+        run.fail(ErrorKind::ConnectRefused, 10);
+    });
+    let warmed = |run: &mut Run, measured: u64| {
+        run.plan.warmup = std::time::Duration::from_secs(5);
+        for shard in &mut run.shards {
+            shard.latency.get_mut(Series::SchedLag.name()).unwrap().count = measured;
+        }
+    };
+    trips(Verdict::TargetLimited, &["all 1,000 attempts were within the warm-up"], |run| warmed(run, 0));
+    passes(|run| warmed(run, 1));
 }
 
 #[test]

@@ -65,6 +65,10 @@ pub(super) const WAIT_US: f64 = 2_000.0;
 /// Part of the attempts without a valid answer. With more than this, the run measured how fast it failed.
 pub(super) const ERRORS: f64 = 0.5;
 
+/// The same of an open loop, whose response times are to tell what all of its users would have waited: with more, the 99th
+/// percentile leaves some of them out.
+pub(super) const ERRORS_OF_RESPONSE: f64 = 0.01;
+
 /// Part of the attempts that were throttled, of a run that does not do as it is told. With more than this, the run
 /// measured how fast it was refused.
 pub(super) const THROTTLED: f64 = 0.5;

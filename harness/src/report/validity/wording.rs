@@ -31,16 +31,17 @@ impl<'a> Worst<'a> {
 
 /// How a shard gets a CPU to itself.
 pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
+    let pace = if evidence.plan.rate.is_some() { "lower its --rate" } else { "pace the run (--rate)" };
     let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
     match (evidence.environment.colocated, shards > cores) {
         (_, true) => format!("{shards} shards share {cores} CPUs: use --shards {cores} or fewer"),
         (true, false) if shards == cores => format!(
-            "the target shares the {cores} CPUs of this machine: run it on another one, leave it a CPU (--shards), or pace the run (--rate)"
+            "the target shares the {cores} CPUs of this machine: run it on another one, leave it a CPU (--shards), or {pace}"
         ),
         (true, false) => {
-            "the target runs on this machine, too: run it on another one, or pace the run (--rate)".to_owned()
+            format!("the target runs on this machine, too: run it on another one, or {pace}")
         }
-        (false, false) => "end what else runs on this machine, or pace the run (--rate)".to_owned(),
+        (false, false) => format!("end what else runs on this machine, or {pace}"),
     }
 }
 

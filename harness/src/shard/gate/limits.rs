@@ -46,6 +46,8 @@ pub(super) struct Limits {
     pub(super) pacer: Pacer,
     /// When the client did not run.
     pub(super) stalls: Stalls,
+    /// In an open loop, since when the hosts of all turns taken have allowed them.
+    in_turn_since: Nanos,
     pub(super) retries: RetryBudget,
     pub(super) ribbon: Ribbon,
     pub(super) slots: Slots,
@@ -117,6 +119,7 @@ impl Limits {
             waits: Waits::ForTime,
             pacer: pacer(plan, start),
             stalls: Stalls::default(),
+            in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
             slots: Slots::new(start),
@@ -172,7 +175,9 @@ impl Limits {
             Pace::Go(since) => since.max(self.spacing.next()),
             Pace::Wait(next) => return self.refused(next, now),
         };
-        match self.choose(now) {
+        // What is tried again takes a turn that comes after it is due: an earlier one is somebody else's, and late.
+        let chosen = if self.pacer.timetable().is_some() { self.next_in_turn(since, now) } else { self.choose(now) };
+        match chosen {
             Ok((task, allowed)) => Asked::Go(self.admit(task, Moments { due: since, allowed, free, now })),
             Err(Leave::At(next, binding)) => Asked::At(next, binding),
             Err(Leave::Blocked(binding)) => Asked::Blocked(binding),
@@ -209,6 +214,21 @@ impl Limits {
             Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
             // It is not the pacer that it waits for.
             Some(_) | None => Ring::from(next),
+        }
+    }
+
+    /// What the turn of an open loop that is intended at `due` is for, if its host allows it at `now`, and since when it does.
+    ///
+    /// Nothing goes first: the turn would be given to another host's item, and the wait be nobody's.
+    fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
+        let Some(id) = self.supply.peek(due) else { return Err(NOTHING) };
+        match self.host(id).leave(now) {
+            Leave::Go(since) => {
+                // What the turn before it waited for, it waited for as well.
+                self.in_turn_since = self.in_turn_since.max(since);
+                self.supply.take(due).map(|task| (task, self.in_turn_since)).ok_or(NOTHING)
+            }
+            leave => Err(leave),
         }
     }
 
@@ -318,9 +338,9 @@ impl Limits {
             }
         }
         self.host(task.id()).admitted(now);
-        let due = match task {
-            Task::First(_) => due,
-            Task::Again(again) => due.max(again.due),
+        let due = match (&self.pacer, task) {
+            (Pacer::Unlimited | Pacer::Budgeted(_), Task::Again(again)) => due.max(again.due),
+            _ => due,
         };
         let (intended, Stamps { ready, admitted }) = match self.pacer {
             Pacer::Timed(_) => (due, Going { intended: due, free, allowed, now }.stamps(&mut self.stalls)),

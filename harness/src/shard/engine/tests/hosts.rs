@@ -252,3 +252,24 @@ proptest! {
         prop_assert_eq!(done.engine.progress().remaining, 0);
     }
 }
+
+#[test]
+fn in_an_open_loop_nothing_takes_the_turn_of_a_host_that_has_to_wait() {
+    // One of two hosts asks for patience, for a second: what is due meanwhile waits, and the wait is a limit's.
+    let answers: Answers = |id, before, _| {
+        if id == 100 && before == 0 { again(Outcome::Throttled, Some(S)) } else { GOOD }
+    };
+    let mut plan = super::open_loop::timed(2_000, 3 * S);
+    plan.per_host.hosts = 2;
+    let done = just_run(&plan, 3 * S, answers);
+    let (even, odd) = (done.of(0).len(), done.of(1).len());
+    assert!(even.abs_diff(odd) <= 3, "{even} and {odd}: neither has the other's turns");
+    done.engine.totals(|stats, _, _| {
+        assert_eq!(stats.counters.attempts, 3_000);
+        let longest = |series| stats.timing(series).unwrap().exact().max_ns;
+        assert!((990_000_000..1_200_000_000).contains(&longest(Series::BudgetWait)), "{}", longest(Series::BudgetWait));
+        assert!(longest(Series::ResponseOk) > 990_000_000);
+        // The timer of virtual time has whole milliseconds.
+        assert!(longest(Series::SchedLag) <= 1_000_000);
+    });
+}

@@ -6,7 +6,7 @@ use crate::plan::{Arrivals, Gaps, RunPlan};
 use crate::stats::Percentile;
 
 /// One shard at 1,000/s for so long, over so many connections.
-fn timed(connections: u32, duration: Duration) -> ShardPlan {
+pub(super) fn timed(connections: u32, duration: Duration) -> ShardPlan {
     let mut run = plan();
     (run.shards, run.connections, run.ids) = (1, connections, IdRange { start: 0, end: 1 << 40 });
     open(&mut run, duration);
