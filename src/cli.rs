@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
+use crawlmark_harness::gates::{Condition, ConditionError};
 use crawlmark_harness::units::{UnitError, parse_count};
 
 pub use manners::{MannersArgs, PerHostArgs};
@@ -28,9 +29,11 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done · 1 could not start or complete · 2 usage · 3 selftest: a row failed
-            4 the measurement is invalid (a shard died, or --strict) · 5 selftest: disturbed, nothing proved
-            129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written";
+Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usage
+            3 a gate failed; selftest: a row failed · 4 the measurement is invalid (a shard died, or --strict)
+            5 a gate could not be decided; selftest: disturbed, nothing proved
+            129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
+            Of several, the signal's comes first, then 4, 3, 5";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -89,6 +92,11 @@ fn parse_name(text: &str) -> Result<String, String> {
     } else {
         Err("a name is letters, digits, `-`, `_`, `+` and `.`, 100 at most, and does not begin with `.`".to_owned())
     }
+}
+
+/// The greatest share of errors, as the condition that it is short for.
+fn parse_error_rate(text: &str) -> Result<Condition, String> {
+    format!("error_rate <= {text}").parse().map_err(|error: ConditionError| error.fault.to_string())
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {

@@ -19,7 +19,7 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const GATE: u8 = 3;
 /// The measurement is invalid: a shard died, or `--strict` and not valid.
 pub(crate) const INVALID: u8 = 4;
-/// Nothing could be judged: the machine was disturbed.
+/// Nothing failed, and something could not be judged: a gate had too few samples, or the machine was disturbed.
 pub(crate) const INCONCLUSIVE: u8 = 5;
 /// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
 pub(crate) const SIGNALLED: u8 = 128;

@@ -7,6 +7,7 @@ mod urls;
 use std::path::Path;
 
 use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::gates::Lookout;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
 use crawlmark_harness::results::{IntervalLog, ResultDir, default_path};
@@ -14,7 +15,7 @@ use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 
 use self::resolve::Resolved;
 use crate::cli::RunArgs;
-use crate::error::{DONE, Error, INVALID, signalled};
+use crate::error::{DONE, Error, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::measure;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
@@ -40,11 +41,14 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
-    voice.say(&render::announcement(&resolved.plan, terminal::columns_beside()));
-    let mut report = crawl(&resolved, &directory, voice)?;
+    let columns = terminal::columns_beside();
+    voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
+    let (mut report, lookout) = crawl(&resolved, &directory, voice)?;
     if let Some(target) = target {
         measure::hear_out(&mut report, target);
     }
+    // Once nothing can change the report any more: a gate may ask whether it is valid.
+    lookout.close(&mut report);
     let code = exit_code(&report, resolved.strictness);
     // Saved before it is shown: what is on the screen is on the disk.
     let saved = directory.finish(&report)?;
@@ -53,34 +57,37 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
 }
 
 /// Runs the plan and merges what happened.
-fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<Report, Error> {
+fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<(Report, Lookout), Error> {
     let mut file = directory.log()?;
     let mut recorder = Recorder {
         rows: Vec::new(),
         log: file.begin(wall_time())?,
+        lookout: Lookout::new(&resolved.objectives, &resolved.plan),
         progress: match voice {
             Voice::Full | Voice::JsonWithProgress => Progress::fitting(&resolved.plan),
             Voice::NoProgress | Voice::Errors | Voice::Json => Progress::Silent,
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, &mut recorder)?;
-    let Recorder { rows, log, mut progress } = recorder;
+    let Recorder { rows, log, lookout, mut progress } = recorder;
     progress.end();
     log.end()?;
     file.close()?;
-    Ok(Report::new(Source {
+    let report = Report::new(Source {
         plan: &resolved.plan,
         labels: &resolved.labels,
         record: &record,
         intervals: rows,
         environment: Environment::read(resolved.placement),
-    }))
+    });
+    Ok((report, lookout))
 }
 
 /// Everything that watches the run.
 struct Recorder<'a> {
     rows: Vec<IntervalRow>,
     log: IntervalLog<'a>,
+    lookout: Lookout,
     progress: Progress,
 }
 
@@ -92,6 +99,11 @@ impl Observer for Recorder<'_> {
     fn interval(&mut self, interval: &Interval) {
         self.rows.push(IntervalRow::new(interval));
         self.log.append(interval);
+        self.lookout.hear(interval);
+    }
+
+    fn has_enough(&self) -> bool {
+        self.lookout.has_enough()
     }
 }
 
@@ -143,14 +155,23 @@ enum Strictness {
     Strict,
 }
 
+/// A signal comes first: whoever sent it knows. A measurement that is not to be believed has no gates to speak of, and a
+/// gate that failed outweighs any that nobody could decide.
 fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     if let Some(signal) = report.interrupted_by {
         return signalled(signal);
     }
-    match (report.validity.verdict, strictness) {
-        (Verdict::Incomplete, _) => INVALID,
-        (Verdict::Valid, _) | (_, Strictness::Lenient) => DONE,
-        (_, Strictness::Strict) => INVALID,
+    let is_invalid = match (report.validity.verdict, strictness) {
+        (Verdict::Incomplete, _) => true,
+        (Verdict::Valid, _) | (_, Strictness::Lenient) => false,
+        (_, Strictness::Strict) => true,
+    };
+    let any = |ok| report.gates.iter().any(|gate| gate.ok == ok);
+    match () {
+        () if is_invalid => INVALID,
+        () if any(Some(false)) => GATE,
+        () if any(None) => INCONCLUSIVE,
+        () => DONE,
     }
 }
 

@@ -25,6 +25,7 @@
 //! | [`shard`] | a shard's life inside its own process |
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | [`report`] | the merged result, as it is saved |
+//! | [`gates`] | what must hold of a run, and whether it does |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`render`] | the report as text for people |
 //! | [`plot`] | the report as pictures |
@@ -34,6 +35,7 @@
 pub mod adaptive;
 pub mod clock;
 pub mod compare;
+pub mod gates;
 pub mod machine;
 pub mod pacer;
 pub mod plan;

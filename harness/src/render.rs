@@ -1,9 +1,13 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
+mod gates;
+mod junit;
 mod times;
 
 use std::fmt::Write;
 
+pub use self::gates::must_hold;
+pub use self::junit::junit;
 use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
@@ -22,6 +26,7 @@ pub fn text(report: &Report, columns: usize) -> String {
     for (name, value) in rows(report) {
         write_row(&mut out, name, &value, columns);
     }
+    gates::write_text(&mut out, report, columns);
     out
 }
 
@@ -47,13 +52,18 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
-    let partial = if report.interrupted { " (interrupted, partial)" } else { "" };
+    let partial = match (&report.stopped_by, report.interrupted) {
+        (Some(_), _) => " (stopped by a gate, partial)",
+        (None, true) => " (interrupted, partial)",
+        (None, false) => "",
+    };
     let _ = writeln!(out, "# {}{partial}\n", if report.name.is_empty() { "crawl" } else { &report.name });
     let _ = writeln!(out, "{}, crawlmark {}\n", report.started_at, report.crawlmark_version);
     let _ = writeln!(out, "| | |\n|---|---|");
     for (name, value) in rows(report) {
         let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
     }
+    gates::write_markdown(&mut out, report);
     let _ = writeln!(
         out,
         "\n| shard | ids | items/s | p50 | p99 | CPU per attempt | CPU | exit |\n|---|---|---|---|---|---|---|---|"

@@ -6,6 +6,7 @@
 mod budget;
 mod course;
 mod environment;
+mod gate;
 mod host;
 mod interval;
 mod latency;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
 pub use self::course::Course;
 pub use self::environment::{Environment, Placement};
+pub use self::gate::GateReport;
 pub use self::host::HostReport;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
@@ -36,7 +38,7 @@ pub use self::totals::{Ledger, Totals};
 pub use self::validity::{Evidence, Validity, Verdict};
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};
-use crate::supervisor::RunRecord;
+use crate::supervisor::{RunRecord, Stopped};
 use crate::wire::{BindingTimes, Usage, WarmUp};
 
 /// The name of the format.
@@ -68,10 +70,12 @@ pub struct Report {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// Whether a signal stopped it early.
+    /// Whether a signal or a gate stopped it early.
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
+    /// The expression of the gate that stopped it; of a run that a signal stopped, null.
+    pub stopped_by: Option<String>,
     /// The plan as resolved.
     pub plan: Plan,
     /// The machine.
@@ -104,6 +108,8 @@ pub struct Report {
     pub host: HostReport,
     /// Whether the result may be believed.
     pub validity: Validity,
+    /// What had to hold, and whether it did. Empty until a [`Lookout`](crate::gates::Lookout) closes the report.
+    pub gates: Vec<GateReport>,
     /// The target's own books, when they could be read: the second witness.
     pub witness: Option<Witness>,
 }
@@ -201,8 +207,9 @@ impl Report {
             tags: labels.tags.clone(),
             started_at: rfc3339(record.started_at),
             finished_at: rfc3339(record.finished_at),
-            interrupted: record.interrupted.is_some(),
+            interrupted: record.interrupted.is_some() || record.stopped == Stopped::ByObserver,
             interrupted_by: record.interrupted,
+            stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             manners: MannersReport::new(record, &totals, ledger.ok + ledger.not_found),
             binding: BindingReport::new(
@@ -222,6 +229,7 @@ impl Report {
             },
             host,
             validity,
+            gates: Vec::new(),
             environment,
             totals,
             shards,

@@ -111,6 +111,10 @@ impl ResultDir {
         let names: Vec<String> = plots.iter().map(|Plot { name, .. }| format!("{}/{name}.svg", plot::FOLDER)).collect();
         let mut files = vec![("result.json", &*json), ("summary.md", &summary)];
         files.extend(names.iter().map(String::as_str).zip(plots.iter().map(|Plot { svg, .. }| &**svg)));
+        let junit = render::junit(report);
+        if !report.gates.is_empty() {
+            files.push(("junit.xml", &junit));
+        }
         self.finish_with(&files)
     }
 

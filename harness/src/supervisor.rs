@@ -40,7 +40,7 @@ pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
 pub use self::view::{
-    Interval, Live, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord, ShardSecond,
+    Interval, Live, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord, ShardSecond, Stopped,
 };
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
@@ -155,7 +155,8 @@ struct Event {
 /// A stop that was asked for.
 #[derive(Debug)]
 struct Stop {
-    signal: i32,
+    /// By a signal; by the observer when there is none.
+    signal: Option<i32>,
     kill_at: Nanos,
 }
 
@@ -291,7 +292,11 @@ impl<L: Line> Supervisor<L> {
             started_at,
             finished_at,
             start: start.unwrap_or_default(),
-            interrupted: stop.map(|stop| stop.signal),
+            interrupted: stop.as_ref().and_then(|stop| stop.signal),
+            stopped: match stop {
+                Some(Stop { signal: None, .. }) => Stopped::ByObserver,
+                _ => Stopped::No,
+            },
             moved: Moved { shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()), ..moved },
             busiest: budget.map(|budget| budget.windows.busiest()).unwrap_or_default(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
@@ -317,6 +322,11 @@ impl<L: Line> Supervisor<L> {
             self.feed();
         }
         self.report_intervals(observer);
+        // What all shards have told the end of is over, and not stopped.
+        let is_on = self.stop.is_none() && self.members.iter().any(|m| m.is_speaking() && m.last.is_none());
+        if is_on && observer.has_enough() {
+            self.stop(None, now);
+        }
         if event.tick {
             self.check_deadlines(now);
             self.members.iter_mut().for_each(Member::flush);
@@ -369,12 +379,17 @@ impl<L: Line> Supervisor<L> {
         if let Some(stop) = &mut self.stop {
             stop.kill_at = now;
         } else {
-            let until = now.plus(STOP_GRACE);
-            self.stop = Some(Stop { signal, kill_at: until.plus(STOP_MARGIN) });
-            self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
+            self.stop(Some(signal), now);
         }
         self.check_deadlines(now);
         Ok(())
+    }
+
+    /// Asks the shards to start nothing more and to end what is under way.
+    fn stop(&mut self, signal: Option<i32>, now: Nanos) {
+        let until = now.plus(STOP_GRACE);
+        self.stop = Some(Stop { signal, kill_at: until.plus(STOP_MARGIN) });
+        self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
     }
 
     fn start_when_ready(&mut self) -> Result<(), SuperviseError> {
@@ -425,7 +440,7 @@ impl<L: Line> Supervisor<L> {
 
     fn refresh(&mut self, now: Nanos) {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
-        self.live.stopping = self.stop.as_ref().map(|stop| stop.signal);
+        self.live.stopping = self.stop.is_some();
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
             live.at = member.progress.at;
             live.planned = member.ids.iter().map(IdRange::len).sum();

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::adaptive::Standing;
 use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::gates::{Breach, Lookout, Objective};
 use crawlmark_harness::machine::{CpuTicks, HostRecord};
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
@@ -18,7 +19,9 @@ use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source
 use crawlmark_harness::results::{ResultDir, ResultError, default_path};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
-use crawlmark_harness::supervisor::{BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond};
+use crawlmark_harness::supervisor::{
+    BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
+};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
 
@@ -137,6 +140,25 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
     }
 }
 
+/// The first second of the run.
+fn first_second() -> Interval {
+    let mut merged = ShardStats::new(Bounds::for_timeout(plan().timeout));
+    (0..1_000).for_each(|id| merged.record(&sample(id)));
+    Interval {
+        index: 0,
+        merged,
+        shards: Vec::new(),
+        in_flight: 7,
+        cpu_us: 9_000,
+        max_sched_lag_ns: 1_500,
+        binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::NONE },
+        standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
+        seconds: [0, 1]
+            .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
+            .to_vec(),
+    }
+}
+
 fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
     let plan = plan();
     let mut parts = plan.split(&[]);
@@ -146,6 +168,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         finished_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_002),
         start: Nanos(0),
         interrupted,
+        stopped: Stopped::No,
         moved: Moved { ranges: 1, ids: 20, shares: 2, pauses: 3 },
         busiest: vec![
             BusiestWindow { slots: 1, admitted: 28, last_slot: 7 },
@@ -165,21 +188,6 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
             time_wait: Some(2),
         },
     };
-    let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
-    (0..1_000).for_each(|id| merged.record(&sample(id)));
-    let second = Interval {
-        index: 0,
-        merged,
-        shards: Vec::new(),
-        in_flight: 7,
-        cpu_us: 9_000,
-        max_sched_lag_ns: 1_500,
-        binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::NONE },
-        standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
-        seconds: [0, 1]
-            .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
-            .to_vec(),
-    };
     let environment = Environment {
         cpu_model: Some("Example 9000".to_owned()),
         cores: 2,
@@ -192,11 +200,24 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         git_revision: None,
     };
     let labels = Labels { name: "golden".to_owned(), tags: BTreeMap::from([("branch".to_owned(), "main".to_owned())]) };
-    let intervals = vec![IntervalRow::new(&second)];
+    let intervals = vec![IntervalRow::new(&first_second())];
     let mut report = Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals, environment });
     // The rest of the identity is this process.
     "run".clone_into(&mut report.run_id);
     "0.0.0".clone_into(&mut report.crawlmark_version);
+    report
+}
+
+/// A condition and what follows when it is broken.
+#[expect(clippy::unwrap_used, reason = "a test whose condition is none is over")]
+fn objective((text, breach): (&str, Breach)) -> Objective {
+    Objective { condition: text.parse().unwrap(), breach }
+}
+
+/// The report with a gate for each of these, of a run without seconds.
+fn gated(mut report: Report, conditions: &[(&str, Breach)]) -> Report {
+    let objectives: Vec<Objective> = conditions.iter().copied().map(objective).collect();
+    Lookout::new(&objectives, &plan()).close(&mut report);
     report
 }
 
@@ -210,6 +231,8 @@ fn golden(name: &str, text: &str) {
 fn a_whole_run_reads_as_it_did() {
     let mut report = report(None, None);
     report.hear(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger: serde_json::Value::Null });
+    let report = gated(report, &[("service_p90 < 250ms", Breach::Fails), ("rate[10s] > 1500", Breach::Stops)]);
+    golden("whole.xml", &render::junit(&report));
     golden("whole.txt", &render::text(&report, 100));
     golden("whole.md", &render::markdown(&report));
     golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
@@ -218,7 +241,9 @@ fn a_whole_run_reads_as_it_did() {
 
 #[test]
 fn a_run_that_lost_a_shard_says_what_is_missing() {
-    let report = report(Some(ShardFault::Died), Some(2));
+    let conditions = ["service_p90 < 10ms", "throttled_rate < 0.1%", "item_p(99.9) < 1s", "valid == true", "rate > 2k"];
+    let report = gated(report(Some(ShardFault::Died), Some(2)), &conditions.map(|text| (text, Breach::Fails)));
+    golden("incomplete.xml", &render::junit(&report));
     golden("incomplete.txt", &render::text(&report, 100));
     golden("incomplete.md", &render::markdown(&report));
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
@@ -237,6 +262,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         finished_at: SystemTime::UNIX_EPOCH,
         start: Nanos(0),
         interrupted: None,
+        stopped: Stopped::No,
         moved: Moved::default(),
         busiest: Vec::new(),
         shards: vec![shard],
@@ -305,8 +331,71 @@ fn books_that_differ_make_a_run_incomplete() {
 }
 
 #[test]
+fn a_gate_is_judged_by_the_report() {
+    let judged = |text: &str| {
+        let report = gated(report(None, None), &[(text, Breach::Fails)]);
+        (report.gates[0].ok, report.gates[0].value)
+    };
+    // 4,000 attempts in two seconds: 3,960 good, 8 not found, 8 throttled, and 24 that came to nothing.
+    for (text, ok, value) in [
+        ("rate == 2000", Some(true), Some(2_000.0)),
+        ("attempts_rate > 2000", Some(false), Some(2_000.0)),
+        ("throttled_rate <= 0.2%", Some(true), Some(0.002)),
+        ("error_rate < 0.6%", Some(false), Some(0.006)),
+        ("errors == 24", Some(true), Some(24.0)),
+        ("ok_rate >= 99%", Some(true), Some(0.99)),
+        ("retry_rate == 0", Some(true), Some(0.0)),
+        ("items == 4k", Some(true), Some(4_000.0)),
+        ("failed < 24", Some(false), Some(24.0)),
+        ("soft_blocked == 8", Some(true), Some(8.0)),
+        ("lost == 0", Some(true), Some(0.0)),
+        ("connections_opened == 4", Some(true), Some(4.0)),
+        ("valid == true", Some(true), Some(1.0)),
+        // The timeouts are cut off: the greatest time is no less than what was seen.
+        ("service_max < 1s", None, Some(10_000.0)),
+        ("service_max < 5ms", Some(false), Some(10_000.0)),
+        ("service_min >= 1ms", Some(true), Some(1_000.0)),
+        ("service_p99 < 250ms", None, None),
+        ("service_p999 < 1us", None, None),
+        ("connect_max < 1ms", Some(true), Some(80.0)),
+        ("connect_p50 < 1ms", None, None),
+        ("response_p50 < 1ms", None, None),
+    ] {
+        assert_eq!(judged(text), (ok, value), "{text}");
+    }
+    let (ok, value) = judged("service_p(90) < 10ms");
+    assert_eq!(ok, Some(false), "{value:?}");
+    let (ok, value) = judged("service_p(75) < 9ms");
+    assert_eq!(ok, Some(true), "{value:?}");
+    assert_eq!(
+        ["cpu_us_per_attempt < 10.1us", "cpu_us_per_attempt < 9.9us"].map(|text| judged(text).0),
+        [Some(true), Some(false)]
+    );
+}
+
+#[test]
+fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
+    let stop = [objective(("errors[1s] < 5", Breach::Stops))];
+    let closed = |interrupted| {
+        let mut report = report(None, None);
+        report.interrupted = interrupted;
+        let mut lookout = Lookout::new(&stop, &plan());
+        lookout.hear(&first_second());
+        assert!(lookout.has_enough());
+        lookout.close(&mut report);
+        assert_eq!((report.gates[0].ok, report.gates[0].until_s), (Some(false), Some(1)));
+        report
+    };
+    let stopped = closed(true);
+    assert_eq!(stopped.stopped_by.as_deref(), Some("errors[1s] < 5"));
+    assert!(render::text(&stopped, 200).contains("the run was stopped by it"));
+    assert!(render::markdown(&stopped).contains("(stopped by a gate, partial)"));
+    assert_eq!(closed(false).stopped_by, None);
+}
+
+#[test]
 fn a_report_survives_json() {
-    let report = report(None, None);
+    let report = gated(report(None, None), &[("rate > 5", Breach::Fails), ("item_p999 < 5ms", Breach::Fails)]);
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use crawlmark_harness::gates::Condition;
 use crawlmark_harness::plan::{Arrivals, Pacing};
 use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 
-use super::{Auto, MannersArgs, PerHostArgs, parse_method, parse_name, parse_positive, parse_tag};
+use super::{Auto, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive, parse_tag};
 use crate::crawl::Expect;
 
 pub(super) const EXAMPLES: &str = "\
@@ -27,6 +28,8 @@ Examples:
     crawlmark run http://127.0.0.1:8080/items/{id} --rate 500:5000:500@10s -d 2m
   The URLs of a list, each once, at most 2 requests in flight and 5 a second at each of their hosts:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s --rate 100
+  For CI: it fails with 3 unless this holds, and stops early if most goes wrong:
+    crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
 
@@ -102,6 +105,42 @@ items are expected.
 
 A challenge page is never good, nor is an answer that asks for patience
 (429, and other limits). Redirects are not followed.";
+
+const FAIL_IF: &str = "\
+What must hold, as in 'service_p99 < 250ms': exit with code 3 if it does not; may be repeated
+
+As in k6's thresholds the expression is what is wanted, not what is
+feared. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
+
+  times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
+             response_p(99.9) (open loop only), item_max, ttfb_mean, ...
+             Series: service, response (and each with _throttled and
+             _error), ttfb, item, connect, sched_lag, budget_wait,
+             pool_wait, loop_lag. Stats: p50, p95, p999, ... min mean max
+  per second rate (items), attempts_rate: 9500, 9.5k, 9500/s
+  shares     throttled_rate, error_rate (neither good nor not found nor
+             throttled), retry_rate, ok_rate (of items),
+             budget_utilisation: 0.01 or 1%
+  counts     items, ok, not_found, failed, gave_up, aborted, lost,
+             not_attempted, attempts, retries, throttled, soft_blocked,
+             errors, dropped, connections_opened: 100, 10k
+  others     cpu_us_per_attempt, valid (== true)
+
+[10s] after the metric: it must hold in every 10 seconds, of 1 to 60; for
+service and response times, rates, shares of attempts and counts.
+
+A percentile is judged only with 100 samples beyond it, which is 10,000
+for p99. What cannot be decided is reported as undecided, and the exit
+code is 5 unless another gate failed.";
+
+const STOP_IF: &str = "\
+What must go on to hold, as in 'error_rate[10s] < 5%': stop the run, with exit code 3, once it does not; may be repeated
+
+Written as --fail-if, and looked at every second, without a window of all
+since the start (and the warm-up). The run stops as after Ctrl-C, with a
+partial report that says which gate stopped it. A window that is not full
+or has too few samples is not judged: 100 attempts for shares and means,
+100 beyond a percentile.";
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -205,6 +244,18 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Results")]
     pub no_progress: bool,
 
+    /// What must hold, as in `service_p99 < 250ms`: exit with code 3 if it does not; may be repeated
+    #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Gates")]
+    pub fail_if: Vec<Condition>,
+    /// What must go on to hold, as in `error_rate[10s] < 5%`: stop the run, with exit code 3, once it does not; may be repeated
+    #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Gates")]
+    pub stop_if: Vec<Condition>,
+    /// The 99th percentile may be this much: `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Gates")]
+    pub slo_p99: Option<Duration>,
+    /// So many attempts may be neither good, nor not found, nor throttled: `error_rate <= SHARE`, as in 1% or 0.01
+    #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Gates")]
+    pub max_error_rate: Option<Condition>,
     /// Fail with exit code 4 unless the measurement is valid
     ///
     /// Everything is measured, saved and shown as without it. The verdict is in the report, with a reason for each finding:

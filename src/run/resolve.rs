@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use crawlmark_harness::gates::{Breach, Condition, Objective};
 use crawlmark_harness::plan::{MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
+use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::Config;
 use nix::ifaddrs::getifaddrs;
@@ -46,6 +48,8 @@ pub(super) struct Resolved {
     pub(super) placement: Placement,
     /// Whether an invalid measurement fails.
     pub(super) strictness: Strictness,
+    /// What must hold.
+    pub(super) objectives: Vec<Objective>,
     /// The target to start, when none was named.
     pub(super) bundled: Option<Bundled>,
 }
@@ -171,8 +175,10 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     } else {
         Placement::Apart
     };
+    let plan = plan.validate().map_err(usage)?;
+    let objectives = objectives(&args, &plan)?;
     Ok(Resolved {
-        plan: plan.validate().map_err(usage)?,
+        plan,
         spec: CrawlSpec {
             addresses,
             targets: Arc::new(targets),
@@ -186,8 +192,19 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         out: args.out,
         placement,
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
+        objectives,
         bundled,
     })
+}
+
+/// What must hold of a run of `plan`, the short forms among it.
+fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
+    let series = if args.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
+    let slo_p99 = args.slo_p99.map(|most| Condition::p99_at_most(series, most));
+    let fails = args.fail_if.iter().copied().chain(slo_p99).chain(args.max_error_rate);
+    let with = |breach| move |condition| Objective { condition, breach };
+    let all = fails.map(with(Breach::Fails)).chain(args.stop_if.iter().copied().map(with(Breach::Stops)));
+    all.map(|objective| objective.check(plan).map(|()| objective)).collect::<Result<_, _>>().map_err(usage)
 }
 
 /// What is crawled; with the template of the bundled target, when that is it.

@@ -316,7 +316,7 @@ impl Observer for Watch<'_> {
         self.stages.show();
         let is_due = self.freezes && self.stopped.is_none() && live.elapsed >= FREEZE_AFTER;
         let shard = live.shards.iter().find(|shard| shard.state == LiveState::Running);
-        if let Some(shard) = shard.filter(|_| is_due && live.stopping.is_none()) {
+        if let Some(shard) = shard.filter(|_| is_due && !live.stopping) {
             self.freeze(shard.pid);
         }
     }

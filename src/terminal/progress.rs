@@ -218,7 +218,7 @@ impl Lines {
         let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
         let done = row.done(live.elapsed, self.limit) * 100.0;
         let text = row.text(row.remaining(live.elapsed, self.limit), Fit::Wide);
-        let stopping = if live.stopping.is_some() { "  stopping" } else { "" };
+        let stopping = if live.stopping { "  stopping" } else { "" };
         say(&format!("{:>4} s {done:>5.1} %  {}{stopping}\n", live.elapsed.as_secs(), text.trim_start()));
     }
 }
@@ -273,7 +273,7 @@ impl Bars {
         let (bar, rate) = (&self.total, rates.iter().sum());
         let row = Row { counters: &counters, planned, in_flight, recent: live.recent, rate };
         bar.set_position(steps(row.done(elapsed, limit)));
-        bar.set_prefix(if live.stopping.is_some() { "stopping" } else { "total" });
+        bar.set_prefix(if live.stopping { "stopping" } else { "total" });
         if live.shards.iter().all(|shard| shard.state != LiveState::Running) {
             bar.set_position(STEPS);
             bar.set_message(format!("{:>11}  in {}", grouped(counters.items()), micros(elapsed.as_secs_f64() * 1e6)));

@@ -14,6 +14,7 @@ mod double;
 mod expect;
 mod faults;
 mod foreign;
+mod gates;
 mod limits;
 mod manners;
 mod open_loop;

@@ -112,7 +112,8 @@ impl Report {
             let sum: u64 = STATES.iter().map(|state| ledger[state].as_u64().unwrap()).sum();
             assert_eq!(Some(sum), ledger["planned"].as_u64(), "{ledger}");
         }
-        assert_eq!(self.at("/interrupted").as_bool().unwrap(), !self.at("/interrupted_by").is_null());
+        let stopped = !self.at("/interrupted_by").is_null() || !self.at("/stopped_by").is_null();
+        assert_eq!(self.at("/interrupted").as_bool().unwrap(), stopped);
         assert_eq!(self.is_whole(), self.text("/validity/verdict") != "incomplete", "{}", self.at("/validity"));
     }
 

@@ -80,7 +80,8 @@ fn a_run_that_never_started_an_item_fits_the_schema() {
 #[test]
 fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
     let target = Target::start("--fault error:0.3,drop:0.1");
-    let report = crawl(&format!("{} --ids 0..1k --rate 100k/s --shards 2 -c 4", target.url()));
+    let line = format!("{} --ids 0..1k --rate 100k/s --shards 2 -c 4 --fail-if items==1k", target.url());
+    let report = crawl(&line);
     let mut all = Vec::new();
     places(report.json(), "", &mut all);
     let mut fields = 0;
@@ -108,6 +109,7 @@ fn a_missing_field_or_a_wrong_type_anywhere_is_no_result() {
     // The walk has seen the whole report, with what is null in most runs.
     assert!(fields > 200, "{fields}");
     assert!(all.iter().any(|place| place == "/budget/worst_window/width_ms"));
+    assert!(all.iter().any(|place| place == "/gates/0/until_s"));
 }
 
 #[test]

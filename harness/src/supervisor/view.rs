@@ -21,6 +21,12 @@ pub trait Observer {
 
     /// A second is complete over all shards. Called once for each.
     fn interval(&mut self, interval: &Interval);
+
+    /// Whether the run is to be stopped as by a signal: nothing new is started, what is under way may end. Asked after
+    /// seconds were told.
+    fn has_enough(&self) -> bool {
+        false
+    }
 }
 
 /// How a run stands.
@@ -32,8 +38,8 @@ pub struct Live {
     pub shards: Vec<LiveShard>,
     /// p50 and p99 of the service time over all shards in the last complete second.
     pub recent: Option<Recent>,
-    /// The signal that asked the run to stop.
-    pub stopping: Option<i32>,
+    /// Whether the run has been asked to stop.
+    pub stopping: bool,
 }
 
 /// How a shard stands.
@@ -122,6 +128,8 @@ pub struct RunRecord {
     pub start: Nanos,
     /// The number of the signal that stopped the run early.
     pub interrupted: Option<i32>,
+    /// Whether the observer did.
+    pub stopped: Stopped,
     /// What the supervisor moved between the shards.
     pub moved: Moved,
     /// The busiest windows over all shards, by when requests were admitted; none without a budget.
@@ -132,6 +140,16 @@ pub struct RunRecord {
     pub supervisor: Usage,
     /// What the machine counted meanwhile.
     pub host: HostRecord,
+}
+
+/// Whether a run's observer stopped it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stopped {
+    /// It had not seen enough before the run was over or a signal stopped it.
+    #[default]
+    No,
+    /// It had.
+    ByObserver,
 }
 
 /// What the supervisor moved between the shards.

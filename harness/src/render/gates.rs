@@ -1,0 +1,95 @@
+//! What must hold, before a run, and whether it did, after it: for a terminal and for Markdown.
+
+use std::fmt::Write;
+
+use super::{decimal, grouped_f64, micros, write_row};
+use crate::gates::{Breach, Objective};
+use crate::report::{GateReport, Report};
+
+/// What must hold of the run that is about to begin, a row each, for a terminal of so many columns.
+#[must_use]
+pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
+    let mut out = String::new();
+    for Objective { condition, breach } in objectives {
+        let or = match breach {
+            Breach::Fails => "",
+            Breach::Stops => ", or the run is stopped",
+        };
+        write_row(&mut out, "gate", &format!("must hold: {condition}{or}"), columns);
+    }
+    out
+}
+
+/// A row per gate, for a terminal of so many columns.
+pub(super) fn write_text(out: &mut String, report: &Report, columns: usize) {
+    for gate in &report.gates {
+        let stopped = if is_what_stopped(gate, report) { "; the run was stopped by it" } else { "" };
+        let row = format!("{}: {}: {}{stopped}", gate.verdict(), gate.expression, seen(gate));
+        write_row(out, "gate", &row, columns);
+    }
+}
+
+/// A table of the gates; nothing without any.
+pub(super) fn write_markdown(out: &mut String, report: &Report) {
+    if report.gates.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n| gate: what must hold | verdict | value | margin | |\n|---|---|---|---|---|");
+    for gate in &report.gates {
+        let value = value(gate).unwrap_or_else(|| "-".to_owned());
+        let margin = margin(gate).unwrap_or_else(|| "-".to_owned());
+        let mut notes: Vec<String> = gate.why.iter().cloned().chain(where_seen(gate)).collect();
+        if is_what_stopped(gate, report) {
+            notes.push("the run was stopped by it".to_owned());
+        }
+        let (expression, verdict, notes) = (&gate.expression, gate.verdict(), notes.join("; "));
+        let _ = writeln!(out, "| `{expression}` | {verdict} | {value} | {margin} | {notes} |");
+    }
+}
+
+/// What was seen, in words: the value, how far it is from the limit, where; or why nothing can be said.
+pub(super) fn seen(gate: &GateReport) -> String {
+    let parts = [value(gate), margin(gate), where_seen(gate), gate.why.clone()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether the run was stopped by this gate.
+fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
+    gate.kind == Breach::Stops.name() && gate.ok == Some(false) && report.stopped_by.as_ref() == Some(&gate.expression)
+}
+
+/// The value in its unit, as people read it.
+fn value(gate: &GateReport) -> Option<String> {
+    let value = gate.value?;
+    let text = match gate.unit.as_str() {
+        "us" => micros(value),
+        "per_s" => format!("{}/s", decimal(value)),
+        "share" => format!("{} %", decimal(value * 100.0)),
+        "bool" => (value > 0.0).to_string(),
+        _ => grouped_f64(value),
+    };
+    Some(if gate.at_least { format!(">= {text}") } else { text })
+}
+
+/// On which side of the limit the value is, and how far.
+fn margin(gate: &GateReport) -> Option<String> {
+    gate.margin?;
+    let (value, limit) = (gate.value?, gate.limit);
+    let part = decimal((value - limit).abs() / limit * 100.0);
+    Some(match value.total_cmp(&limit) {
+        std::cmp::Ordering::Less => format!("{part} % below"),
+        std::cmp::Ordering::Equal => "on the limit".to_owned(),
+        std::cmp::Ordering::Greater => format!("{part} % above"),
+    })
+}
+
+/// Which window it was, and of how many.
+fn where_seen(gate: &GateReport) -> Option<String> {
+    let end = gate.until_s?;
+    let Some(length) = gate.window_s else { return Some(format!("after {end} s")) };
+    let which = match gate.windows {
+        Some(judged) if judged > 1 => format!("the worst of {judged} windows"),
+        _ => "the only window that was judged".to_owned(),
+    };
+    Some(format!("in {which}, {} s to {end} s", end.saturating_sub(length)))
+}
