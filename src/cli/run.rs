@@ -260,7 +260,8 @@ pub struct RunArgs {
     ///
     /// Everything is measured, saved and shown as without it. The verdict is in the report, with a reason for each finding:
     /// `client_limited` (a shard had no CPU, port or descriptor left, or did not get to run), `target_limited` (mostly refused
-    /// or failed), `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict, too).
+    /// or failed), `concurrency_limited` and `budget_limited` (an open loop waited for connections, or for other limits),
+    /// `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict, too).
     #[arg(long, help_heading = "Gates")]
     pub strict: bool,
     /// End a shard that says nothing for this long, and call the run incomplete
