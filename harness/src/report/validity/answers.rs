@@ -38,7 +38,8 @@ pub(super) fn unanswered(evidence: &Evidence<'_>) -> Seen {
 /// A run of which nothing was measured.
 pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
     let Evidence { plan, shards, totals, .. } = evidence;
-    let measured = shards.iter().flat_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
+    let measured =
+        shards.iter().filter_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
     Seen::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {
         format!(
             "all {} attempts were within the warm-up: nothing was measured; use a shorter --warmup, or a longer run",
