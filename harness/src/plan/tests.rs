@@ -45,7 +45,7 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
         (
             |p| {
                 (p.arrivals, p.rate, p.burst) =
-                    (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1_000_000_000 }), 8)
+                    (Arrivals::Poisson, Some(Rate { permits: 5, period_ns: 1_000_000_000 }), 8);
             },
             "--burst",
         ),
