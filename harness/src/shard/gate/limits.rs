@@ -221,7 +221,13 @@ impl Limits {
     ///
     /// Nothing goes first: the turn would be given to another host's item, and the wait be nobody's.
     fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
-        let Some(id) = self.supply.peek(due) else { return Err(NOTHING) };
+        let Some(id) = self.supply.peek(due) else {
+            return Err(match self.supply.next(now) {
+                // A turn of this very moment, before what is to be tried again is due.
+                Next::At(again) => Leave::At(again, Binding::Idle),
+                Next::Now | Next::Nothing => NOTHING,
+            });
+        };
         match self.host(id).leave(now) {
             Leave::Go(since) => {
                 // What the turn before it waited for, it waited for as well.
