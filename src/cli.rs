@@ -2,6 +2,7 @@
 //! Touches nothing: no file, no name, no clock.
 
 mod manners;
+mod report;
 mod run;
 mod selftest;
 mod serve;
@@ -14,6 +15,7 @@ use crawlmark_harness::gates::{Condition, ConditionError};
 use crawlmark_harness::units::{UnitError, parse_count};
 
 pub use manners::{MannersArgs, PerHostArgs};
+pub use report::ReportArgs;
 pub use run::RunArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
@@ -41,6 +43,9 @@ pub enum Command {
     /// Crawl a range of IDs and measure it; without a URL, crawl the bundled target
     #[command(after_help = run::EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Make the page, the plots and the summary of saved results anew; of several results, lay them over each other
+    #[command(after_help = report::EXAMPLES)]
+    Report(ReportArgs),
     /// Run the bundled target: seeded items, delays, limits and faults, and books of what it was asked
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<ServeArgs>),

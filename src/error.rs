@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crawlmark_harness::process::ForkError;
-use crawlmark_harness::results::ResultError;
+use crawlmark_harness::results::{ReadError, ResultError};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 
@@ -75,6 +75,9 @@ pub(crate) enum Error {
     /// The result's place.
     #[error("{0}")]
     Result(#[from] ResultError),
+    /// A saved result cannot be read.
+    #[error("{0}")]
+    Read(#[from] ReadError),
     /// A bundled target's process ended by itself.
     #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
@@ -100,7 +103,7 @@ impl Error {
     /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
+            Self::Usage(_) | Self::Read(_) | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
             | Self::Unreachable { .. }

@@ -11,7 +11,7 @@
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | what the bundled target counted, beside what the crawl did |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `run`, `serve`, `selftest` | one file per command |
+//! | `run`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod behaviour;
@@ -19,6 +19,7 @@ pub mod cli;
 pub mod crawl;
 mod error;
 mod measure;
+mod report;
 mod run;
 mod selftest;
 mod serve;
@@ -46,6 +47,7 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => run::run(*args),
+        Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),
     };

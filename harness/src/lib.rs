@@ -29,6 +29,7 @@
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`render`] | the report as text for people |
 //! | [`plot`] | the report as pictures |
+//! | [`page`] | the report as one page |
 //! | `rehearse` | whole runs in virtual time, for tests (feature `virtual-time`) |
 //! | [`results`] | the directory that a report is saved in |
 
@@ -38,6 +39,7 @@ pub mod compare;
 pub mod gates;
 pub mod machine;
 pub mod pacer;
+pub mod page;
 pub mod plan;
 pub mod plot;
 pub mod process;

@@ -1,19 +1,21 @@
-//! The result directory: written under a temporary name beside its own, renamed once it is whole.
+//! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+mod log;
+mod made;
+mod read;
+
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
-
-use crate::plot::{self, Plot};
-use crate::render;
+pub use self::log::{IntervalLog, LOG, LogFile};
+pub use self::made::{PAGE, made_from, remake};
+pub use self::read::{ReadError, read};
 use crate::report::Report;
-use crate::shard::INTERVAL;
-use crate::stats::Series;
-use crate::supervisor::Interval;
+
+/// The name of the file that everything else is made from.
+pub const RESULT: &str = "result.json";
 
 /// Why a result cannot be saved.
 #[derive(Debug, thiserror::Error)]
@@ -92,11 +94,7 @@ impl ResultDir {
     /// # Errors
     /// When the file cannot be written.
     pub fn log(&self) -> Result<LogFile, ResultError> {
-        let path = self.temporary.join("latency.hlog");
-        match File::create(&path) {
-            Ok(file) => Ok(LogFile { path, file: BufWriter::new(file), serializer: V2DeflateSerializer::new() }),
-            Err(error) => Err(ResultError::Io { path, error }),
-        }
+        LogFile::create(self.temporary.join(LOG))
     }
 
     /// Saves the report and gives the directory its name, as [`ResultDir::finish_with`] does.
@@ -106,15 +104,9 @@ impl ResultDir {
     pub fn finish(mut self, report: &Report) -> Result<PathBuf, ResultError> {
         self.finished = true;
         let json = serde_json::to_string_pretty(report)? + "\n";
-        let plots = plot::all(report);
-        let summary = format!("{}\n{}", render::markdown(report), plot::markdown(&plots));
-        let names: Vec<String> = plots.iter().map(|Plot { name, .. }| format!("{}/{name}.svg", plot::FOLDER)).collect();
-        let mut files = vec![("result.json", &*json), ("summary.md", &summary)];
-        files.extend(names.iter().map(String::as_str).zip(plots.iter().map(|Plot { svg, .. }| &**svg)));
-        let junit = render::junit(report);
-        if !report.gates.is_empty() {
-            files.push(("junit.xml", &junit));
-        }
+        let made = made_from(report);
+        let mut files = vec![(RESULT, &*json)];
+        files.extend(made.iter().map(|(name, text)| (&**name, &**text)));
         self.finish_with(&files)
     }
 
@@ -149,72 +141,6 @@ impl Drop for ResultDir {
                 let _ = fs::remove_dir(directory);
             }
         }
-    }
-}
-
-/// The open file of `latency.hlog`.
-pub struct LogFile {
-    path: PathBuf,
-    file: BufWriter<File>,
-    serializer: V2DeflateSerializer,
-}
-
-impl LogFile {
-    /// Begins the log.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn begin(&mut self, started_at: SystemTime) -> Result<IntervalLog<'_>, ResultError> {
-        let path = self.path.clone();
-        IntervalLogWriterBuilder::new()
-            .add_comment("[Histogram log format version 1.2]")
-            .add_comment("[Values are nanoseconds; one tag per shard and series, one line per second]")
-            .with_start_time(started_at)
-            .with_base_time(started_at)
-            .with_max_value_divisor(1e6)
-            .begin_log_with(&mut self.file, &mut self.serializer)
-            .map(|writer| IntervalLog { path: path.clone(), writer, failed: None })
-            .map_err(|error| ResultError::Io { path, error })
-    }
-
-    /// Puts everything on its way to the disk.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn close(mut self) -> Result<(), ResultError> {
-        self.file.flush().map_err(|error| ResultError::Io { path: self.path, error })
-    }
-}
-
-/// The log of histograms, as HDR histogram tools read it: V2-deflate, tagged `shard-0.service`.
-pub struct IntervalLog<'a> {
-    path: PathBuf,
-    writer: IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerializer>,
-    failed: Option<io::Error>,
-}
-
-impl IntervalLog<'_> {
-    /// Appends an interval. A failure to write is kept for [`IntervalLog::end`]: it must not stop the run.
-    pub fn append(&mut self, interval: &Interval) {
-        let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
-        for (shard, stats) in &interval.shards {
-            for series in Series::PER_INTERVAL {
-                let Some(timing) = stats.timing(series).filter(|timing| timing.exact().count > 0) else { continue };
-                let tag = format!("shard-{shard}.{}", series.name());
-                let written = self.writer.write_histogram(timing.histogram(), start, INTERVAL, Tag::new(&tag));
-                if let Err(error) = written {
-                    self.failed.get_or_insert_with(|| io::Error::other(error.to_string()));
-                }
-            }
-        }
-    }
-
-    /// Ends the log.
-    ///
-    /// # Errors
-    /// The first failure to write, if there was one.
-    pub fn end(self) -> Result<(), ResultError> {
-        self.failed.map_or(Ok(()), |error| Err(ResultError::Io { path: self.path, error }))
     }
 }
 

@@ -1,0 +1,50 @@
+//! What a result directory holds for people and other tools: made from the report, and made again whenever somebody asks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::ResultError;
+use crate::plot::{self, Plot};
+use crate::report::Report;
+use crate::{page, render};
+
+/// The name of the page.
+pub const PAGE: &str = "report.html";
+
+/// Files by their names, which may lie in a folder: everything but `result.json` and the log of histograms.
+#[must_use]
+pub fn made_from(report: &Report) -> Vec<(String, String)> {
+    let plots = plot::all(report);
+    let mut files = vec![
+        ("summary.md".to_owned(), format!("{}\n{}", render::markdown(report), plot::markdown(&plots))),
+        (PAGE.to_owned(), page::html(report, &plots)),
+    ];
+    if !report.gates.is_empty() {
+        files.push(("junit.xml".to_owned(), render::junit(report)));
+    }
+    files.extend(plots.into_iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)));
+    files
+}
+
+/// Writes files by their names into a directory that is there or is made; what has such a name is replaced, as a whole or
+/// not at all. Returns where they are.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn remake(directory: &Path, files: &[(String, String)]) -> Result<Vec<PathBuf>, ResultError> {
+    files.iter().map(|(name, text)| replace(directory.join(name), text)).collect()
+}
+
+fn replace(path: PathBuf, text: &str) -> Result<PathBuf, ResultError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = folder.and_then(|()| fs::write(&temporary, text)).and_then(|()| fs::rename(&temporary, &path));
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            let _ = fs::remove_file(&temporary);
+            Err(ResultError::Io { path, error })
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A saved result, read back.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::RESULT;
+use crate::report::{Report, SCHEMA};
+
+/// Why there is no result to read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing has this name.
+    #[error("{0} does not exist: name a directory that `crawlmark run` saved")]
+    Missing(PathBuf),
+    /// The directory is none of ours.
+    #[error("{0} holds no result.json: name a directory that `crawlmark run` saved")]
+    NoResult(PathBuf),
+    /// The file cannot be read.
+    #[error("{path} cannot be read: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is of another format.
+    #[error("{path} is of the format `{found}`; this version reads `{SCHEMA}`")]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What it says it is.
+        found: String,
+    },
+    /// It is damaged, or no result at all.
+    #[error("{path} is no result: {error}")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        error: serde_json::Error,
+    },
+}
+
+/// What every version of the format has.
+#[derive(serde::Deserialize)]
+struct Versioned {
+    schema: String,
+}
+
+/// Reads the result in a directory, or a `result.json` by its own name. Fields that are not known are passed over.
+///
+/// # Errors
+/// When there is none, or it is not of [`SCHEMA`].
+pub fn read(path: &Path) -> Result<Report, ReadError> {
+    let file = if path.is_dir() { path.join(RESULT) } else { path.to_owned() };
+    let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if path.is_dir() => ReadError::NoResult(path.to_owned()),
+        io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
+        _ => ReadError::Io { path: file.clone(), error },
+    })?;
+    let broken = |error| ReadError::Json { path: file.clone(), error };
+    let Versioned { schema: found } = serde_json::from_str(&text).map_err(broken)?;
+    if found != SCHEMA {
+        return Err(ReadError::Schema { path: file, found });
+    }
+    serde_json::from_str(&text).map_err(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_result_is_told_by_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let complaint = |path: &Path| read(path).unwrap_err().to_string();
+        assert!(complaint(&place.path().join("nowhere")).contains("nowhere does not exist"));
+        assert!(complaint(place.path()).contains("holds no result.json"));
+        let file = place.path().join(RESULT);
+        for (text, says) in [
+            ("{}", "is no result: missing field `schema`"),
+            ("{\"schema\": \"other/2\"}", "is of the format `other/2`"),
+            ("{\"schema\": \"crawlmark.result/1\"}", "is no result: missing field"),
+            ("{\"schema\"", "is no result: EOF"),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert!(complaint(place.path()).contains(says), "{}", complaint(place.path()));
+            assert_eq!(complaint(&file), complaint(place.path()));
+        }
+    }
+}
