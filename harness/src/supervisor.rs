@@ -40,7 +40,8 @@ pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
 pub use self::view::{
-    Interval, Live, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord, ShardSecond, Stopped,
+    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord, ShardSecond,
+    Stopped,
 };
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
@@ -50,7 +51,6 @@ use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, ShardLink};
 use crate::stats::Bounds;
-use crate::units::IdRange;
 use crate::wire::{Control, Usage};
 use crate::workload::Workload;
 
@@ -174,6 +174,8 @@ struct Supervisor<L = Process> {
     ranges: Ranges,
     /// None without a rate.
     budget: Option<Budgeting>,
+    /// How many hosts the target has.
+    hosts: u32,
     /// By host, the end of the last pause that it asked for.
     paused_until: BTreeMap<u32, Nanos>,
     moved: Moved,
@@ -262,6 +264,7 @@ impl<L: Line> Supervisor<L> {
                 shares: Shares::new(shards),
                 windows: Windows::new(shards),
             }),
+            hosts: plan.per_host.hosts,
             paused_until: BTreeMap::new(),
             moved: Moved::default(),
             live: Live::default(),
@@ -420,10 +423,7 @@ impl<L: Line> Supervisor<L> {
             self.members[shard as usize].give_up(ShardFault::Junk(error.to_string()), now);
         }
         for interval in intervals {
-            self.live.recent = Recent::of(&interval.merged);
-            for (shard, stats) in &interval.shards {
-                self.live.shards[*shard as usize].recent = Recent::of(stats);
-            }
+            self.live.hear(&interval);
             observer.interval(&interval);
         }
     }
@@ -441,16 +441,10 @@ impl<L: Line> Supervisor<L> {
     fn refresh(&mut self, now: Nanos) {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
         self.live.stopping = self.stop.is_some();
+        self.live.at = now;
+        self.live.pause = LivePause::at(now, &self.paused_until, self.hosts);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {
-            live.at = member.progress.at;
-            live.planned = member.ids.iter().map(IdRange::len).sum();
-            live.counters.clone_from(&member.progress.counters);
-            live.in_flight = member.progress.in_flight;
-            live.state = match (&member.last, &member.fault) {
-                (_, Some(_)) => LiveState::Lost,
-                (Some(_), None) => LiveState::Done,
-                (None, None) => LiveState::Running,
-            };
+            live.refresh(member);
         }
     }
 

@@ -346,6 +346,13 @@ impl Gate {
         inner.supply.waiting_again() + inner.deferred_agains()
     }
 
+    /// In an open loop, for how long the next request to go has been due at `now`, ns; 0 when none is, and in a closed one.
+    pub(super) fn behind_ns(&self, now: Nanos) -> u64 {
+        let mut inner = self.inner.borrow_mut();
+        inner.skip_idle(now);
+        inner.pacer.timetable().map_or(0, |table| now.since(table.due()))
+    }
+
     /// How the budget was used; none without one.
     pub(super) fn budget_use(&self) -> Option<BudgetUse> {
         self.inner.borrow().pacer.audit().map(|audit| BudgetUse { worst: audit.worst(), kept: audit.kept() })

@@ -1,5 +1,6 @@
 //! What the supervisor shows while a run goes on, and what it hands over at its end.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use super::line::Line;
@@ -12,7 +13,7 @@ use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, Percentile, Series, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, TimetableUse, Usage, WarmUp};
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, TimetableUse, Usage, WarmUp};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -30,16 +31,34 @@ pub trait Observer {
 }
 
 /// How a run stands.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Live {
     /// Since the common start.
     pub elapsed: Duration,
     /// Each shard.
     pub shards: Vec<LiveShard>,
-    /// p50 and p99 of the service time over all shards in the last complete second.
+    /// Now, on the clock of [`LiveShard::at`].
+    pub at: Nanos,
+    /// The times over all shards in the last complete second; none while there is no such second, or nothing was answered
+    /// in it.
     pub recent: Option<Recent>,
+    /// What adaptive shards allowed themselves at the end of it, summed over them; none unless they are adaptive.
+    pub standing: Option<Standing>,
+    /// Whether the target asks to be left alone; none when no host of it does.
+    pub pause: Option<LivePause>,
     /// Whether the run has been asked to stop.
     pub stopping: bool,
+}
+
+/// The target asks to be left alone, and is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LivePause {
+    /// How many of its hosts do; at least 1.
+    pub hosts: u32,
+    /// How many it has.
+    pub of: u32,
+    /// Until the first of those may be asked again. The shards go one after another from then on.
+    pub left: Duration,
 }
 
 /// How a shard stands.
@@ -55,8 +74,16 @@ pub struct LiveShard {
     pub counters: Counters,
     /// Requests under way.
     pub in_flight: u32,
-    /// p50 and p99 of its service time in the last complete second.
+    /// Items that wait for another attempt.
+    pub waiting_again: u64,
+    /// In an open loop, for how long the next request to go has been due; zero when it is not.
+    pub behind: Duration,
+    /// What has held it back so far.
+    pub binding: BindingTimes,
+    /// Its times in the last complete second.
     pub recent: Option<Recent>,
+    /// Its greatest lateness in that second; none while there is no such second.
+    pub lag: Option<Duration>,
     /// Whether it is done, and how.
     pub state: LiveState,
 }
@@ -72,13 +99,19 @@ pub enum LiveState {
     Lost,
 }
 
-/// Recent times: of an open loop response times, of a closed one service times.
+/// Times in the last complete second: of an open loop response times, of a closed one service times.
 #[derive(Debug, Clone, Copy)]
 pub struct Recent {
+    /// Which of the two they are.
+    pub of: Series,
     /// The median.
     pub p50: Percentile,
+    /// The 90th percentile.
+    pub p90: Percentile,
     /// The 99th percentile.
     pub p99: Percentile,
+    /// The longest, ns; of what was cut off, nothing is known here.
+    pub max_ns: u64,
 }
 
 /// One second of a run, merged over the shards that reported it.
@@ -210,17 +243,70 @@ impl LiveShard {
             at: Nanos::default(),
             counters: crate::stats::Counters::default(),
             in_flight: 0,
+            waiting_again: 0,
+            behind: Duration::ZERO,
+            binding: BindingTimes::NONE,
             recent: None,
+            lag: None,
             state: LiveState::Running,
         }
+    }
+
+    /// Takes in what it last said.
+    pub(super) fn refresh<L: Line>(&mut self, member: &Member<L>) {
+        let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ns, binding } = &member.progress;
+        self.at = *at;
+        self.planned = member.ids.iter().map(IdRange::len).sum();
+        self.counters.clone_from(counters);
+        self.in_flight = *in_flight;
+        self.waiting_again = *waiting_again;
+        self.behind = Duration::from_nanos(*behind_ns);
+        self.binding = *binding;
+        self.state = match (&member.last, &member.fault) {
+            (_, Some(_)) => LiveState::Lost,
+            (Some(_), None) => LiveState::Done,
+            (None, None) => LiveState::Running,
+        };
+    }
+}
+
+impl Live {
+    /// Whether all shards have ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shards.iter().all(|shard| shard.state != LiveState::Running)
+    }
+
+    /// Takes in a second that is complete over all shards.
+    pub(super) fn hear(&mut self, interval: &Interval) {
+        self.recent = Recent::of(&interval.merged);
+        self.standing = interval.standing;
+        for (shard, stats) in &interval.shards {
+            self.shards[*shard as usize].recent = Recent::of(stats);
+        }
+        for second in &interval.seconds {
+            self.shards[second.shard as usize].lag = Some(Duration::from_nanos(second.max_sched_lag_ns));
+        }
+    }
+}
+
+impl LivePause {
+    /// How many of `of` hosts want to be left alone beyond `now`, given the end of the last pause of each that asked.
+    pub(super) fn at(now: Nanos, paused_until: &BTreeMap<u32, Nanos>, of: u32) -> Option<Self> {
+        let paused = || paused_until.values().filter(|until| **until > now);
+        let left = Duration::from_nanos(paused().min()?.since(now));
+        Some(Self { hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX), of, left })
     }
 }
 
 impl Recent {
     pub(super) fn of(stats: &ShardStats) -> Option<Self> {
         // In an open loop, what its users wait is what there is to see.
-        let times = stats.timing(Series::ResponseOk).or_else(|| stats.timing(Series::ServiceOk))?;
-        Some(Self { p50: times.percentile(0.5), p99: times.percentile(0.99) })
+        let (of, times) = [Series::ResponseOk, Series::ServiceOk]
+            .into_iter()
+            .find_map(|series| Some((series, stats.timing(series)?)))?;
+        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| times.percentile(q));
+        Some(Self { of, p50, p90, p99, max_ns: times.exact().max_ns })
     }
 }
 
@@ -275,5 +361,19 @@ impl ShardRecord {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_lasts_until_the_first_of_the_hosts_that_asked_for_it_may_be_asked_again() {
+        let s = |s: u64| Nanos(s * 1_000_000_000);
+        let until: BTreeMap<u32, Nanos> = [(0, s(5)), (2, s(9)), (3, s(4))].into();
+        let at = |now| LivePause::at(s(now), &until, 4);
+        let paused = |hosts, left| Some(LivePause { hosts, of: 4, left: Duration::from_secs(left) });
+        assert_eq!([at(3), at(4), at(8), at(9)], [paused(3, 1), paused(2, 1), paused(1, 1), None]);
     }
 }

@@ -100,6 +100,31 @@ fn too_few_connections_show_as_waits_for_them_and_not_as_the_targets_time() {
 }
 
 #[test]
+fn a_shard_says_for_how_long_the_next_request_has_been_due() {
+    // All ten connections are held from 10 s to 11 s; what is due at 10,010 ms is the first to wait.
+    let stall = Some((ms(10_000), ms(11_000)));
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let (attempts, performed, sent) = (RefCell::default(), Rc::default(), Rc::default());
+        let target =
+            Target { clock, answers: |_, _, _| (Outcome::Ok, Advice::default()), attempts, stall, performed, sent };
+        let engine = Engine::new(target, &timed(10, Duration::from_secs(30)), clock, clock.now());
+        let looks = async {
+            let mut seen = Vec::new();
+            for us in [9_000_500, 10_500_000, 10_900_000, 12_000_500] {
+                tokio::time::sleep_until(clock.instant(Nanos(us * 1_000))).await;
+                seen.push(engine.progress().behind_ns / 1_000_000);
+            }
+            seen
+        };
+        tokio::select! {
+            () = Rc::clone(&engine).run(Alarm::runtime(clock)) => unreachable!("nobody closed it"),
+            seen = looks => assert_eq!(seen, [0, 490, 890, 0]),
+        }
+    });
+}
+
+#[test]
 fn what_was_due_and_never_went_is_dropped_and_counted_at_its_age() {
     // All ten connections are held from 10 s to 11 s; the run ends in between.
     let stall = Some((ms(10_000), ms(11_000)));
