@@ -69,8 +69,7 @@ fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<(Re
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, &mut recorder)?;
-    let Recorder { rows, log, lookout, mut progress } = recorder;
-    progress.end();
+    let Recorder { rows, log, lookout, progress: _ } = recorder;
     log.end()?;
     file.close()?;
     let report = Report::new(Source {

@@ -1,0 +1,253 @@
+//! The lines below the total: the course of the rate, the times, the answers, what the run is held back by.
+
+use std::time::Duration;
+
+use crawlmark_harness::render::{decimal, grouped, grouped_f64};
+use crawlmark_harness::stats::{Counters, Series};
+use crawlmark_harness::supervisor::{LivePause, Recent};
+use crawlmark_harness::wire::BindingTimes;
+
+use super::gauge::Now;
+use super::sparkline::{Glyphs, sparkline};
+use super::text::{Line, NAME, Part, Tone, row_of};
+use super::words::{countdown, nanos, per_second, percent, percentile};
+
+/// What an open loop has not sent for less than this is as good as on time.
+const ON_TIME: Duration = Duration::from_millis(10);
+
+/// A part of the time that is worth a word.
+const WORTH: f64 = 0.005;
+
+/// A sparkline of fewer columns has no scale beside it.
+const LEAST_WITH_SCALE: usize = 10;
+
+/// A line below the total, in the order in which they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Detail {
+    Paused,
+    Rate,
+    Times,
+    Answers,
+    Limits,
+    Waiting,
+}
+
+impl Detail {
+    /// What is shown first when there is little room.
+    pub(super) const BY_RANK: [Self; 6] =
+        [Self::Paused, Self::Times, Self::Answers, Self::Rate, Self::Waiting, Self::Limits];
+
+    /// The line; none when there is nothing to say.
+    pub(super) fn line(self, now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Option<Line> {
+        if now.live.is_over() && !matches!(self, Self::Rate | Self::Answers) {
+            return None;
+        }
+        match self {
+            Self::Paused => now.live.pause.map(|pause| paused(pause, columns)),
+            Self::Rate => Some(rate(now.course, columns, glyphs)),
+            Self::Times => Some(times(now, columns)),
+            Self::Answers => Some(answers(now, columns)),
+            Self::Limits => limits(now, columns),
+            Self::Waiting => now.arrivals.gaps().map(|_| waiting(now, columns)),
+        }
+    }
+}
+
+/// What a pause is called.
+pub(super) fn pause_words(pause: LivePause) -> String {
+    // A second that has begun is still to go.
+    let left = countdown(pause.left + Duration::from_secs(1));
+    if pause.hosts >= pause.of { format!("{left} to go") } else { format!("{} of {} hosts", pause.hosts, pause.of) }
+}
+
+fn paused(pause: LivePause, columns: usize) -> Line {
+    let left = countdown(pause.left + Duration::from_secs(1));
+    let second =
+        if pause.hosts >= pause.of { "as the target asked".to_owned() } else { format!("the next for {left}") };
+    let parts = vec![Part { rank: 0, text: pause_words(pause), tone: Tone::Warning }, Part::new(1, second)];
+    row_of("paused", parts, columns)
+}
+
+fn rate(course: &[f64], columns: usize, glyphs: Glyphs) -> Line {
+    let room = columns.saturating_sub(NAME);
+    let scale = |top: f64, seconds: usize| format!("  top {} in {seconds} s", per_second(top));
+    // As long as it can get: the line must not change its length with the rate.
+    let beside = scale(9_999_999.0, 60).len();
+    let shown = if room >= LEAST_WITH_SCALE + beside { room - beside } else { room };
+    let (spark, top) = sparkline(course, shown, glyphs);
+    let line = Line::default().and(format!("{:<NAME$}", "rate"), Tone::Plain);
+    let line = if course.is_empty() { line.and("nothing yet", Tone::Plain) } else { line };
+    let seconds = spark.chars().count();
+    let line = line.and(spark, Tone::Plain);
+    let line = if shown < room && seconds > 0 { line.and(scale(top, seconds), Tone::Quiet) } else { line };
+    line.cut(columns)
+}
+
+fn times(now: &Now<'_>, columns: usize) -> Line {
+    let of = if now.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
+    let Some(Recent { of, p50, p90, p99, max_ns }) = now.live.recent else {
+        return row_of(of.name(), vec![Part::new(0, "nothing in the last second")], columns);
+    };
+    let parts = vec![
+        Part::new(1, format!("p50 {}", percentile(p50))),
+        Part::new(3, format!("p90 {}", percentile(p90))),
+        Part::new(0, format!("p99 {}", percentile(p99))),
+        Part::new(2, format!("max {}", nanos(max_ns))),
+        Part { rank: 4, text: "in the last second".to_owned(), tone: Tone::Quiet },
+    ];
+    row_of(of.name(), parts, columns)
+}
+
+fn answers(now: &Now<'_>, columns: usize) -> Line {
+    let counters = &now.counters;
+    let mut parts = throttled(now);
+    parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
+    parts.push(counted(4, "failed", counters.failed, Tone::Failure));
+    if counters.gave_up > 0 {
+        parts.push(counted(3, "gave up", counters.gave_up, Tone::Failure));
+    }
+    let again: u64 = now.live.shards.iter().map(|shard| shard.waiting_again).sum();
+    let wait = if again > 0 { format!(", {} to come", grouped(again)) } else { String::new() };
+    parts.push(Part::new(5, format!("retries {}{wait}", grouped(counters.retries))));
+    row_of("answers", parts, columns)
+}
+
+fn throttled(now: &Now<'_>) -> Vec<Part> {
+    let Counters { attempts, throttled, .. } = now.counters;
+    if throttled == 0 {
+        return vec![Part::new(0, "throttled 0")];
+    }
+    let all = format!("{} in all ({})", percent(throttled as f64 / attempts.max(1) as f64), grouped(throttled));
+    if now.live.is_over() {
+        return vec![Part { rank: 0, text: format!("throttled {all}"), tone: Tone::Warning }];
+    }
+    let lately = now.throttled_lately().unwrap_or_default();
+    let tone = if lately > 0.0 { Tone::Warning } else { Tone::Plain };
+    vec![Part { rank: 0, text: format!("throttled {} now", percent(lately)), tone }, Part::new(2, all)]
+}
+
+fn counted(rank: u8, name: &str, count: u64, tone: Tone) -> Part {
+    Part { rank, text: format!("{name} {}", grouped(count)), tone: if count > 0 { tone } else { Tone::Plain } }
+}
+
+fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
+    let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = now.lately.binding;
+    let rate = if now.arrivals.gaps().is_some() { "timetable" } else { "budget" };
+    let mut times = [
+        (rate, rate_ns),
+        ("connections", concurrency_ns),
+        ("pause", pause_ns),
+        ("what the target bears", target_ns),
+        ("nothing to do", idle_ns),
+    ];
+    times.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let all = now.lately.binding.sum_ns().max(1) as f64;
+    let binding = times.into_iter().map(|(name, ns)| (name, ns as f64 / all)).filter(|(_, part)| *part >= WORTH);
+    let mut parts: Vec<Part> = (0..)
+        .zip(binding)
+        .map(|(rank, (name, part))| Part::new(rank, format!("{name} {:.0} %", part * 100.0)))
+        .collect();
+    if let Some(standing) = now.live.standing {
+        let pace = standing.pace_per_s.map_or_else(String::new, |pace| format!(" at {}/s", decimal(pace)));
+        parts.push(Part::new(1, format!("allows itself {} in flight{pace}", grouped(u64::from(standing.limit)))));
+    }
+    (!parts.is_empty()).then(|| row_of("limit", parts, columns))
+}
+
+fn waiting(now: &Now<'_>, columns: usize) -> Line {
+    let oldest = now.live.shards.iter().map(|shard| shard.behind).max().unwrap_or_default();
+    if oldest < ON_TIME {
+        return row_of("waiting", vec![Part::new(0, "nothing that is due")], columns);
+    }
+    let oldest = nanos(u64::try_from(oldest.as_nanos()).unwrap_or(u64::MAX));
+    let parts = match now.waiting {
+        Some(waiting) => vec![
+            Part { rank: 0, text: format!("{} due and not sent", grouped_f64(waiting)), tone: Tone::Warning },
+            Part::new(1, format!("the oldest for {oldest}")),
+        ],
+        None => vec![Part { rank: 0, text: format!("due and not sent for {oldest}"), tone: Tone::Warning }],
+    };
+    row_of("waiting", parts, columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::adaptive::Standing;
+    use crawlmark_harness::plan::RunPlan;
+    use crawlmark_harness::sample::ErrorKind;
+    use crawlmark_harness::supervisor::{Live, LiveState};
+
+    use super::super::gauge::Gauge;
+    use super::super::samples::{live, open, plan, shard};
+    use super::super::text::tests::plain;
+    use super::*;
+
+    /// The lines of `live`, each to its name, after a second without anything.
+    fn lines(plan: &RunPlan, live: &Live, columns: usize) -> Vec<String> {
+        let mut gauge = Gauge::new(plan);
+        let before = super::super::samples::live(0, live.shards.iter().map(|_| shard(0, 0)).collect());
+        drop(gauge.read(&before));
+        let now = gauge.read(live);
+        let mut details = Detail::BY_RANK;
+        details.sort();
+        let line = |detail: Detail| detail.line(&now, columns, Glyphs::Ascii);
+        details.into_iter().filter_map(line).map(|line| plain(&line)).collect()
+    }
+
+    #[test]
+    fn a_closed_loop_has_service_times_and_waits_for_connections() {
+        let expected = [
+            "rate     @  top 500/s in 1 s",
+            "service  p50 1.00 ms  p90 2.00 ms  p99 4.00 ms  max 8.00 ms  in the last second",
+            "answers  throttled 0  errors 0  failed 0  retries 0",
+            "limit    connections 100 %",
+        ];
+        assert_eq!(lines(&plan(1), &live(1_000, vec![shard(1_000, 500)]), 99), expected);
+    }
+
+    #[test]
+    fn an_open_loop_says_what_waits() {
+        let mut late = live(1_000, vec![shard(1_000, 500)]);
+        late.recent = None;
+        let shown = lines(&open(1), &late, 99);
+        assert_eq!(shown[1], "response nothing in the last second");
+        assert_eq!(shown[4], "waiting  nothing that is due");
+        late.shards[0].behind = Duration::from_millis(1_500);
+        assert_eq!(lines(&open(1), &late, 99)[4], "waiting  1,500 due and not sent  the oldest for 1.50 s");
+    }
+
+    #[test]
+    fn throttling_is_shown_as_it_is_now_and_in_all() {
+        let mut throttled = live(1_000, vec![shard(1_000, 750)]);
+        let counters = &mut throttled.shards[0].counters;
+        (counters.attempts, counters.throttled, counters.retries) = (1_000, 250, 249);
+        counters.by_error.insert(ErrorKind::Timeout, 3);
+        throttled.shards[0].waiting_again = 7;
+        throttled.standing = Some(Standing { limit: 12, pace_per_s: Some(123.4) });
+        let shown = lines(&plan(1), &throttled, 99);
+        assert_eq!(
+            shown[2],
+            "answers  throttled 25.0 % now  25.0 % in all (250)  errors 3  failed 0  retries 249, 7 to come"
+        );
+        assert_eq!(shown[3], "limit    connections 100 %  allows itself 12 in flight at 123/s");
+        assert_eq!(lines(&plan(1), &throttled, 39)[2], "answers  throttled 25.0 % now  errors 3");
+    }
+
+    #[test]
+    fn a_pause_says_how_long_it_lasts() {
+        let mut paused = live(1_000, vec![shard(1_000, 500)]);
+        paused.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_millis(11_300) });
+        assert_eq!(lines(&plan(1), &paused, 99)[0], "paused   12s to go  as the target asked");
+        paused.pause = Some(LivePause { hosts: 2, of: 3, left: Duration::from_millis(11_300) });
+        assert_eq!(lines(&plan(1), &paused, 99)[0], "paused   2 of 3 hosts  the next for 12s");
+    }
+
+    #[test]
+    fn of_what_is_over_only_what_stays_true_is_shown() {
+        let mut over = live(1_000, vec![shard(1_000, 500)]);
+        over.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(1) });
+        over.shards[0].state = LiveState::Done;
+        let expected = ["rate     nothing yet", "answers  throttled 0  errors 0  failed 0  retries 0"];
+        assert_eq!(lines(&plan(1), &over, 99), expected);
+    }
+}

@@ -1,0 +1,300 @@
+//! What the live view reads off a run: totals, and what went on in the last second.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
+use crawlmark_harness::stats::Counters;
+use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
+use crawlmark_harness::units::RateShape;
+use crawlmark_harness::wire::BindingTimes;
+
+/// What is said to be now is over at least this long: enough to read, little enough to be now. A shard says how far it
+/// is four times in it.
+const NOW: Duration = Duration::from_secs(1);
+
+/// A shard that has said nothing for so long does not run, or hardly.
+const SILENT: Duration = Duration::from_secs(2);
+
+/// Seconds of the run that are remembered.
+const COURSE: usize = 60;
+
+/// How long it takes yet is told from the rate of so many seconds.
+const ETA_SECONDS: usize = 10;
+
+/// Reads off one run.
+#[derive(Debug)]
+pub(super) struct Gauge {
+    limit: Option<Duration>,
+    arrivals: Arrivals,
+    /// Requests per second that are due of each shard; none unless they are at all times.
+    due_per_s: Option<f64>,
+    meters: Vec<Meter>,
+    /// When it was looked at, and what had been counted by then; a second of it.
+    looks: VecDeque<(Duration, Tally)>,
+    /// Items per second, second by second.
+    course: Vec<f64>,
+    seconds: u64,
+}
+
+/// How a run stands.
+#[derive(Debug)]
+pub(super) struct Now<'a> {
+    pub(super) live: &'a Live,
+    /// The longest that it may take.
+    pub(super) limit: Option<Duration>,
+    pub(super) arrivals: Arrivals,
+    /// Everything counted so far, over all shards.
+    pub(super) counters: Counters,
+    /// Items to do.
+    pub(super) planned: u64,
+    /// Items per second of each shard.
+    pub(super) rates: Vec<f64>,
+    /// What the last second added.
+    pub(super) lately: Tally,
+    /// Requests of an open loop that are due and not sent, about; none when that cannot be told.
+    pub(super) waiting: Option<f64>,
+    /// Items per second in each of the last seconds, the latest last.
+    pub(super) course: &'a [f64],
+}
+
+/// Some of what is counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) attempts: u64,
+    pub(super) throttled: u64,
+    /// What held the shards back.
+    pub(super) binding: BindingTimes,
+}
+
+impl Gauge {
+    pub(super) fn new(plan: &RunPlan) -> Self {
+        let is_steady = plan.arrivals.gaps().is_some() && plan.shape == RateShape::Constant;
+        let due_per_s = plan.rate.filter(|_| is_steady).map(|rate| rate.per_second() / f64::from(plan.shards));
+        Self {
+            limit: plan.duration,
+            arrivals: plan.arrivals,
+            due_per_s,
+            meters: (0..plan.shards).map(|_| Meter::default()).collect(),
+            looks: VecDeque::new(),
+            course: Vec::new(),
+            seconds: 0,
+        }
+    }
+
+    /// How the run stands. To be asked a few times a second.
+    pub(super) fn read<'a>(&'a mut self, live: &'a Live) -> Now<'a> {
+        let mut counters = Counters::default();
+        live.shards.iter().for_each(|shard| counters.merge(&shard.counters));
+        let rates: Vec<f64> =
+            self.meters.iter_mut().zip(&live.shards).map(|(meter, shard)| meter.read(shard, live)).collect();
+        if !live.is_over() {
+            self.note_course(live.elapsed, rates.iter().sum());
+        }
+        let lately = self.note_look(live, &counters);
+        let behind_s = live.shards.iter().map(|shard| shard.behind.as_secs_f64()).sum::<f64>();
+        Now {
+            live,
+            limit: self.limit,
+            arrivals: self.arrivals,
+            planned: live.shards.iter().map(|shard| shard.planned).sum(),
+            counters,
+            rates,
+            lately,
+            waiting: self.due_per_s.map(|per_s| behind_s * per_s),
+            course: &self.course,
+        }
+    }
+
+    /// Notes the rate of each second that is over.
+    fn note_course(&mut self, elapsed: Duration, rate: f64) {
+        // Nobody looked for more than a second: what was missed was like what is seen now.
+        let passed = usize::try_from(elapsed.as_secs() - self.seconds).unwrap_or(COURSE).min(COURSE);
+        self.seconds = elapsed.as_secs();
+        self.course.extend(std::iter::repeat_n(rate, passed));
+        let old = self.course.len().saturating_sub(COURSE);
+        self.course.drain(..old);
+    }
+
+    fn note_look(&mut self, live: &Live, counters: &Counters) -> Tally {
+        let binding = live.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding));
+        let now = Tally { attempts: counters.attempts, throttled: counters.throttled, binding };
+        self.looks.push_back((live.elapsed, now));
+        while self.looks.get(1).is_some_and(|(second, _)| live.elapsed.saturating_sub(*second) >= NOW) {
+            self.looks.pop_front();
+        }
+        let then = self.looks.front().map_or_else(Tally::default, |(_, then)| *then);
+        Tally {
+            attempts: now.attempts.saturating_sub(then.attempts),
+            throttled: now.throttled.saturating_sub(then.throttled),
+            binding: now.binding.since(then.binding),
+        }
+    }
+}
+
+impl Now<'_> {
+    /// Items per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.rates.iter().sum()
+    }
+
+    /// Requests under way.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.live.shards.iter().map(|shard| shard.in_flight).sum()
+    }
+
+    /// The part of the attempts of the last second that the target throttled; none when there were none.
+    pub(super) fn throttled_lately(&self) -> Option<f64> {
+        (self.lately.attempts > 0).then(|| self.lately.throttled as f64 / self.lately.attempts as f64)
+    }
+
+    /// Done, 0 to 1, given so many of the planned items: by items or by time, whichever is further.
+    pub(super) fn done(&self, items: u64, planned: u64) -> f64 {
+        let by_items = items as f64 / planned.max(1) as f64;
+        let by_time = self.limit.map_or(0.0, |limit| self.live.elapsed.as_secs_f64() / limit.as_secs_f64());
+        by_items.max(by_time).min(1.0)
+    }
+
+    /// Until it is done, by items or by time, whichever is sooner; none when nothing gets done.
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        let left = self.planned.saturating_sub(self.counters.items()) as f64;
+        // A slow crawl does nothing in many a second.
+        let recent = &self.course[self.course.len().saturating_sub(ETA_SECONDS)..];
+        let rate = if recent.is_empty() { self.rate() } else { recent.iter().sum::<f64>() / recent.len() as f64 };
+        let by_items = Duration::try_from_secs_f64(left / rate).ok();
+        let by_time = self.limit.map(|limit| limit.saturating_sub(self.live.elapsed));
+        [by_items, by_time].into_iter().flatten().min()
+    }
+
+    /// For how long a shard has said nothing; none when that is what one expects.
+    pub(super) fn silence(&self, shard: &LiveShard) -> Option<Duration> {
+        silence(shard, self.live)
+    }
+}
+
+fn silence(shard: &LiveShard, live: &Live) -> Option<Duration> {
+    let said = Duration::from_nanos(live.at.since(shard.at)).min(live.elapsed);
+    (shard.state == LiveState::Running && said >= SILENT).then_some(said)
+}
+
+/// What a shard said of how far it is, over the last second: pairs of a moment and the items that had ended by then. Its
+/// own moments, not those of the looks at it, which would see four reports in one second and five in the next.
+#[derive(Debug, Default)]
+struct Meter {
+    said: VecDeque<(Nanos, u64)>,
+}
+
+impl Meter {
+    fn read(&mut self, shard: &LiveShard, live: &Live) -> f64 {
+        let rate = self.rate(shard.at, shard.counters.items());
+        if shard.state == LiveState::Running && silence(shard, live).is_none() { rate } else { 0.0 }
+    }
+
+    /// Items per second, now that the shard has said where it was `at`.
+    fn rate(&mut self, at: Nanos, items: u64) -> f64 {
+        if self.said.back().is_none_or(|(last, _)| *last < at) {
+            self.said.push_back((at, items));
+        }
+        let is_old = |second: Nanos| u128::from(at.since(second)) >= NOW.as_nanos();
+        while self.said.get(1).is_some_and(|(second, _)| is_old(*second)) {
+            self.said.pop_front();
+        }
+        let Some((since, before)) = self.said.front() else { return 0.0 };
+        let seconds = at.since(*since) as f64 / 1e9;
+        if seconds > 0.0 { items.saturating_sub(*before) as f64 / seconds } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{live, open, plan, shard};
+    use super::*;
+
+    #[test]
+    fn a_steady_shard_shows_its_rate_whenever_it_is_looked_at() {
+        let mut meter = Meter::default();
+        // 1,000/s, said every 250 ms, looked at every 100 ms.
+        let rates: Vec<f64> = (1..100_u64)
+            .map(|look| {
+                let said = look * 100 / 250 * 250;
+                meter.rate(Nanos(said * 1_000_000), said)
+            })
+            .collect();
+        assert!(rates[5..].iter().all(|rate| (rate - 1_000.0).abs() < 1e-9), "{rates:?}");
+    }
+
+    #[test]
+    fn a_shard_that_says_nothing_any_more_has_no_rate() {
+        let mut gauge = Gauge::new(&plan(2));
+        for ms in (0..=5_000).step_by(250) {
+            // The second one stops at 2 s, after 2,000 items.
+            let shards = vec![shard(ms, ms), shard(ms.min(2_000), ms.min(2_000))];
+            let live = live(ms, shards);
+            let now = gauge.read(&live);
+            let silent = (ms >= 4_000).then(|| Duration::from_millis(ms - 2_000));
+            assert_eq!([0, 1].map(|n| now.silence(&now.live.shards[n])), [None, silent], "at {ms} ms");
+            if ms >= 4_000 {
+                assert!((now.rate() - 1_000.0).abs() < 1e-9, "{}", now.rate());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_now_is_of_the_last_second() {
+        let mut gauge = Gauge::new(&plan(1));
+        let mut seen = Vec::new();
+        for ms in (0..=3_000).step_by(250) {
+            let mut shard = shard(ms, ms);
+            // All are throttled in the second second, and in it the target is what holds the shard back.
+            shard.counters.throttled = ms.clamp(1_000, 2_000) - 1_000;
+            shard.binding.target_ns = shard.counters.throttled * 1_000_000;
+            shard.binding.concurrency_ns -= shard.binding.target_ns;
+            let live = live(ms, vec![shard]);
+            let now = gauge.read(&live);
+            seen.push((now.throttled_lately(), now.lately.binding.target_ns / 1_000_000));
+        }
+        assert_eq!(seen[0].0, None, "nothing has been tried");
+        assert_eq!([seen[4], seen[6], seen[8]], [(Some(0.0), 0), (Some(0.5), 500), (Some(1.0), 1_000)]);
+        assert_eq!(seen[12], (Some(0.0), 0));
+    }
+
+    #[test]
+    fn the_course_has_a_value_for_each_second_and_forgets_the_first() {
+        let mut gauge = Gauge::new(&plan(1));
+        for s in [1, 2, 3, 7, 66] {
+            let live = live(s * 1_000 + 100, vec![shard(s * 1_000, s * s)]);
+            let seconds = usize::try_from(s).unwrap().min(COURSE);
+            assert_eq!(gauge.read(&live).course.len(), seconds);
+        }
+        let mut over = live(67_200, vec![shard(67_000, 5_000)]);
+        over.shards[0].state = LiveState::Done;
+        let course = gauge.read(&over).course.to_vec();
+        assert!(course.iter().all(|rate| *rate > 0.0), "the end is no second without a rate: {course:?}");
+    }
+
+    #[test]
+    fn what_waits_is_told_of_a_steady_timetable_only() {
+        let waiting = |plan: &RunPlan| {
+            let mut shards = vec![shard(1_000, 1), shard(1_000, 1)];
+            shards[0].behind = Duration::from_millis(300);
+            shards[1].behind = Duration::from_millis(100);
+            Gauge::new(plan).read(&live(1_000, shards)).waiting
+        };
+        assert_eq!(waiting(&open(2)).map(f64::round), Some(200.0));
+        let rate = open(1).rate.unwrap();
+        let ramp = RunPlan { shape: RateShape::Ramp { from: rate, to: rate }, ..open(2) };
+        assert_eq!([waiting(&ramp), waiting(&plan(2))], [None, None]);
+    }
+
+    #[test]
+    fn time_to_go_is_by_items_or_by_time() {
+        let mut gauge = Gauge::new(&plan(1));
+        let [before, then] = [live(1_000, vec![shard(1_000, 20_000)]), live(2_000, vec![shard(2_000, 40_000)])];
+        assert_eq!(gauge.read(&before).remaining(), Some(Duration::from_secs(59)));
+        let now = gauge.read(&then);
+        assert_eq!(now.remaining(), Some(Duration::from_secs(6)), "20,000/s in one second, nothing in the other");
+        assert!((now.done(40_000, 100_000) - 0.4).abs() < 1e-9);
+        assert!((now.done(1, 100_000) - 2.0 / 60.0).abs() < 1e-9);
+    }
+}

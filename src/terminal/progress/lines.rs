@@ -1,0 +1,112 @@
+//! A run as it goes, where there is no terminal to draw on: a line a second, and after a minute every ten seconds, for
+//! these go to logs that people scroll through.
+
+use std::time::Duration;
+
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::render::grouped;
+use crawlmark_harness::supervisor::Live;
+
+use super::super::say;
+use super::details::pause_words;
+use super::gauge::{Gauge, Now};
+use super::words::{countdown, per_second, percent, percentile};
+
+/// For so long there is a line every second.
+const OFTEN_S: u64 = 60;
+
+/// And then every so many.
+const RARELY_S: u64 = 10;
+
+/// A line now and then on standard error.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    gauge: Gauge,
+    next: Duration,
+}
+
+impl Lines {
+    pub(super) fn new(plan: &RunPlan) -> Self {
+        Self { gauge: Gauge::new(plan), next: next_after(Duration::ZERO) }
+    }
+
+    /// Says how the run stands, if it is time.
+    pub(super) fn show(&mut self, live: &Live) {
+        let now = self.gauge.read(live);
+        if live.elapsed >= self.next {
+            self.next = next_after(live.elapsed);
+            say(&line(&now));
+        }
+    }
+}
+
+/// When there is to be a line after that of `elapsed`.
+fn next_after(elapsed: Duration) -> Duration {
+    let step = if elapsed.as_secs() < OFTEN_S { 1 } else { RARELY_S };
+    Duration::from_secs((elapsed.as_secs() / step + 1) * step)
+}
+
+fn line(now: &Now<'_>) -> String {
+    let counters = &now.counters;
+    let items = counters.items();
+    let [p50, p99] = now
+        .live
+        .recent
+        .map_or_else(|| ["-".to_owned(), "-".to_owned()], |recent| [recent.p50, recent.p99].map(percentile));
+    let mut text = format!(
+        "{:>4} s {:>5.1} %  {}  {:>8}{:>6} in flight  p50 {p50:>7} p99 {p99:>7}  throttled {}",
+        now.live.elapsed.as_secs(),
+        now.done(items, now.planned) * 100.0,
+        grouped(items),
+        per_second(now.rate()),
+        now.in_flight(),
+        grouped(counters.throttled),
+    );
+    if counters.throttled > 0 {
+        text += &format!(" ({} now)", percent(now.throttled_lately().unwrap_or_default()));
+    }
+    let counts = [("errors", counters.errors()), ("failed", counters.failed), ("gave up", counters.gave_up)];
+    for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        text += &format!("  {name} {}", grouped(count));
+    }
+    if let Some(pause) = now.live.pause {
+        text += &format!("  paused, {}", pause_words(pause));
+    }
+    text += &format!("  eta {}", now.remaining().map_or_else(|| "-".to_owned(), countdown));
+    text + if now.live.stopping { "  stopping\n" } else { "\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::supervisor::LivePause;
+
+    use super::super::samples::{live, plan, shard};
+    use super::*;
+
+    #[test]
+    fn lines_come_every_second_and_after_a_minute_every_ten() {
+        let mut at = vec![Duration::from_secs(57)];
+        while at.last().is_some_and(|last| last.as_secs() < 85) {
+            at.push(next_after(at[at.len() - 1] + Duration::from_millis(70)));
+        }
+        assert_eq!(at.iter().map(Duration::as_secs).collect::<Vec<_>>(), [57, 58, 59, 60, 70, 80, 90]);
+    }
+
+    #[test]
+    fn a_line_says_what_is_not_as_it_should_be() {
+        let mut gauge = Gauge::new(&plan(1));
+        drop(gauge.read(&live(1_000, vec![shard(1_000, 500)])));
+        let mut then = live(2_000, vec![shard(2_000, 1_250)]);
+        assert_eq!(
+            line(&gauge.read(&then)),
+            "   2 s   3.3 %  1,250     750/s     8 in flight  p50 1.00 ms p99 4.00 ms  throttled 0  eta 58s\n"
+        );
+        then.shards[0].counters.throttled = 75;
+        then.shards[0].counters.gave_up = 4;
+        then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
+        then.stopping = true;
+        let line = line(&gauge.read(&then));
+        let end = "throttled 75 (10.0 % now)  gave up 4  paused, 5s to go  eta 58s  stopping\n";
+        assert!(line.ends_with(end), "{line}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Runs as they might stand, for the tests of the live view.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crawlmark_harness::adaptive::Standing;
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{Counters, Percentile, Series};
+use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_harness::wire::BindingTimes;
+use proptest::prelude::*;
+
+/// A closed loop over so many shards.
+pub(super) fn plan(shards: u32) -> RunPlan {
+    RunPlan {
+        target: "test".to_owned(),
+        workload: BTreeMap::new(),
+        ids: IdRange { start: 0, end: 1_000_000 },
+        shards,
+        connections: shards * 8,
+        rate: None,
+        shape: RateShape::Constant,
+        burst: 0,
+        at_start: 0,
+        arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
+        manners: Manners::default(),
+        per_host: PerHost::default(),
+        duration: Some(Duration::from_secs(60)),
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
+        shard_deadline: Duration::from_secs(10),
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+/// An open loop of 1,000/s over so many shards.
+pub(super) fn open(shards: u32) -> RunPlan {
+    let rate = Some(Rate { permits: 1_000, period_ns: 1_000_000_000 });
+    RunPlan { arrivals: Arrivals::Constant, rate, ..plan(shards) }
+}
+
+/// A shard that did so many items of 100,000 until `ms` after the start.
+pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
+    LiveShard {
+        pid: 4_711,
+        planned: 100_000,
+        at: Nanos(ms * 1_000_000),
+        counters: Counters { ok: items, attempts: items, ..Counters::default() },
+        in_flight: 8,
+        waiting_again: 0,
+        behind: Duration::ZERO,
+        binding: BindingTimes { concurrency_ns: ms * 1_000_000, ..BindingTimes::NONE },
+        recent: Some(recent(1_000_000)),
+        lag: Some(Duration::from_micros(120)),
+        state: LiveState::Running,
+    }
+}
+
+/// Times about so long, ns.
+pub(super) fn recent(ns: u64) -> Recent {
+    let [p50, p90, p99] = [1, 2, 4].map(|times| Percentile::Exact(ns * times));
+    Recent { of: Series::ServiceOk, p50, p90, p99, max_ns: ns * 8 }
+}
+
+/// These shards `ms` after the start.
+pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
+    Live {
+        elapsed: Duration::from_millis(ms),
+        shards,
+        at: Nanos(ms * 1_000_000),
+        recent: Some(recent(1_000_000)),
+        standing: None,
+        pause: None,
+        stopping: false,
+    }
+}
+
+fn any_percentile() -> impl Strategy<Value = Percentile> {
+    let any_ns = || (0..42_u32).prop_map(|bits| (1 << bits) - 1);
+    prop_oneof![Just(Percentile::TooFew), any_ns().prop_map(Percentile::Exact), any_ns().prop_map(Percentile::AtLeast)]
+}
+
+fn any_recent() -> impl Strategy<Value = Recent> {
+    (any_percentile(), any_percentile(), any_percentile(), 0..1_u64 << 42).prop_map(|(p50, p90, p99, max_ns)| Recent {
+        of: Series::ResponseOk,
+        p50,
+        p90,
+        p99,
+        max_ns,
+    })
+}
+
+fn any_shard() -> impl Strategy<Value = LiveShard> {
+    let state = prop_oneof![4 => Just(LiveState::Running), 1 => Just(LiveState::Done), 1 => Just(LiveState::Lost)];
+    let counts = prop::array::uniform6((0..45_u32).prop_flat_map(|bits| 0..1_u64 << bits));
+    (state, counts, prop::option::of(any_recent()), 0..20_000_u64, any::<u32>()).prop_map(
+        |(state, counts, recent, ms, in_flight)| {
+            let [ok, throttled, failed, retries, waiting_again, behind] = counts;
+            let by_error = [(ErrorKind::Timeout, failed)].into();
+            let attempts = ok + throttled + failed;
+            let counters = Counters { ok, throttled, failed, retries, attempts, by_error, ..Counters::default() };
+            let behind = Duration::from_nanos(behind);
+            let in_flight = in_flight / 100;
+            LiveShard { counters, in_flight, waiting_again, behind, recent, state, ..shard(ms, ok) }
+        },
+    )
+}
+
+/// Any run, and what it was a moment before.
+pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
+    let pause = (1..4_u32, 0..100_000_u64).prop_map(|(hosts, ms)| LivePause {
+        hosts,
+        of: 3.max(hosts),
+        left: Duration::from_millis(ms),
+    });
+    let standing =
+        (any::<u32>(), prop::option::of(0.1..1e9)).prop_map(|(limit, pace_per_s)| Standing { limit, pace_per_s });
+    let beside = (prop::option::of(pause), prop::option::of(standing), any::<bool>(), prop::option::of(any_recent()));
+    (prop::collection::vec(any_shard(), 1..70), beside, 0..100_000_u64).prop_map(
+        |(shards, (pause, standing, stopping, recent), ms)| {
+            let before = Live { recent, ..live(ms, shards.iter().map(|_| shard(0, 0)).collect()) };
+            [before, Live { pause, standing, stopping, recent, ..live(ms + 1_000, shards) }]
+        },
+    )
+}

@@ -1,0 +1,247 @@
+//! The rows of the live view: one per shard and one for all, in columns that suit the terminal's width.
+
+use crawlmark_harness::render::grouped;
+use crawlmark_harness::supervisor::{LiveState, Recent};
+
+use super::gauge::Now;
+use super::text::{Line, NAME, Tone};
+use super::words::{countdown, nanos, per_second, percentile};
+
+/// The inside of a bar, in columns.
+const BAR: [usize; 2] = [6, 20];
+
+/// A column beside the name and the bar, in the order in which they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Column {
+    Items,
+    Rate,
+    InFlight,
+    P50,
+    P99,
+    Lag,
+    Throttled,
+    Pid,
+}
+
+impl Column {
+    /// The first ones are shown as far as there is room.
+    const BY_RANK: [Self; 8] =
+        [Self::Rate, Self::P99, Self::Items, Self::InFlight, Self::Lag, Self::Throttled, Self::P50, Self::Pid];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Items => "items",
+            Self::Rate => "rate",
+            Self::InFlight => "in flight",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Lag => "lag",
+            Self::Throttled => "throttled",
+            Self::Pid => "pid",
+        }
+    }
+
+    /// With the space before it: what its title and nearly all values need.
+    const fn width(self) -> usize {
+        match self {
+            Self::Items => 13,
+            Self::Rate => 12,
+            Self::InFlight | Self::P50 | Self::P99 => 10,
+            Self::Lag => 9,
+            Self::Throttled => 11,
+            Self::Pid => 8,
+        }
+    }
+}
+
+/// What of a row fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// All of it.
+    columns: usize,
+    /// The inside of a bar; none when there is no room for one.
+    bar: Option<usize>,
+    shown: Vec<Column>,
+}
+
+impl Layout {
+    /// For rows of so many columns.
+    pub(super) fn of(columns: usize) -> Self {
+        // With its brackets.
+        let least_bar = BAR[0] + 2;
+        let has_bar = columns >= NAME + least_bar + Column::Rate.width();
+        let mut left = columns.saturating_sub(NAME + if has_bar { least_bar } else { 0 });
+        let mut shown: Vec<Column> = Vec::new();
+        for column in Column::BY_RANK {
+            let Some(rest) = left.checked_sub(column.width()) else { break };
+            left = rest;
+            shown.push(column);
+        }
+        shown.sort();
+        Self { columns, bar: has_bar.then(|| (BAR[0] + left).min(BAR[1])), shown }
+    }
+
+    fn row(&self, name: &str, bar: &str, cell: impl Fn(Column) -> (String, Tone)) -> Line {
+        let start = Line::default().and(format!("{name:<NAME$}{bar}"), Tone::Plain);
+        let row = self.shown.iter().fold(start, |row, column| {
+            let (text, tone) = cell(*column);
+            row.and(format!("{text:>0$}", column.width()), tone)
+        });
+        row.cut(self.columns)
+    }
+
+    fn bar(&self, done: f64) -> String {
+        self.bar.map(|inside| bar(done, inside)).unwrap_or_default()
+    }
+}
+
+/// A bar of so many columns between its brackets.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+fn bar(done: f64, inside: usize) -> String {
+    let full = (done.clamp(0.0, 1.0) * inside as f64) as usize;
+    let head = if full < inside { ">" } else { "" };
+    format!("[{}{head}{}]", "=".repeat(full), " ".repeat(inside - full - head.len()))
+}
+
+/// The titles, and how far the run is.
+pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
+    let elapsed = countdown(now.live.elapsed);
+    let eta = now.remaining().filter(|_| !now.live.is_over()).map(countdown);
+    let long = eta.as_ref().map(|eta| format!("{elapsed}, {eta} to go"));
+    let short = eta.map(|eta| format!("{eta} to go"));
+    let room = layout.bar.map_or(0, |inside| inside + 2);
+    let far = [long, short, Some(elapsed)].into_iter().flatten().find(|far| far.len() <= room).unwrap_or_default();
+    let line = layout.row("shard", &format!("{far:^room$}"), |column| (column.title().to_owned(), Tone::Plain));
+    let text: String = line.pieces().map(|(text, _)| text).collect();
+    Line::default().and(text, Tone::Quiet)
+}
+
+/// The row of a shard.
+pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
+    let shard = &now.live.shards[number];
+    let items = shard.counters.items();
+    let done = if shard.state == LiveState::Done { 1.0 } else { now.done(items, shard.planned) };
+    let state = match (shard.state, now.silence(shard)) {
+        (LiveState::Running, None) => (per_second(now.rates[number]), Tone::Plain),
+        (LiveState::Running, Some(silence)) => (format!("silent {}", countdown(silence)), Tone::Warning),
+        (LiveState::Done, _) => ("done".to_owned(), Tone::Plain),
+        (LiveState::Lost, _) => ("lost".to_owned(), Tone::Failure),
+    };
+    let running = |text: String| if shard.state == LiveState::Running { text } else { String::new() };
+    layout.row(&number.to_string(), &layout.bar(done), |column| {
+        let text = match column {
+            Column::Rate => return state.clone(),
+            Column::Items => grouped(items),
+            Column::InFlight => running(shard.in_flight.to_string()),
+            Column::P50 => running(of_recent(shard.recent, |recent| percentile(recent.p50))),
+            Column::P99 => running(of_recent(shard.recent, |recent| percentile(recent.p99))),
+            Column::Lag => running(shard.lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
+            Column::Throttled => grouped(shard.counters.throttled),
+            Column::Pid => shard.pid.to_string(),
+        };
+        (text, Tone::Plain)
+    })
+}
+
+/// The row of all shards.
+pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
+    let (is_over, items) = (now.live.is_over(), now.counters.items());
+    let done = if is_over { 1.0 } else { now.done(items, now.planned) };
+    let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
+    let running = |text: String| if is_over { String::new() } else { text };
+    let name = if now.live.stopping && !is_over { "stopping" } else { "total" };
+    layout.row(name, &layout.bar(done), |column| {
+        let text = match column {
+            Column::Rate if is_over => format!("in {}", nanos(whole_nanos(now.live.elapsed))),
+            Column::Rate => per_second(now.rate()),
+            Column::Items => grouped(items),
+            Column::InFlight => running(grouped(u64::from(now.in_flight()))),
+            Column::P50 => running(of_recent(now.live.recent, |recent| percentile(recent.p50))),
+            Column::P99 => running(of_recent(now.live.recent, |recent| percentile(recent.p99))),
+            Column::Lag => running(lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
+            Column::Throttled => grouped(now.counters.throttled),
+            Column::Pid => String::new(),
+        };
+        let is_throttled = column == Column::Throttled && now.lately.throttled > 0;
+        (text, if is_throttled { Tone::Warning } else { Tone::Plain })
+    })
+}
+
+fn of_recent(recent: Option<Recent>, shown: impl Fn(Recent) -> String) -> String {
+    recent.map_or_else(dash, shown)
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn whole_nanos(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::gauge::Gauge;
+    use super::super::samples::{live, plan, shard};
+    use super::super::text::tests::plain;
+    use super::*;
+
+    #[test]
+    fn a_bar_is_full_at_the_end_only() {
+        assert_eq!([0.0, 0.5, 0.99].map(|done| bar(done, 6)), ["[>     ]", "[===>  ]", "[=====>]"]);
+        assert_eq!(bar(1.0, 6), "[======]");
+    }
+
+    #[test]
+    fn a_wider_terminal_shows_more_and_what_matters_first() {
+        let shown = |columns| Layout::of(columns).shown;
+        assert_eq!(shown(20), []);
+        assert_eq!(shown(29), [Column::Rate]);
+        assert_eq!(shown(39), [Column::Rate, Column::P99]);
+        assert_eq!(shown(59), [Column::Items, Column::Rate, Column::P99]);
+        assert_eq!(shown(79).len(), 5);
+        assert_eq!(shown(119).len(), 8);
+    }
+
+    #[test]
+    fn rows_say_how_a_shard_is() {
+        let mut gauge = Gauge::new(&plan(4));
+        drop(gauge.read(&live(1_000, (0..4).map(|n| shard(1_000, n * 1_000)).collect())));
+        let mut shards: Vec<_> = (0..4).map(|n| shard(4_000, n * 4_000)).collect();
+        (shards[0].at, shards[2].state, shards[3].state) = (shard(1_500, 0).at, LiveState::Done, LiveState::Lost);
+        let live = live(4_000, shards);
+        let now = gauge.read(&live);
+        let layout = Layout::of(79);
+        let rows: Vec<String> = (0..4).map(|n| plain(&super::shard(&now, n, &layout))).collect();
+        assert_eq!(
+            rows,
+            [
+                "0        [>             ]            0   silent 2s         8   4.00 ms   120 us",
+                "1        [>             ]        4,000     1,000/s         8   4.00 ms   120 us",
+                "2        [==============]        8,000        done                             ",
+                "3        [=>            ]       12,000        lost                             ",
+            ]
+        );
+        assert_eq!(
+            plain(&total(&now, &layout)),
+            "total    [>             ]       24,000     1,000/s        32   4.00 ms   120 us"
+        );
+        assert_eq!(
+            plain(&header(&now, &layout)),
+            "shard     4s, 56s to go          items        rate in flight       p99      lag"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_layout_uses_no_more_than_there_is(columns in 0..300_usize) {
+            let layout = Layout::of(columns);
+            let bar = layout.bar.map_or(0, |inside| inside + 2);
+            let used = NAME + bar + layout.shown.iter().map(|column| column.width()).sum::<usize>();
+            prop_assert!(used <= columns.max(NAME));
+            prop_assert!(layout.bar.is_none_or(|inside| (BAR[0]..=BAR[1]).contains(&inside)));
+        }
+    }
+}

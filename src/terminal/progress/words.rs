@@ -1,0 +1,55 @@
+//! How the live view writes numbers.
+
+use std::time::Duration;
+
+use crawlmark_harness::render::{decimal, micros};
+use crawlmark_harness::stats::Percentile;
+
+/// A rate.
+pub(super) fn per_second(rate: f64) -> String {
+    if rate == 0.0 { "0/s".to_owned() } else { format!("{}/s", decimal(rate)) }
+}
+
+/// A percentile, as far as it is known.
+pub(super) fn percentile(percentile: Percentile) -> String {
+    match percentile {
+        Percentile::TooFew => "-".to_owned(),
+        Percentile::Exact(ns) => nanos(ns),
+        Percentile::AtLeast(ns) => format!(">={}", nanos(ns)),
+    }
+}
+
+/// A time in the unit that suits it.
+pub(super) fn nanos(ns: u64) -> String {
+    if ns == 0 { "0".to_owned() } else { micros(ns as f64 / 1e3) }
+}
+
+/// A time that counts down or up, in whole seconds.
+pub(super) fn countdown(time: Duration) -> String {
+    match time.as_secs() {
+        s @ 0..100 => format!("{s}s"),
+        s @ 100..6_000 => format!("{}m{:02}s", s / 60, s % 60),
+        s => format!("{}h{:02}m", s / 3_600, s / 60 % 60),
+    }
+}
+
+/// A part of a whole, 0 to 1.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_count_down_stay_short() {
+        let shown = [0, 99, 100, 5_999, 6_000, 90_061].map(|s| countdown(Duration::from_millis(s * 1_000 + 999)));
+        assert_eq!(shown, ["0s", "99s", "1m40s", "99m59s", "1h40m", "25h01m"]);
+    }
+
+    #[test]
+    fn slow_rates_keep_their_digits() {
+        assert_eq!([0.0, 0.5, 1.666, 45_315.2].map(per_second), ["0/s", "0.500/s", "1.67/s", "45,315/s"]);
+    }
+}
