@@ -16,6 +16,7 @@ mod faults;
 mod foreign;
 mod gates;
 mod limits;
+mod live_view;
 mod manners;
 mod open_loop;
 mod prefixes;

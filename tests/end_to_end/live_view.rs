@@ -1,0 +1,180 @@
+//! The live view on a terminal of its own, as an emulator shows it: drawn in place, and gone from the cursor's line
+//! whatever ends the run.
+#![expect(clippy::unwrap_used, reason = "a test without a terminal is over")]
+
+use std::fs::File;
+use std::num::NonZero;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crawlmark_harness::clock::{Clock, duration_ns};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use tempfile::TempDir;
+use vt100::{Parser, Screen};
+
+use crate::process::{DEADLINE, end_with_children, wait_for};
+use crate::run::program;
+use crate::target::Target;
+
+const ROWS: u16 = 30;
+const COLUMNS: u16 = 100;
+
+/// A run whose standard error is the terminal that controls it.
+struct Terminal {
+    keyboard: OwnedFd,
+    child: Child,
+    parser: Parser,
+    /// Everything that was written to it.
+    written: Vec<u8>,
+    _directory: TempDir,
+}
+
+impl Terminal {
+    /// Starts `crawlmark run` with `args`, and with nothing in its environment that changes the view but this.
+    fn start(args: &str, environment: &[(&str, &str)]) -> Self {
+        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(&size, None).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("setsid");
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LC_CTYPE", "LANG"] {
+            command.env_remove(name);
+        }
+        let child = command
+            .args(["--ctty", program().to_str().unwrap(), "run"])
+            .args(args.split(' '))
+            .current_dir(directory.path())
+            .envs(environment.iter().copied())
+            .stdin(Stdio::from(pty.slave.try_clone().unwrap()))
+            .stdout(File::create(directory.path().join("stdout")).unwrap())
+            .stderr(Stdio::from(pty.slave))
+            .spawn()
+            .unwrap();
+        let parser = Parser::new(NonZero::new(ROWS).unwrap(), NonZero::new(COLUMNS).unwrap(), 0);
+        Self { keyboard: pty.master, child, parser, written: Vec::new(), _directory: directory }
+    }
+
+    /// Reads what there is. Whether there may be more.
+    fn read(&mut self) -> bool {
+        let mut fds = [PollFd::new(self.keyboard.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(100_u8)).unwrap();
+        if !fds[0].any().unwrap() {
+            return true;
+        }
+        let mut buffer = [0; 4096];
+        // A terminal that no process has open any more is an error.
+        let read = nix::unistd::read(&self.keyboard, &mut buffer).unwrap_or(0);
+        self.parser.process(&buffer[..read]);
+        self.written.extend_from_slice(&buffer[..read]);
+        read > 0
+    }
+
+    /// Reads until the screen shows this so many times.
+    fn wait_for(&mut self, times: usize, text: &str) {
+        let clock = Clock::start();
+        while self.screen().contents().matches(text).count() < times {
+            let screen = self.screen().contents();
+            assert!(self.read() && clock.now().0 < duration_ns(DEADLINE), "no {text:?} on the screen:\n{screen}");
+        }
+    }
+
+    /// Presses a key.
+    fn press(&self, key: u8) {
+        nix::unistd::write(&self.keyboard, &[key]).unwrap();
+    }
+
+    /// Reads to the end.
+    fn end(&mut self) -> ExitStatus {
+        let clock = Clock::start();
+        while self.read() {
+            assert!(clock.now().0 < duration_ns(DEADLINE), "it does not end:\n{}", self.screen().contents());
+        }
+        wait_for("the end of the run", || self.child.try_wait().unwrap())
+    }
+
+    fn screen(&self) -> &Screen {
+        self.parser.screen()
+    }
+
+    /// The lines on the screen down to the last that is not empty.
+    fn lines(&self) -> Vec<String> {
+        self.screen().contents().lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Checks that the cursor can be seen, at the start of the line below all others.
+    fn assert_clean_line(&self) {
+        let lines = self.lines();
+        assert!(!self.screen().hide_cursor());
+        assert_eq!(self.screen().cursor_position(), (u16::try_from(lines.len()).unwrap(), 0), "{lines:#?}");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        end_with_children(&mut self.child);
+    }
+}
+
+fn starting_with<'a>(lines: &'a [String], name: &str) -> Vec<&'a str> {
+    lines.iter().map(String::as_str).filter(|line| line.starts_with(name)).collect()
+}
+
+#[test]
+fn a_run_is_drawn_in_place_until_the_keyboard_stops_it() {
+    let target = Target::start("--processes 1");
+    let args = format!("{} --ids 0..100m --shards 2 -c 8", target.url());
+    let mut terminal = Terminal::start(&args, &[("TERM", "xterm"), ("LC_ALL", "C.UTF-8")]);
+    // Once a second is over it has been drawn over itself.
+    terminal.wait_for(1, "service  p50");
+    terminal.assert_clean_line();
+    let lines = terminal.lines();
+    assert!(lines[0].starts_with("crawling "), "nothing has left the screen: {lines:#?}");
+    for name in ["shard ", "0 ", "1 ", "total ", "rate ", "service ", "answers ", "limit "] {
+        assert_eq!(starting_with(&lines, name).len(), 1, "{name}: {lines:#?}");
+    }
+    assert!(starting_with(&lines, "rate ")[0].contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█', '_']));
+
+    terminal.press(b'C' - b'@');
+    assert_eq!(terminal.end().code(), Some(130));
+    terminal.assert_clean_line();
+    let lines = terminal.lines();
+    assert!(lines[0].starts_with("crawling "), "{lines:#?}");
+    assert!(lines.iter().all(|line| !line.contains("^C")), "the key's echo is drawn over: {lines:#?}");
+    let [total] = starting_with(&lines, "total ")[..] else { unreachable!("one total: {lines:#?}") };
+    assert!(total.contains(" in "), "{total}");
+    assert!(starting_with(&lines, "service ").is_empty(), "nothing is said of now: {lines:#?}");
+}
+
+#[test]
+fn a_terminal_shows_colours_and_blocks_where_it_has_them() {
+    let target = Target::start("--processes 1");
+    let args = format!("{} -n 100 --shards 1 -c 8", target.url());
+    let dim = b"\x1b[2m".as_slice();
+    for (term, locale, no_color) in [
+        ("xterm", "C.UTF-8", None),
+        ("xterm", "C.UTF-8", Some("1")),
+        ("linux", "C.UTF-8", Some("1")),
+        ("xterm", "C", Some("1")),
+    ] {
+        let mut environment = vec![("TERM", term), ("LC_ALL", locale)];
+        environment.extend(no_color.map(|value| ("NO_COLOR", value)));
+        let (is_coloured, is_ascii) = (no_color.is_none(), (term, locale) != ("xterm", "C.UTF-8"));
+        let mut terminal = Terminal::start(&args, &environment);
+        assert_eq!(terminal.end().code(), Some(0), "{:#?}", terminal.lines());
+        terminal.assert_clean_line();
+        assert_eq!(starting_with(&terminal.lines(), "total ").len(), 1, "{environment:?}");
+        assert_eq!(terminal.written.windows(dim.len()).any(|part| part == dim), is_coloured, "{environment:?}");
+        assert!(!is_ascii || terminal.written.is_ascii(), "{environment:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_cannot_move_its_cursor_gets_lines() {
+    let target = Target::start("--processes 1");
+    let args = format!("{} --ids 0..100m --shards 1 -c 2", target.url());
+    let mut terminal = Terminal::start(&args, &[("TERM", "dumb"), ("LC_ALL", "C.UTF-8")]);
+    terminal.wait_for(2, " in flight ");
+    terminal.press(b'C' - b'@');
+    assert_eq!(terminal.end().code(), Some(130));
+    assert!(!terminal.written.contains(&b'\x1b'), "{:#?}", terminal.lines());
+}
