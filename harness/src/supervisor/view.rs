@@ -39,8 +39,10 @@ pub struct Live {
     pub shards: Vec<LiveShard>,
     /// Now, on the clock of [`LiveShard::at`].
     pub at: Nanos,
-    /// The times over all shards in the last complete second; none while there is no such second, or nothing was answered
-    /// in it.
+    /// The index of the last second that all shards have told the end of; in an open loop that takes as long as its answers
+    /// do. None before the first.
+    pub last_second: Option<u64>,
+    /// The times over all shards in that second; none when nothing was answered in it.
     pub recent: Option<Recent>,
     /// What adaptive shards allowed themselves at the end of it, summed over them; none unless they are adaptive.
     pub standing: Option<Standing>,
@@ -279,6 +281,7 @@ impl Live {
 
     /// Takes in a second that is complete over all shards.
     pub(super) fn hear(&mut self, interval: &Interval) {
+        self.last_second = Some(interval.index);
         self.recent = Recent::of(&interval.merged);
         self.standing = interval.standing;
         for (shard, stats) in &interval.shards {

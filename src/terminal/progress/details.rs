@@ -86,16 +86,25 @@ fn rate(course: &[f64], columns: usize, glyphs: Glyphs) -> Line {
 fn times(now: &Now<'_>, columns: usize) -> Line {
     let of = if now.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
     let Some(Recent { of, p50, p90, p99, max_ns }) = now.live.recent else {
-        return row_of(of.name(), vec![Part::new(0, "nothing in the last second")], columns);
+        return row_of(of.name(), vec![Part::new(0, format!("nothing {}", told(now)))], columns);
     };
     let parts = vec![
         Part::new(1, format!("p50 {}", percentile(p50))),
         Part::new(3, format!("p90 {}", percentile(p90))),
         Part::new(0, format!("p99 {}", percentile(p99))),
         Part::new(2, format!("max {}", nanos(max_ns))),
-        Part { rank: 4, text: "in the last second".to_owned(), tone: Tone::Quiet },
+        Part { rank: 4, text: told(now), tone: Tone::Quiet },
     ];
     row_of(of.name(), parts, columns)
+}
+
+/// Which second the times are of: of one whose last answer is late, nothing is known yet.
+fn told(now: &Now<'_>) -> String {
+    let second = now.live.last_second.unwrap_or_default();
+    match now.live.elapsed.as_secs().saturating_sub(second + 1) {
+        0..=2 => "in the last second".to_owned(),
+        _ => format!("in second {}, the last that is whole", second + 1),
+    }
 }
 
 fn answers(now: &Now<'_>, columns: usize) -> Line {
@@ -212,6 +221,8 @@ mod tests {
         let shown = lines(&open(1), &late, 99);
         assert_eq!(shown[1], "response nothing in the last second");
         assert_eq!(shown[4], "waiting  nothing that is due");
+        (late.elapsed, late.last_second) = (Duration::from_secs(9), Some(3));
+        assert_eq!(lines(&open(1), &late, 99)[1], "response nothing in second 4, the last that is whole");
         late.shards[0].behind = Duration::from_millis(1_500);
         assert_eq!(lines(&open(1), &late, 99)[4], "waiting  1,500 due and not sent  the oldest for 1.50 s");
     }

@@ -74,6 +74,7 @@ pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
         elapsed: Duration::from_millis(ms),
         shards,
         at: Nanos(ms * 1_000_000),
+        last_second: (ms / 1_000).checked_sub(1),
         recent: Some(recent(1_000_000)),
         standing: None,
         pause: None,

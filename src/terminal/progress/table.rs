@@ -121,13 +121,16 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
     let shard = &now.live.shards[number];
     let items = shard.counters.items();
     let done = if shard.state == LiveState::Done { 1.0 } else { now.done(items, shard.planned) };
-    let state = match (shard.state, now.silence(shard)) {
+    let silence = now.silence(shard);
+    let state = match (shard.state, silence) {
         (LiveState::Running, None) => (per_second(now.rates[number]), Tone::Plain),
+        // What it said of its times is old by now.
         (LiveState::Running, Some(silence)) => (format!("silent {}", countdown(silence)), Tone::Warning),
         (LiveState::Done, _) => ("done".to_owned(), Tone::Plain),
         (LiveState::Lost, _) => ("lost".to_owned(), Tone::Failure),
     };
-    let running = |text: String| if shard.state == LiveState::Running { text } else { String::new() };
+    let speaks = shard.state == LiveState::Running && silence.is_none();
+    let running = |text: String| if speaks { text } else { String::new() };
     layout.row(&number.to_string(), &layout.bar(done), |column| {
         let text = match column {
             Column::Rate => return state.clone(),
@@ -218,7 +221,7 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "0        [>             ]            0   silent 2s         8   4.00 ms   120 us",
+                "0        [>             ]            0   silent 2s                             ",
                 "1        [>             ]        4,000     1,000/s         8   4.00 ms   120 us",
                 "2        [==============]        8,000        done                             ",
                 "3        [=>            ]       12,000        lost                             ",
