@@ -220,7 +220,7 @@ impl<W: Workload> Engine<W> {
             in_flight: books.intervals.in_flight(),
             remaining: self.gate.remaining(),
             waiting_again: self.gate.waiting_again(),
-            behind_ns: self.gate.behind_ns(now),
+            behind_ms: self.gate.behind_ms(now),
             binding: self.gate.binding(now),
         }
     }

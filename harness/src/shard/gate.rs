@@ -346,11 +346,12 @@ impl Gate {
         inner.supply.waiting_again() + inner.deferred_agains()
     }
 
-    /// In an open loop, for how long the next request to go has been due at `now`, ns; 0 when none is, and in a closed one.
-    pub(super) fn behind_ns(&self, now: Nanos) -> u64 {
+    /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none is, and in a closed one.
+    pub(super) fn behind_ms(&self, now: Nanos) -> u32 {
         let mut inner = self.inner.borrow_mut();
         inner.skip_idle(now);
-        inner.pacer.timetable().map_or(0, |table| now.since(table.due()))
+        let behind_ns = inner.pacer.timetable().map_or(0, |table| now.since(table.due()));
+        u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
     /// How the budget was used; none without one.

@@ -177,7 +177,7 @@ impl<L: Line> Member<L> {
                         in_flight: 0,
                         remaining: frame.remaining,
                         waiting_again: 0,
-                        behind_ns: 0,
+                        behind_ms: 0,
                         binding: frame.binding,
                     };
                     self.last = Some(Last { frame: *frame, stats });

@@ -256,13 +256,13 @@ impl LiveShard {
 
     /// Takes in what it last said.
     pub(super) fn refresh<L: Line>(&mut self, member: &Member<L>) {
-        let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ns, binding } = &member.progress;
+        let Progress { at, counters, in_flight, remaining: _, waiting_again, behind_ms, binding } = &member.progress;
         self.at = *at;
         self.planned = member.ids.iter().map(IdRange::len).sum();
         self.counters.clone_from(counters);
         self.in_flight = *in_flight;
         self.waiting_again = *waiting_again;
-        self.behind = Duration::from_nanos(*behind_ns);
+        self.behind = Duration::from_millis((*behind_ms).into());
         self.binding = *binding;
         self.state = match (&member.last, &member.fault) {
             (_, Some(_)) => LiveState::Lost,

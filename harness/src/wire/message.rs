@@ -257,8 +257,8 @@ pub struct Progress {
     pub remaining: u64,
     /// Items that wait for another attempt.
     pub waiting_again: u64,
-    /// In an open loop, for how long the next request to go has been due, ns: 0 when it is not. 0 in a closed one.
-    pub behind_ns: u64,
+    /// In an open loop, for how long the next request to go has been due, ms: 0 when it is not. 0 in a closed one.
+    pub behind_ms: u32,
     /// What has held it back so far.
     pub binding: BindingTimes,
 }

@@ -199,8 +199,8 @@ mod tests {
         let now = gauge.read(live);
         let mut details = Detail::BY_RANK;
         details.sort();
-        let line = |detail: Detail| detail.line(&now, columns, Glyphs::Ascii);
-        details.into_iter().filter_map(line).map(|line| plain(&line)).collect()
+        let shown = |detail: Detail| detail.line(&now, columns, Glyphs::Ascii);
+        details.into_iter().filter_map(shown).map(|line| plain(&line)).collect()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Which shards have a row when there is no room for all: those that are worst off.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use crawlmark_harness::supervisor::LiveState;
@@ -78,12 +79,12 @@ pub(super) fn rest(now: &Now<'_>, shown: &[usize], columns: usize) -> Line {
     let mut text = format!("and {} more", hidden.len());
     if running > 0 {
         let of_them = if running < hidden.len() { format!(", {running}") } else { String::new() };
-        text += &format!("{of_them} at {} to {}", per_second(least), per_second(most));
+        let _ = write!(text, "{of_them} at {} to {}", per_second(least), per_second(most));
     }
     for (kind, name) in [(Trouble::Done, "done"), (Trouble::Silent, "silent"), (Trouble::Lost, "lost")] {
         match of(kind).count() {
             0 => {}
-            count => text += &format!(", {count} {name}"),
+            count => drop(write!(text, ", {count} {name}")),
         }
     }
     Line::default().and(text, Tone::Quiet).cut(columns)

@@ -1,6 +1,7 @@
 //! A run as it goes, where there is no terminal to draw on: a line a second, and after a minute every ten seconds, for
 //! these go to logs that people scroll through.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
@@ -30,10 +31,10 @@ impl Lines {
         Self { gauge: Gauge::new(plan), next: next_after(Duration::ZERO) }
     }
 
-    /// Says how the run stands, if it is time.
+    /// Says how the run stands, if it is time. What is over is said in full right after.
     pub(super) fn show(&mut self, live: &Live) {
         let now = self.gauge.read(live);
-        if live.elapsed >= self.next {
+        if live.elapsed >= self.next && !live.is_over() {
             self.next = next_after(live.elapsed);
             say(&line(&now));
         }
@@ -63,16 +64,16 @@ fn line(now: &Now<'_>) -> String {
         grouped(counters.throttled),
     );
     if counters.throttled > 0 {
-        text += &format!(" ({} now)", percent(now.throttled_lately().unwrap_or_default()));
+        let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
     let counts = [("errors", counters.errors()), ("failed", counters.failed), ("gave up", counters.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-        text += &format!("  {name} {}", grouped(count));
+        let _ = write!(text, "  {name} {}", grouped(count));
     }
     if let Some(pause) = now.live.pause {
-        text += &format!("  paused, {}", pause_words(pause));
+        let _ = write!(text, "  paused, {}", pause_words(pause));
     }
-    text += &format!("  eta {}", now.remaining().map_or_else(|| "-".to_owned(), countdown));
+    let _ = write!(text, "  eta {}", now.remaining().map_or_else(|| "-".to_owned(), countdown));
     text + if now.live.stopping { "  stopping\n" } else { "\n" }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         pacing: Pacing::Sleep,
         manners: Manners::default(),
         per_host: PerHost::default(),
-        duration: Some(Duration::from_secs(60)),
+        duration: Some(Duration::from_mins(1)),
         warmup: Duration::ZERO,
         grace: Duration::from_secs(10),
         timeout: Duration::from_secs(10),

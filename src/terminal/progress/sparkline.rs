@@ -79,7 +79,7 @@ mod tests {
             let height = |at: usize| "_.:-=+*#@".find(&line[at..=at]).unwrap();
             for i in 0..shown.len() {
                 prop_assert_eq!(shown[i] == 0.0, height(i) == 0, "only nothing is nothing");
-                prop_assert_eq!(shown[i] == top && top > 0.0, height(i) == 8 && shown[i] == top);
+                prop_assert!(shown[i] < top || top <= 0.0 || height(i) == 8, "the greatest is the highest");
                 prop_assert!((0..i).all(|k| (shown[k] <= shown[i]) || height(k) >= height(i)));
             }
             let halves: Vec<f64> = values.iter().map(|value| value / 2.0).collect();
