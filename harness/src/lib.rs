@@ -30,12 +30,14 @@
 //! | [`render`] | the report as text for people |
 //! | [`plot`] | the report as pictures |
 //! | [`page`] | the report as one page |
+//! | [`export`] | the report in the formats of other tools |
 //! | `rehearse` | whole runs in virtual time, for tests (feature `virtual-time`) |
 //! | [`results`] | the directory that a report is saved in |
 
 pub mod adaptive;
 pub mod clock;
 pub mod compare;
+pub mod export;
 pub mod gates;
 pub mod machine;
 pub mod pacer;

@@ -1,13 +1,15 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
 mod gates;
-mod junit;
+mod percentiles;
 mod times;
 
 use std::fmt::Write;
 
 pub use self::gates::must_hold;
-pub use self::junit::junit;
+pub(crate) use self::gates::seen;
+pub use self::percentiles::percentiles;
+pub(crate) use self::times::spectrum;
 use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
@@ -303,7 +305,7 @@ fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
 }
 
-fn percent(part: f64) -> String {
+pub(crate) fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
@@ -451,7 +453,7 @@ pub fn grouped_f64(value: f64) -> String {
     grouped(value.round().max(0.0) as u64)
 }
 
-fn seconds(s: f64) -> String {
+pub(crate) fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }
 

@@ -5,6 +5,7 @@
 
 mod budget;
 mod course;
+mod distribution;
 mod environment;
 mod gate;
 mod host;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
 pub use self::course::Course;
+pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::gate::GateReport;
 pub use self::host::HostReport;

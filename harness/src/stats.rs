@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::counters::Counters;
 pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
+pub(crate) use self::timing::{CLOSE, SAMPLES_BEYOND};
 use crate::plan::Arrivals;
 use crate::sample::{Outcome, Sample};
 

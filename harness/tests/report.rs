@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::adaptive::Standing;
 use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::export;
 use crawlmark_harness::gates::{Breach, Lookout, Objective};
 use crawlmark_harness::machine::{CpuTicks, HostRecord};
 use crawlmark_harness::pacer::WorstWindow;
@@ -232,7 +233,7 @@ fn a_whole_run_reads_as_it_did() {
     let mut report = report(None, None);
     report.hear(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger: serde_json::Value::Null });
     let report = gated(report, &[("service_p90 < 250ms", Breach::Fails), ("rate[10s] > 1500", Breach::Stops)]);
-    golden("whole.xml", &render::junit(&report));
+    golden("whole.xml", &export::export(&report, export::Format::Junit).unwrap());
     golden("whole.txt", &render::text(&report, 100));
     golden("whole.md", &render::markdown(&report));
     golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
@@ -243,7 +244,7 @@ fn a_whole_run_reads_as_it_did() {
 fn a_run_that_lost_a_shard_says_what_is_missing() {
     let conditions = ["service_p90 < 10ms", "throttled_rate < 0.1%", "item_p(99.9) < 1s", "valid == true", "rate > 2k"];
     let report = gated(report(Some(ShardFault::Died), Some(2)), &conditions.map(|text| (text, Breach::Fails)));
-    golden("incomplete.xml", &render::junit(&report));
+    golden("incomplete.xml", &export::export(&report, export::Format::Junit).unwrap());
     golden("incomplete.txt", &render::text(&report, 100));
     golden("incomplete.md", &render::markdown(&report));
     assert_eq!(report.validity.verdict, Verdict::Incomplete);

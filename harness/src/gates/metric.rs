@@ -231,7 +231,7 @@ impl Metric {
     }
 
     /// The metric of a name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.name() == name).map(Self::Of);
         quantity.or_else(|| {
             let stat_of = |series: Series| name.strip_prefix(series.name())?.strip_prefix('_');

@@ -48,7 +48,7 @@ pub(super) fn write_markdown(out: &mut String, report: &Report) {
 }
 
 /// What was seen, in words: the value, how far it is from the limit, where; or why nothing can be said.
-pub(super) fn seen(gate: &GateReport) -> String {
+pub(crate) fn seen(gate: &GateReport) -> String {
     let parts = [value(gate), margin(gate), where_seen(gate), gate.why.clone()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -107,7 +107,7 @@ pub(super) fn schedule(schedule: &ScheduleReport) -> String {
 }
 
 /// The percentiles that are known.
-pub(super) fn spectrum(latency: &Latency) -> String {
+pub(crate) fn spectrum(latency: &Latency) -> String {
     let named = [
         ("p50", "p50_us", latency.p50_us),
         ("p90", "p90_us", latency.p90_us),

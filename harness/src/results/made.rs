@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::ResultError;
+use crate::export::{self, Format};
 use crate::plot::{self, Plot};
 use crate::report::Report;
 use crate::{page, render};
@@ -20,7 +21,9 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
         (PAGE.to_owned(), page::html(report, &plots)),
     ];
     if !report.gates.is_empty() {
-        files.push(("junit.xml".to_owned(), render::junit(report)));
+        if let Ok(text) = export::export(report, Format::Junit) {
+            files.push((Format::Junit.file_name().to_owned(), text));
+        }
     }
     files.extend(plots.into_iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)));
     files

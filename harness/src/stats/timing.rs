@@ -11,10 +11,10 @@ use crate::clock::duration_ns;
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Samples that must lie beyond a percentile before it is printed.
-const SAMPLES_BEYOND: f64 = 10.0;
+pub(crate) const SAMPLES_BEYOND: f64 = 10.0;
 
 /// Two values this close are the same for a reader.
-const CLOSE: f64 = 1.01;
+pub(crate) const CLOSE: f64 = 1.01;
 
 /// The bounds of every histogram of a run: 1 ns to twice the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

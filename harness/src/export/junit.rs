@@ -1,13 +1,13 @@
-//! The gates as `JUnit` XML, one test case each, as CI services read it.
+//! The gates as `JUnit` XML, one test case each, as CI services read it. The verdict on the measurement is a property of the
+//! suite.
 
 use std::fmt::Write;
 
-use super::gates::seen;
+use crate::render::seen;
 use crate::report::{GateReport, Report};
 
 /// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not be decided an error.
-#[must_use]
-pub fn junit(report: &Report) -> String {
+pub(super) fn junit(report: &Report) -> String {
     let count = |ok| report.gates.iter().filter(|gate| gate.ok == ok).count();
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
@@ -20,11 +20,27 @@ pub fn junit(report: &Report) -> String {
     let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
     let (name, timestamp) = (escaped(&report.name), escaped(&report.started_at));
     let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
+    write_properties(&mut out, report);
     for gate in &report.gates {
         write_case(&mut out, gate, report.totals.duration_s);
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
+}
+
+/// What the gates were judged by: a measurement that is not valid passes none for sure.
+fn write_properties(out: &mut String, report: &Report) {
+    let properties = [
+        ("validity", report.validity.verdict.name()),
+        ("run_id", &report.run_id),
+        ("target", &report.plan.run.target),
+        ("config_hash", &report.plan.config_hash),
+    ];
+    out.push_str("    <properties>\n");
+    for (name, value) in properties {
+        let _ = writeln!(out, "      <property name=\"{name}\" value=\"{}\"/>", escaped(value));
+    }
+    out.push_str("    </properties>\n");
 }
 
 fn write_case(out: &mut String, gate: &GateReport, duration_s: f64) {

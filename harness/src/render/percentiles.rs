@@ -1,0 +1,59 @@
+//! The whole distribution of a run's times as text, by its nines: what `--latency` adds to the summary.
+
+use std::fmt::Write;
+
+use super::{grouped, micros};
+use crate::report::{Latency, Report};
+use crate::stats::{Percentile, Series};
+
+/// What is shown, in percent.
+const SHOWN: [(&str, f64); 11] = [
+    ("50", 0.5),
+    ("75", 0.75),
+    ("90", 0.9),
+    ("95", 0.95),
+    ("99", 0.99),
+    ("99.5", 0.995),
+    ("99.9", 0.999),
+    ("99.95", 0.999_5),
+    ("99.99", 0.999_9),
+    ("99.999", 0.999_99),
+    ("99.9999", 0.999_999),
+];
+
+/// The percentiles of the good answers, response times first; those that ten samples lie beyond. Nothing of a run without any.
+#[must_use]
+pub fn percentiles(report: &Report) -> String {
+    let mut out = String::new();
+    for (name, series) in [("response", Series::ResponseOk), ("service", Series::ServiceOk)] {
+        if let Some(latency) = report.latency(series).filter(|latency| latency.count + latency.censored > 0) {
+            write_table(&mut out, name, latency);
+        }
+    }
+    out
+}
+
+fn write_table(out: &mut String, name: &str, latency: &Latency) {
+    let Some(distribution) = latency.distribution() else { return };
+    let all = distribution.all();
+    let _ = writeln!(out, "\n  {name} times by percentile, {} samples", grouped(all));
+    for (percent, q) in SHOWN {
+        let text = match distribution.percentile(q) {
+            Percentile::Exact(ns) => micros(ns as f64 / 1e3),
+            Percentile::AtLeast(ns) => format!(">= {}", micros(ns as f64 / 1e3)),
+            Percentile::TooFew => continue,
+        };
+        let _ = writeln!(out, "  {percent:>9} %  {text:>12}");
+    }
+    if let Some(max_us) = latency.max_us {
+        let at_least = if latency.censored > 0 { ">= " } else { "" };
+        let _ = writeln!(out, "  {:>9} %  {:>12}", "100", format!("{at_least}{}", micros(max_us)));
+    }
+    if latency.censored > 0 {
+        let _ = writeln!(
+            out,
+            "  {} of them were cut off: they count as no faster than they were old",
+            grouped(latency.censored)
+        );
+    }
+}
