@@ -1,6 +1,7 @@
 //! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
 //! Touches nothing: no file, no name, no clock.
 
+mod export;
 mod manners;
 mod report;
 mod run;
@@ -14,9 +15,10 @@ use clap::{Parser, Subcommand};
 use crawlmark_harness::gates::{Condition, ConditionError};
 use crawlmark_harness::units::{UnitError, parse_count};
 
+pub use export::{Destination, Export};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use report::ReportArgs;
-pub use run::RunArgs;
+pub use run::{OutputFormat, RunArgs};
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
 
@@ -33,6 +35,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usage
             3 a gate failed; selftest: a row failed · 4 the measurement is invalid (a shard died, or --strict)
+            (3 is 99 with `run --k6-exit-codes`)
             5 a gate could not be decided; selftest: disturbed, nothing proved
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
             Of several, the signal's comes first, then 4, 3, 5";

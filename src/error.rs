@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crawlmark_harness::export::ExportError;
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::results::{ReadError, ResultError};
 use crawlmark_harness::supervisor::SuperviseError;
@@ -17,6 +18,8 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// A gate or a comparison failed.
 pub(crate) const GATE: u8 = 3;
+/// The same as k6 has it, with `--k6-exit-codes`.
+pub(crate) const K6_GATE: u8 = 99;
 /// The measurement is invalid: a shard died, or `--strict` and not valid.
 pub(crate) const INVALID: u8 = 4;
 /// Nothing failed, and something could not be judged: a gate had too few samples, or the machine was disturbed.
@@ -78,6 +81,9 @@ pub(crate) enum Error {
     /// A saved result cannot be read.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// A report has no place in a format.
+    #[error("{0}")]
+    Export(#[from] ExportError),
     /// A bundled target's process ended by itself.
     #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
@@ -115,6 +121,7 @@ impl Error {
             | Self::Signal(_)
             | Self::Supervise(_)
             | Self::Result(_)
+            | Self::Export(_)
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Output(_) => FAILED,

@@ -10,6 +10,7 @@
 //! | [`crawl`] | the workload: an ID over HTTP/1.1 |
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | what the bundled target counted, beside what the crawl did |
+//! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `run`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
@@ -18,6 +19,7 @@ mod behaviour;
 pub mod cli;
 pub mod crawl;
 mod error;
+mod export;
 mod measure;
 mod report;
 mod run;

@@ -1,23 +1,54 @@
 //! `crawlmark report`: read saved results, make of them what people and other tools look at.
 
+use std::path::Path;
+
 use crawlmark_harness::results::{self, PAGE};
 
-use crate::cli::ReportArgs;
+use crate::cli::{Destination, ReportArgs};
 use crate::error::{DONE, Error};
+use crate::export;
 use crate::terminal;
 
 /// Remakes, and returns the exit code.
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
+    if !args.exports.is_empty() {
+        return export_only(args);
+    }
     let [result] = &*args.results else {
         return Err(Error::Usage("several results cannot be laid over each other yet: name one".to_owned()));
     };
     let report = results::read(result)?;
-    // A `result.json` may be named by itself.
-    let own = if result.is_dir() { result } else { result.parent().unwrap_or(result) };
-    let directory = args.out.as_deref().unwrap_or(own);
+    let directory = args.out.as_deref().unwrap_or(own_directory(result));
     results::remake(directory, &results::made_from(&report))?;
     if !args.quiet {
         terminal::print(&format!("{}\n", directory.join(PAGE).display()))?;
     }
     Ok(DONE)
+}
+
+/// Writes the exports of each result, and nothing else.
+fn export_only(args: &ReportArgs) -> Result<u8, Error> {
+    let elsewhere = args.out.is_some() || args.exports.iter().any(|export| export.to != Destination::Result);
+    if args.results.len() > 1 && elsewhere {
+        return Err(Error::Usage(
+            "several results cannot be exported to one place: name one, or leave --out and each FILE of --export out"
+                .to_owned(),
+        ));
+    }
+    export::check(&args.exports)?;
+    for result in &args.results {
+        let report = results::read(result)?;
+        let directory = args.out.as_deref().unwrap_or(own_directory(result));
+        let written = export::write(&report, directory, &args.exports)?;
+        if !args.quiet && !export::prints(&args.exports) {
+            let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();
+            terminal::print(&lines.concat())?;
+        }
+    }
+    Ok(DONE)
+}
+
+/// Where a result is: a `result.json` may be named by itself.
+fn own_directory(result: &Path) -> &Path {
+    if result.is_dir() { result } else { result.parent().unwrap_or(result) }
 }

@@ -1,5 +1,6 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show.
 
+mod output;
 mod reach;
 mod resolve;
 mod urls;
@@ -13,9 +14,11 @@ use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdic
 use crawlmark_harness::results::{IntervalLog, ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 
+use self::output::{Output, Wanted};
 use self::resolve::Resolved;
 use crate::cli::RunArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, INVALID, signalled};
+use crate::export;
 use crate::measure;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
@@ -25,7 +28,8 @@ pub(crate) const RUNS: &str = "results/runs";
 
 /// Crawls, and returns the exit code.
 pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
-    let voice = Voice::of(&args);
+    let wanted = Wanted::of(&args)?;
+    let voice = Voice::of(&args, wanted.output);
     let resolved = resolve::resolve(args)?;
     let out = match &resolved.out {
         Some(out) => out.clone(),
@@ -49,10 +53,16 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     }
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     lookout.close(&mut report);
-    let code = exit_code(&report, resolved.strictness);
+    let code = wanted.code(exit_code(&report, resolved.strictness));
     // Saved before it is shown: what is on the screen is on the disk.
     let saved = directory.finish(&report)?;
-    show(&report, &saved, voice)?;
+    let exported = export::write(&report, &saved, &wanted.exports);
+    show(&report, &saved, (voice, wanted.output))?;
+    match exported {
+        // What the run came to is said first, and this beside it.
+        Err(error) if code != DONE => terminal::say(&(error.message() + "\n")),
+        exported => drop(exported?),
+    }
     Ok(code)
 }
 
@@ -64,8 +74,8 @@ fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<(Re
         log: file.begin(wall_time())?,
         lookout: Lookout::new(&resolved.objectives, &resolved.plan),
         progress: match voice {
-            Voice::Full | Voice::JsonWithProgress => Progress::fitting(&resolved.plan),
-            Voice::NoProgress | Voice::Errors | Voice::Json => Progress::Silent,
+            Voice::Full | Voice::DataWithProgress => Progress::fitting(&resolved.plan),
+            Voice::NoProgress | Voice::Errors | Voice::Data => Progress::Silent,
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, &mut recorder)?;
@@ -113,19 +123,19 @@ enum Voice {
     Full,
     /// The same without progress.
     NoProgress,
-    /// The report as JSON on standard output; the totals and the progress on standard error.
-    JsonWithProgress,
-    /// The report as JSON on standard output and nothing else.
-    Json,
+    /// Data on standard output; the totals and the progress on standard error.
+    DataWithProgress,
+    /// Data on standard output and nothing else.
+    Data,
     /// Errors only.
     Errors,
 }
 
 impl Voice {
-    fn of(args: &RunArgs) -> Self {
-        match (args.json, args.quiet, args.no_progress) {
-            (true, false, false) => Self::JsonWithProgress,
-            (true, ..) => Self::Json,
+    fn of(args: &RunArgs, output: Output) -> Self {
+        match (output.is_data(), args.quiet, args.no_progress) {
+            (true, false, false) => Self::DataWithProgress,
+            (true, ..) => Self::Data,
             (false, true, _) => Self::Errors,
             (false, false, true) => Self::NoProgress,
             (false, false, false) => Self::Full,
@@ -139,8 +149,8 @@ impl Voice {
 
     fn say(self, text: &str) {
         match self {
-            Self::Full | Self::NoProgress | Self::JsonWithProgress => terminal::say(text),
-            Self::Json | Self::Errors => {}
+            Self::Full | Self::NoProgress | Self::DataWithProgress => terminal::say(text),
+            Self::Data | Self::Errors => {}
         }
     }
 }
@@ -174,18 +184,18 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     }
 }
 
-fn show(report: &Report, saved: &Path, voice: Voice) -> Result<(), Error> {
-    match voice {
-        Voice::Full | Voice::NoProgress => {
+fn show(report: &Report, saved: &Path, (voice, output): (Voice, Output)) -> Result<(), Error> {
+    match output {
+        Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n"))?,
+        Output::Export => {}
+        Output::Summary | Output::SummaryWithPercentiles if voice == Voice::Errors => {}
+        Output::Summary | Output::SummaryWithPercentiles => {
             let heading = if report.interrupted { "stopped early; what was done until then:" } else { "done:" };
-            let text =
-                format!("\n{heading}\n{}\nsaved in {}\n", render::text(report, terminal::columns()), saved.display());
-            terminal::print(&text)?;
+            let summary = render::text(report, terminal::columns());
+            let all = output == Output::SummaryWithPercentiles;
+            let percentiles = if all { render::percentiles(report) } else { String::new() };
+            terminal::print(&format!("\n{heading}\n{summary}{percentiles}\nsaved in {}\n", saved.display()))?;
         }
-        Voice::Json | Voice::JsonWithProgress => {
-            terminal::print(&(serde_json::to_string_pretty(report)? + "\n"))?;
-        }
-        Voice::Errors => {}
     }
     Ok(())
 }

@@ -141,10 +141,15 @@ fn a_percentile_that_may_be_higher_is_never_shown_as_its_value() {
     assert!(export(&report, Format::GithubBenchmarkSmaller).unwrap().contains("left out: service p90 is"));
     let bencher = |report: &Report| read(&export(report, Format::Bencher).unwrap())["golden"]["service-p90-ns"].clone();
     assert!(bencher(&exact)["value"].is_f64() && bencher(&report).is_null());
-    let k6 = |report: &Report| {
-        read(&export(report, Format::K6Summary).unwrap())["metrics"]["http_req_duration"]["values"]["p(90)"].clone()
-    };
-    assert!(k6(&exact).is_f64() && k6(&report).is_null());
+    let k6 = |report: &Report| read(&export(report, Format::K6Summary).unwrap())["metrics"].clone();
+    let values = k6(&exact)["http_req_duration"]["values"].clone();
+    for stat in ["avg", "min", "med", "max", "p(90)", "p(95)"] {
+        assert!(values[stat].is_f64(), "{stat}: {values}");
+    }
+    assert_eq!(k6(&exact)["http_req_duration"]["thresholds"]["service_p90 < 250ms"], json!({"ok": true}));
+    // Without the trend its gate has another home.
+    assert!(k6(&report)["http_req_duration"].is_null());
+    assert_eq!(k6(&report)["crawlmark_gates"]["thresholds"]["service_p90 < 250ms"], json!({"ok": true}));
     assert!(export(&report, Format::StepSummary).unwrap().contains("p90 \\>= "));
     let field = |report: &Report| {
         let table = export(report, Format::CsvShards).unwrap();

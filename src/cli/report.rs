@@ -4,12 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Export;
+use super::export::EXPORT;
+
 pub(super) const EXAMPLES: &str = "\
 Examples:
   Make the page and the plots of a result anew, in its own directory:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
   The same elsewhere:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public";
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public
+  A table of its seconds for a spreadsheet, and its metrics for Prometheus, beside it:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv --export openmetrics
+  The summary of a step, for GitHub:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"";
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
@@ -20,6 +27,9 @@ pub struct ReportArgs {
     /// Where to write; the result's own directory unless given
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write only this, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
+    pub exports: Vec<Export>,
     /// Print nothing but errors
     #[arg(long)]
     pub quiet: bool,

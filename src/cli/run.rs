@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,7 +11,10 @@ use crawlmark_harness::plan::{Arrivals, Pacing};
 use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
 
-use super::{Auto, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive, parse_tag};
+use super::export::EXPORT;
+use super::{
+    Auto, Export, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive, parse_tag,
+};
 use crate::crawl::Expect;
 
 pub(super) const EXAMPLES: &str = "\
@@ -30,6 +34,9 @@ Examples:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s --rate 100
   For CI: it fails with 3 unless this holds, and stops early if most goes wrong:
     crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
+  The same, with its figures where GitHub and a dashboard of benchmarks read them:
+    crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' \\
+        --export github-benchmark-smaller=smaller.json --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
 
@@ -142,6 +149,30 @@ partial report that says which gate stopped it. A window that is not full
 or has too few samples is not judged: 100 attempts for shares and means,
 100 beyond a percentile.";
 
+/// What standard output gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// The summary.
+    Text,
+    /// The report.
+    Json,
+    /// A row for each second.
+    Csv,
+}
+
+impl FromStr for OutputFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            "csv" => Ok(Self::Csv),
+            _ => Err(format!("`{text}` is none of text, json and csv; --export FORMAT=- has more")),
+        }
+    }
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
@@ -237,6 +268,15 @@ pub struct RunArgs {
     /// Print the report as JSON to standard output, and nothing else there
     #[arg(long, help_heading = "Results")]
     pub json: bool,
+    /// What standard output gets: text, the summary; json, as --json; csv, a row for each second, as --export csv=-
+    #[arg(long, value_name = "text|json|csv", conflicts_with = "json", help_heading = "Results")]
+    pub output_format: Option<OutputFormat>,
+    /// Add the whole distribution of the times, by its nines, to the summary
+    #[arg(long, help_heading = "Results")]
+    pub latency: bool,
+    /// Write this as well, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, help_heading = "Results")]
+    pub exports: Vec<Export>,
     /// Print nothing but errors (and the JSON, with --json)
     #[arg(long, help_heading = "Results")]
     pub quiet: bool,
@@ -256,6 +296,9 @@ pub struct RunArgs {
     /// So many attempts may be neither good, nor not found, nor throttled: `error_rate <= SHARE`, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Gates")]
     pub max_error_rate: Option<Condition>,
+    /// Exit with 99 in the place of 3 when a gate fails, as k6 does
+    #[arg(long, help_heading = "Gates")]
+    pub k6_exit_codes: bool,
     /// Fail with exit code 4 unless the measurement is valid
     ///
     /// Everything is measured, saved and shown as without it. The verdict is in the report, with a reason for each finding:

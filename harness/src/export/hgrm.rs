@@ -31,10 +31,15 @@ pub(super) fn hgrm(report: &Report) -> Result<String, ExportError> {
     let _ = ranked.record_n(ranked.high().max(1), missing);
     let mut out = format!("{:>12} {:>12} {:>12} {:>12}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
     let mut count = 0;
+    let mut is_told = false;
     for row in ranked.iter_quantiles(TICKS_PER_HALF) {
         count += row.count_since_last_iteration();
         if count > inside {
             break;
+        }
+        // The greatest value is there twice, as the others have it: at the first tick that it has, and at 100 %.
+        if count == inside && std::mem::replace(&mut is_told, true) && row.quantile_iterated_to() < 1.0 {
+            continue;
         }
         let (value, quantile) = (row.value_iterated_to() as f64 / NS_PER_MS, row.quantile_iterated_to());
         let _ = writeln!(out, "{value:>12.3} {quantile:>12.6} {count:>12} {:>12.2}", 1.0 / (1.0 - quantile));

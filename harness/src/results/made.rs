@@ -20,11 +20,9 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
         ("summary.md".to_owned(), format!("{}\n{}", render::markdown(report), plot::markdown(&plots))),
         (PAGE.to_owned(), page::html(report, &plots)),
     ];
-    if !report.gates.is_empty() {
-        if let Ok(text) = export::export(report, Format::Junit) {
-            files.push((Format::Junit.file_name().to_owned(), text));
-        }
-    }
+    let junit = Some(Format::Junit).filter(|_| !report.gates.is_empty());
+    let junit = junit.and_then(|format| Some((format.file_name().to_owned(), export::export(report, format).ok()?)));
+    files.extend(junit);
     files.extend(plots.into_iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)));
     files
 }

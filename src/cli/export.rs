@@ -1,0 +1,96 @@
+//! What can be typed after `--export`: a format, and where it goes.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crawlmark_harness::export::{Format, UnknownFormat};
+
+pub(super) const EXPORT: &str = "\
+The result in the format of another tool, FORMAT or FORMAT=FILE; may be repeated
+
+  csv           a row for each second (intervals.csv)
+  csv-shards    a row for each shard (shards.csv)
+  hgrm          percentiles in milliseconds, as wrk2 and HdrHistogram print
+                them (latency.hgrm)
+  step-summary  GitHub's Markdown, for $GITHUB_STEP_SUMMARY, below its limit
+                of 1 MiB (step-summary.md)
+  github-benchmark-bigger, github-benchmark-smaller
+                for github-action-benchmark's customBiggerIsBetter and
+                customSmallerIsBetter (as named, .json)
+  bencher       Bencher Metric Format (bencher.json)
+  junit         the gates, one test case each (junit.xml)
+  openmetrics   OpenMetrics 1.0, for Prometheus (openmetrics.txt)
+  k6-summary    what k6 hands to handleSummary (k6-summary.json)
+
+Without FILE it goes into the result's directory under the name in
+brackets; FILE is replaced as a whole, and - is standard output, which then
+has nothing else.
+
+What is not known is left out, and whether the measurement is valid is said
+wherever the format has a place for it. A run that is incomplete or was
+stopped early is no point of a history of benchmarks: for
+github-benchmark-* and bencher it is refused.";
+
+/// An export that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The format.
+    pub format: Format,
+    /// Where it goes.
+    pub to: Destination,
+}
+
+/// Where an export goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Into the result's directory, under the format's own name.
+    Result,
+    /// Into this file.
+    File(PathBuf),
+    /// To standard output.
+    Output,
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (format, file) = text.split_once('=').map_or((text, None), |(format, file)| (format, Some(file)));
+        let format = format.parse().map_err(|error: UnknownFormat| error.to_string())?;
+        let to = match file {
+            None => Destination::Result,
+            Some("") => return Err(format!("a file is missing after `{text}`: name one, or leave the `=` out")),
+            Some("-") => Destination::Output,
+            Some(file) => Destination::File(PathBuf::from(file)),
+        };
+        Ok(Self { format, to })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_may_say_where_it_goes() {
+        for (text, to) in [
+            ("csv", Destination::Result),
+            ("csv=-", Destination::Output),
+            ("csv=a=b.csv", Destination::File(PathBuf::from("a=b.csv"))),
+        ] {
+            assert_eq!(text.parse(), Ok(Export { format: Format::Csv, to }), "{text}");
+        }
+        for text in ["", "=", "csv=", "xls", "CSV", "csv "] {
+            assert!(text.parse::<Export>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_format_and_its_file() {
+        for format in Format::ALL {
+            assert!(EXPORT.contains(format.name()), "{format}");
+            let file = format.file_name();
+            assert!(EXPORT.contains(file) || file == format!("{format}.json"), "{file}");
+        }
+    }
+}

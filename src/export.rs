@@ -1,0 +1,84 @@
+//! Where exports go: into files, each replaced as a whole, or to standard output. Called by `run` and `report`; what they
+//! hold is up to `crawlmark_harness::export`.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use crawlmark_harness::export::export;
+use crawlmark_harness::report::Report;
+use crawlmark_harness::results::{ResultError, remake};
+
+use crate::cli::{Destination, Export};
+use crate::error::Error;
+use crate::terminal;
+
+/// Whether each has a place of its own that can be written to, before anything is measured for it.
+pub(crate) fn check(exports: &[Export]) -> Result<(), Error> {
+    for (n, Export { format, to }) in exports.iter().enumerate() {
+        let taken = exports[..n].iter().find(|other| other.to == *to && (*to != Destination::Result));
+        if let Some(Export { format: other, .. }) = taken {
+            let both = "they cannot be in the same place, give one of them a file of its own";
+            return Err(Error::Usage(format!("--export {other} and --export {format}: {both}")));
+        }
+        if let Destination::File(path) = to {
+            check_file(path).map_err(|why| Error::Usage(format!("--export {format}={}: {why}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether standard output is taken by one of them.
+pub(crate) fn prints(exports: &[Export]) -> bool {
+    exports.iter().any(|export| export.to == Destination::Output)
+}
+
+fn check_file(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err("it is a directory, name a file in it".to_owned()),
+        // A device or a pipe is written to as it is.
+        Ok(found) if !found.is_file() => return Ok(()),
+        _ => {}
+    }
+    let probe = folder(path).join(format!(".crawlmark-export.{}.partial", std::process::id()));
+    let made = OpenOptions::new().write(true).create_new(true).open(&probe);
+    made.map_err(|error| format!("no file can be made in {}: {error}", folder(path).display()))?;
+    let _ = fs::remove_file(&probe);
+    Ok(())
+}
+
+/// Writes each, and prints the one that goes to standard output. One that fails keeps no other from its place: the first
+/// failure is told once all have been tried. Returns the files.
+pub(crate) fn write(report: &Report, directory: &Path, exports: &[Export]) -> Result<Vec<PathBuf>, Error> {
+    let mut written = Vec::new();
+    let mut failed = None;
+    for wanted in exports {
+        match write_one(report, directory, wanted) {
+            Ok(path) => written.extend(path),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(written), Err)
+}
+
+fn write_one(report: &Report, directory: &Path, Export { format, to }: &Export) -> Result<Option<PathBuf>, Error> {
+    let text = export(report, *format)?;
+    let (folder, name) = match to {
+        Destination::Output => return Ok(terminal::print(&text).map(|()| None)?),
+        Destination::Result => (directory.to_owned(), format.file_name().to_owned()),
+        Destination::File(path) => {
+            if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+                let written = fs::write(path, &text).map(|()| Some(path.clone()));
+                return written.map_err(|error| ResultError::Io { path: path.clone(), error }.into());
+            }
+            // What a link points to is replaced, and not the link.
+            let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            (folder(&path).to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        }
+    };
+    Ok(remake(&folder, &[(name, text)])?.pop())
+}
+
+/// Where a file is.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

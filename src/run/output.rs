@@ -1,0 +1,82 @@
+//! What a run leaves beside its result: what standard output is for, the exports, and how exit codes are spelt.
+
+use crawlmark_harness::export::Format;
+
+use crate::cli::{Destination, Export, OutputFormat, RunArgs};
+use crate::error::{Error, GATE, K6_GATE};
+use crate::export;
+
+/// What standard output is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    /// The summary.
+    Summary,
+    /// The summary and the whole distribution of the times.
+    SummaryWithPercentiles,
+    /// The report as JSON.
+    Json,
+    /// An export, which is printed as it is written.
+    Export,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) output: Output,
+    pub(super) exports: Vec<Export>,
+    codes: Codes,
+}
+
+/// Whose exit codes are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Codes {
+    Own,
+    K6,
+}
+
+impl Wanted {
+    /// What was typed, when it makes sense. Touches no file but to see whether it could be written.
+    pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {
+        let mut exports = args.exports.clone();
+        if args.output_format == Some(OutputFormat::Csv) {
+            exports.push(Export { format: Format::Csv, to: Destination::Output });
+        }
+        let json = args.json || args.output_format == Some(OutputFormat::Json);
+        let prints = export::prints(&exports);
+        let output = match (json, prints, args.latency) {
+            (true, true, _) => {
+                return Err(Error::Usage(
+                    "the JSON and an export to `-` cannot both be on standard output: give the export a file"
+                        .to_owned(),
+                ));
+            }
+            (true, ..) | (_, true, _) if args.latency => {
+                return Err(Error::Usage(
+                    "--latency adds to the summary, and standard output is for something else: leave one of them out"
+                        .to_owned(),
+                ));
+            }
+            (true, ..) => Output::Json,
+            (_, true, _) => Output::Export,
+            (false, false, true) => Output::SummaryWithPercentiles,
+            (false, false, false) => Output::Summary,
+        };
+        export::check(&exports)?;
+        Ok(Self { output, exports, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
+    }
+
+    /// The exit code as the caller knows it.
+    pub(super) const fn code(&self, own: u8) -> u8 {
+        match self.codes {
+            Codes::K6 if own == GATE => K6_GATE,
+            Codes::K6 | Codes::Own => own,
+        }
+    }
+}
+
+impl Output {
+    /// Whether it is for programs, and people are told everything else beside it.
+    pub(super) const fn is_data(self) -> bool {
+        matches!(self, Self::Json | Self::Export)
+    }
+}
