@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Reads a result directory and its exports with the formats' own readers, and compares with result.json.
+
+    read.py RESULT
+
+RESULT holds every export under its usual name. Each reader that is installed is asked; each that is not is skipped, and
+says so: `skipped: <reader>: <reason>`. Exits with 1 at the first difference. CI installs what requirements.txt lists.
+"""
+
+import csv
+import importlib
+import json
+import math
+import sys
+from pathlib import Path
+
+# A histogram of three digits knows a value to a thousandth; it and its reader may round to different ends of a cell.
+CLOSE = 0.002
+
+
+def close(ours, theirs, what):
+    if ours is None:
+        return
+    if not math.isclose(ours, theirs, rel_tol=CLOSE):
+        raise AssertionError(f"{what}: {ours} in result.json, {theirs} by the reader")
+
+
+def same(ours, theirs, what):
+    if ours != theirs:
+        raise AssertionError(f"{what}: {ours!r} in result.json, {theirs!r} by the reader")
+
+
+def percentiles(latency):
+    """The percentiles that are known for sure, in nanoseconds."""
+    named = {50: "p50_us", 90: "p90_us", 99: "p99_us", 99.9: "p999_us"}
+    known = {p: latency[key] for p, key in named.items() if latency[key] is not None and key not in latency["at_least"]}
+    return {p: us * 1e3 for p, us in known.items()}
+
+
+def hdr_log(result, report):
+    """latency.hlog against the percentiles in result.json, by HdrHistogram's port to Python."""
+    from hdrh.histogram import HdrHistogram
+    from hdrh.log import HistogramLogReader
+
+    highest = 2 * report["plan"]["timeout_us"] * 1000
+    for series in ("service", "response"):
+        latency = report["latency"].get(series)
+        if latency is None or latency["censored"] > 0:
+            continue
+        whole = HdrHistogram(1, highest, 3)
+        for shard in report["shards"]:
+            part = HdrHistogram(1, highest, 3)
+            reader = HistogramLogReader(str(result / "latency.hlog"), part)
+            tag = f"shard-{shard['shard']}.{series}"
+            while True:
+                interval = reader.get_next_interval_histogram()
+                if interval is None:
+                    break
+                if interval.get_tag() == tag:
+                    whole.add(interval)
+            reader.close()
+        # What the report knows is without the warm-up, and so is the log.
+        same(latency["count"] - latency["overflow"], whole.get_total_count(), f"{series}: values in latency.hlog")
+        for percentile, ns in percentiles(latency).items():
+            # The reader rounds a rank to the nearest, and a report up: the same rank is asked for.
+            rank = math.ceil(percentile / 100 * latency["count"] - 1e-9)
+            close(ns, whole.get_value_at_percentile(100 * rank / latency["count"]), f"{series} p{percentile} of latency.hlog")
+        yield f"latency.hlog: {whole.get_total_count()} {series} times"
+
+
+def hgrm(result, report):
+    """latency.hgrm, as plotters take it apart: columns of numbers, and lines with `#`."""
+    series = "response" if report["schedule"] else "service"
+    latency = report["latency"][series]
+    rows = []
+    for line in (result / "latency.hgrm").read_text().splitlines()[2:]:
+        if line and not line.startswith("#"):
+            rows.append([float(field) for field in line.split()])
+    same(4, min(len(row) for row in rows), "columns of latency.hgrm")
+    for percentile, ns in percentiles(latency).items():
+        rank = math.ceil(percentile / 100 * (latency["count"] + latency["censored"]))
+        # Most percentiles lie between two rows.
+        at = next(n for n, row in enumerate(rows) if row[2] >= rank)
+        low, high = rows[at - 1][0] if at > 0 else 0.0, rows[at][0]
+        if not low * (1 - CLOSE) - 0.0006 <= ns / 1e6 <= high * (1 + CLOSE) + 0.0006:
+            raise AssertionError(f"p{percentile} of latency.hgrm: {low} to {high} ms, {ns / 1e6} ms in result.json")
+    yield f"latency.hgrm: {len(rows)} rows"
+
+
+def openmetrics(result, report):
+    """openmetrics.txt, by the strict parser of prometheus_client."""
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    families = {family.name: family for family in text_string_to_metric_families((result / "openmetrics.txt").read_text())}
+    attempts = sum(sample.value for sample in families["crawlmark_attempts"].samples)
+    same(report["totals"]["attempts"], attempts, "attempts")
+    items = {sample.labels["state"]: sample.value for sample in families["crawlmark_items"].samples}
+    same({state: report["ledger"][state] for state in items}, items, "items by state")
+    verdicts = [s.labels["crawlmark_validity"] for s in families["crawlmark_validity"].samples if s.value == 1]
+    same([report["validity"]["verdict"]], verdicts, "verdict")
+    for series, latency in report["latency"].items():
+        if latency["count"] == 0:
+            continue
+        samples = families[f"crawlmark_{series}_seconds"].samples
+        value = {s.name.rsplit("_", 1)[1]: s.value for s in samples if not s.name.endswith("_bucket")}
+        same(latency["count"], value["count"], f"count of {series}")
+        close(latency["mean_us"] * latency["count"] / 1e6, value["sum"], f"sum of {series}")
+        buckets = [(float(s.labels["le"]), s.value) for s in samples if s.name.endswith("_bucket")]
+        for percentile, ns in percentiles(latency).items():
+            if latency["censored"] == 0:
+                rank = percentile / 100 * latency["count"]
+                bound = next(le for le, count in buckets if count >= math.ceil(rank - 1e-9))
+                if ns / 1e9 > bound * (1 + CLOSE):
+                    raise AssertionError(f"{series} p{percentile} is {ns / 1e9} s, and its bucket ends at {bound}")
+    yield f"openmetrics.txt: {len(families)} families"
+
+
+def tables(result, report):
+    """intervals.csv and shards.csv, by Python's csv."""
+    for name, rows, total in (("intervals.csv", report["intervals"], None), ("shards.csv", report["shards"], "attempts")):
+        with open(result / name, newline="", encoding="utf-8") as file:
+            read = list(csv.DictReader(file, strict=True))
+        same(len(rows), len(read), f"rows of {name}")
+        same({report["validity"]["verdict"]} if rows else set(), {row["validity"] for row in read}, f"verdict in {name}")
+        if any(None in row or None in row.values() for row in read):
+            raise AssertionError(f"{name}: a row has more or fewer fields than there are columns")
+        for ours, theirs in zip(rows, read):
+            ours = ours if total is None else ours["totals"]
+            same(str(ours["attempts"]), theirs["attempts"], f"attempts in {name}")
+        yield f"{name}: {len(read)} rows"
+
+
+def junit(result, report):
+    """junit.xml, by junitparser."""
+    from junitparser import Error, Failure, JUnitXml
+
+    read = JUnitXml.fromfile(str(result / "junit.xml"))
+    cases = [case for suite in read for case in suite]
+    same([gate["expression"] for gate in report["gates"]], [case.name for case in cases], "gates in junit.xml")
+    for gate, case in zip(report["gates"], cases):
+        kinds = [type(found) for found in case.result]
+        same({True: [], False: [Failure], None: [Error]}[gate["ok"]], kinds, f"verdict on {gate['expression']}")
+    same(read.failures, sum(suite.failures for suite in read), "failures in junit.xml")
+    suite = next(iter(read))
+    same(report["validity"]["verdict"], {p.name: p.value for p in suite.properties()}["validity"], "verdict in junit.xml")
+    yield f"junit.xml: {len(cases)} cases"
+
+
+READERS = (
+    ("hdrhistogram", "hdrh", hdr_log),
+    ("csv", "csv", tables),
+    ("hgrm", "math", hgrm),
+    ("prometheus_client", "prometheus_client", openmetrics),
+    ("junitparser", "junitparser", junit),
+)
+
+
+def main(result):
+    report = json.loads((result / "result.json").read_text(encoding="utf-8"))
+    for package, module, read in READERS:
+        try:
+            importlib.import_module(module)
+        except ImportError as missing:
+            print(f"skipped: {package}: {missing}")
+            continue
+        for said in read(result, report):
+            print(f"agrees: {said}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
