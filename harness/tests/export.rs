@@ -3,7 +3,7 @@
 //! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-harness --test export` writes them
 //! anew when a change is meant. That the formats' own readers understand real exports is tested end to end.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use crawlmark_harness::export::{ExportError, Format, export};
 use crawlmark_harness::render;

@@ -13,14 +13,14 @@ use crate::run::{Run, program};
 use crate::target::Target;
 
 /// What a call came to.
-struct Said {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Calls the program with `args` in `directory`.
-fn call(directory: &Path, args: &[&str]) -> Said {
+pub(crate) fn call(directory: &Path, args: &[&str]) -> Said {
     let output = Command::new(program()).args(args).current_dir(directory).timeout(DEADLINE).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }

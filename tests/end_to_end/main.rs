@@ -12,6 +12,7 @@ mod client;
 mod courtesy;
 mod double;
 mod expect;
+mod export;
 mod faults;
 mod foreign;
 mod gates;
