@@ -51,6 +51,7 @@ fn python() -> PathBuf {
 
 /// Has the readers read a result with all of its exports.
 #[track_caller]
+#[expect(clippy::print_stderr, reason = "a reader that was not asked is said to be so")]
 fn have_read(result: &Path) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/consumers/read.py");
     let Ok(output) = Command::new(python()).arg(script).arg(result).output() else {
