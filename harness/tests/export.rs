@@ -248,6 +248,18 @@ fn a_step_summary_says_first_whether_it_may_be_believed() {
     assert_eq!(course[1][1].chars().count(), 50);
 }
 
+#[test]
+fn what_others_call_things_reads_as_they_wrote_it() {
+    let mut report = saved();
+    let words = "a|b `c` <i>d</i> *e* _f_ [g](h) ![i](j) \\ & &amp; ~~k~~ $l$ #m @n https://o.p !";
+    words.clone_into(&mut report.plan.run.target);
+    words.clone_into(&mut report.gates[0].expression);
+    let text = export(&report, Format::StepSummary).unwrap();
+    let [figures, gates, ..] = &tables(&text)[..] else { panic!("two tables at least: {text}") };
+    assert_eq!(figures[1], ["target", words]);
+    assert!(gates.iter().any(|gate| gate[1] == words), "{gates:?}");
+}
+
 /// A gate of any words.
 fn gate(expression: String, ok: Option<bool>, like: &GateReport) -> GateReport {
     GateReport { why: Some(expression.clone()), expression, ok, ..like.clone() }
