@@ -88,7 +88,7 @@ fn a_measurement_that_is_not_valid_says_so_wherever_there_is_a_place() {
         (Format::GithubBenchmarkBigger, "validity: client_limited\\n- shard 0 had no CPU left"),
         (Format::GithubBenchmarkSmaller, "validity: client_limited"),
         (Format::Junit, "<property name=\"validity\" value=\"client_limited\"/>"),
-        (Format::OpenMetrics, "crawlmark_validity{crawlmark_validity=\"client_limited\"} 1\n"),
+        (Format::OpenMetrics, "crawlmark_validity{verdict=\"client_limited\"} 1\n"),
     ] {
         let text = export(&report, format).unwrap();
         assert!(text.contains(says), "{format}: {text}");

@@ -96,7 +96,7 @@ def openmetrics(result, report):
     same(report["totals"]["attempts"], attempts, "attempts")
     items = {sample.labels["state"]: sample.value for sample in families["crawlmark_items"].samples}
     same({state: report["ledger"][state] for state in items}, items, "items by state")
-    verdicts = [s.labels["crawlmark_validity"] for s in families["crawlmark_validity"].samples if s.value == 1]
+    verdicts = [s.labels["verdict"] for s in families["crawlmark_validity"].samples if s.value == 1]
     same([report["validity"]["verdict"]], verdicts, "verdict")
     for series, latency in report["latency"].items():
         if latency["count"] == 0:

@@ -1,8 +1,10 @@
-//! The report as `OpenMetrics` 1.0: counters, gauges and histograms, as Prometheus and its textfile collector read them.
+//! The report as `OpenMetrics` 1.0: counters, gauges and histograms.
 //!
-//! The verdict is a state set (`crawlmark_validity`), and so is each gate. The times of each series are a histogram in
-//! seconds: percentiles are left to whoever reads it. A value is counted in a bucket when it is surely no greater than the
-//! bucket's bound; the histogram of the report knows it to a thousandth. What was cut off has no time and is counted apart
+//! Only these kinds, and no `info` or `stateset`: the text format that is older than `OpenMetrics`, which the textfile collector
+//! of Prometheus reads, has none of those and takes all else here as it is meant. The verdict is a gauge for each that there is
+//! (`crawlmark_validity`), 1 for the one, and so is each gate. The times of each series are a histogram in seconds: percentiles
+//! are left to whoever reads it. A value is counted in a bucket when it is surely no greater than the bucket's bound; the
+//! histogram of the report knows it to a thousandth. What was cut off has no time and is counted apart
 //! (`crawlmark_cut_off_total`); what lies beyond the histogram's bounds is in the bucket `+Inf` alone.
 
 mod text;
@@ -36,7 +38,7 @@ pub(super) fn openmetrics(report: &Report) -> String {
 }
 
 fn write_run(text: &mut Text, report: &Report) {
-    text.family("crawlmark_run", Kind::Info, "", "The run that all of this is about.");
+    text.family("crawlmark_run_info", Kind::Gauge, "", "The run that all of this is about.");
     let labels = [
         ("run_id", report.run_id.as_str()),
         ("name", &report.name),
@@ -46,10 +48,10 @@ fn write_run(text: &mut Text, report: &Report) {
         ("config_hash", &report.plan.config_hash),
     ];
     text.sample("crawlmark_run_info", &labels, "1");
-    text.family("crawlmark_validity", Kind::StateSet, "", "Whether the measurement may be believed.");
+    text.family("crawlmark_validity", Kind::Gauge, "", "1 for the verdict on the measurement, else 0.");
     for verdict in VERDICTS {
         let is = u8::from(verdict == report.validity.verdict).to_string();
-        text.sample("crawlmark_validity", &[("crawlmark_validity", verdict.name())], &is);
+        text.sample("crawlmark_validity", &[("verdict", verdict.name())], &is);
     }
     text.family("crawlmark_interrupted", Kind::Gauge, "", "1 when the run was stopped early, else 0.");
     text.sample("crawlmark_interrupted", &[], &u8::from(report.interrupted).to_string());
@@ -143,7 +145,7 @@ fn write_gates(text: &mut Text, gates: &[GateReport]) {
     if gates.is_empty() {
         return;
     }
-    text.family("crawlmark_gate", Kind::StateSet, "", "What had to hold, and whether it did.");
+    text.family("crawlmark_gate", Kind::Gauge, "", "1 for the state of what had to hold, else 0.");
     // Two gates that read the same would be one series twice.
     let mut told: Vec<Labels<'_, 2>> = Vec::new();
     for gate in gates {
@@ -155,7 +157,7 @@ fn write_gates(text: &mut Text, gates: &[GateReport]) {
         for (state, is) in [("passed", Some(true)), ("failed", Some(false)), ("undecided", None)] {
             let [expression, kind] = labels;
             let value = u8::from(gate.ok == is).to_string();
-            text.sample("crawlmark_gate", &[expression, kind, ("crawlmark_gate", state)], &value);
+            text.sample("crawlmark_gate", &[expression, kind, ("state", state)], &value);
         }
     }
 }

@@ -87,7 +87,7 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
     ];
     for (name, series) in [("response times", Series::ResponseOk), ("service times", Series::ServiceOk)] {
         let known = report.latency(series).filter(|latency| latency.count + latency.censored > 0);
-        rows.extend(known.map(|latency| (name, spectrum(latency))));
+        rows.extend(known.map(|latency| (name, spectrum(latency).replace("  ", ", "))));
     }
     if let Some(budget) = &report.budget {
         let kept = if budget.kept { "never exceeded" } else { "EXCEEDED" };
@@ -141,8 +141,9 @@ fn write_gates(out: &mut String, report: &Report) {
 
 /// How the run went, second by second, in characters.
 fn write_course(out: &mut String, report: &Report) {
+    let end = report.intervals.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
     let row = |of: fn(&IntervalRow) -> Option<f64>| {
-        sparkline(report.intervals.iter().filter_map(|row| Some((row.start_s, of(row)?))))
+        sparkline(report.intervals.iter().filter_map(|row| Some((row.start_s, of(row)?))), end)
     };
     let is_open = report.schedule.is_some();
     let p90 = if is_open { row(|row| row.response_p90_us) } else { row(|row| row.p90_us) };

@@ -14,10 +14,6 @@ pub(super) enum Kind {
     Gauge,
     /// Values in buckets.
     Histogram,
-    /// Labels only.
-    Info,
-    /// One of several states.
-    StateSet,
 }
 
 impl Kind {
@@ -26,8 +22,6 @@ impl Kind {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
-            Self::Info => "info",
-            Self::StateSet => "stateset",
         }
     }
 }

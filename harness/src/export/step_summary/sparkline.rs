@@ -12,14 +12,13 @@ pub(super) struct Sparkline {
     pub(super) greatest: f64,
 }
 
-/// The line of values by second. Where there are more seconds than characters, each stands for the mean of as many of them;
+/// The line of values by second, of a run of so many. Where there are more seconds than characters, each stands for the mean of as many of them;
 /// seconds without a value are a dot. None of fewer than two seconds, and of nothing but zeros.
-pub(super) fn sparkline(values: impl Iterator<Item = (u64, f64)>) -> Option<Sparkline> {
-    let values: Vec<(u64, f64)> = values.filter(|(_, value)| value.is_finite()).collect();
-    let end = values.iter().map(|(second, _)| second + 1).max().filter(|end| *end > 1)?;
+pub(super) fn sparkline(values: impl Iterator<Item = (u64, f64)>, seconds: u64) -> Option<Sparkline> {
+    let end = Some(seconds).filter(|end| *end > 1)?;
     let per_character = end.div_ceil(WIDTH);
     let mut sums = vec![(0.0, 0_u32); usize::try_from(end.div_ceil(per_character)).ok()?];
-    for (second, value) in values {
+    for (second, value) in values.filter(|(_, value)| value.is_finite()) {
         if let Some((sum, count)) = usize::try_from(second / per_character).ok().and_then(|at| sums.get_mut(at)) {
             *sum += value;
             *count += 1;
@@ -42,7 +41,8 @@ mod tests {
     use super::*;
 
     fn drawn(values: &[(u64, f64)]) -> Option<(String, f64)> {
-        sparkline(values.iter().copied()).map(|line| (line.drawn, line.greatest))
+        let end = values.iter().map(|(second, _)| second + 1).max().unwrap_or(0);
+        sparkline(values.iter().copied(), end).map(|line| (line.drawn, line.greatest))
     }
 
     #[test]
