@@ -260,6 +260,27 @@ fn what_others_call_things_reads_as_they_wrote_it() {
     assert!(gates.iter().any(|gate| gate[1] == words), "{gates:?}");
 }
 
+#[test]
+fn each_gate_is_a_test_case_whatever_it_is_called() {
+    let mut report = judged(Verdict::Disturbed, "the CPU changed its speed");
+    let like = report.gates[0].clone();
+    let words = "a < \"b\" & 'c' ]]> \u{1}\u{fffe}é";
+    report.gates = [Some(true), Some(false), None, Some(false)].map(|ok| gate(words.to_owned(), ok, &like)).to_vec();
+    report.name = words.to_owned();
+    let text = export(&report, Format::Junit).unwrap();
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let found = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).collect::<Vec<_>>();
+    let counts = ["testcase", "failure", "error"].map(|name| found(name).len().to_string());
+    assert_eq!(counts, ["4", "2", "1"]);
+    for suite in [found("testsuites")[0], found("testsuite")[0]] {
+        let told = ["tests", "failures", "errors"].map(|name| suite.attribute(name).unwrap().to_owned());
+        assert_eq!(told, counts);
+    }
+    assert!(found("testcase").iter().all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> é")));
+    let validity = found("property").into_iter().find(|property| property.attribute("name") == Some("validity"));
+    assert_eq!(validity.unwrap().attribute("value"), Some("disturbed"));
+}
+
 /// A gate of any words.
 fn gate(expression: String, ok: Option<bool>, like: &GateReport) -> GateReport {
     GateReport { why: Some(expression.clone()), expression, ok, ..like.clone() }

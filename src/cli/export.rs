@@ -24,7 +24,7 @@ The result in the format of another tool, FORMAT or FORMAT=FILE; may be repeated
 
 Without FILE it goes into the result's directory under the name in
 brackets; FILE is replaced as a whole, and - is standard output, which then
-has nothing else.
+has nothing else. `report` then writes nothing else.
 
 What is not known is left out, and whether the measurement is valid is said
 wherever the format has a place for it. A run that is incomplete or was
