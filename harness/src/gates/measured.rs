@@ -3,11 +3,6 @@
 //! Of a whole run by its report alone, so that a saved one can be judged as well; of some seconds by their merged
 //! statistics. What too few samples speak for is unknown, with the reason.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
-
 use super::{Metric, Quantile, Quantity, Stat};
 use crate::report::{Latency, Report, Verdict};
 use crate::stats::{Counters, Percentile, Series, ShardStats};
@@ -18,9 +13,6 @@ pub const SAMPLES_BEYOND: u64 = 100;
 
 /// Samples that a part of a run must have before its means and shares are judged.
 const SAMPLES_LIVE: u64 = 100;
-
-/// A value and the least that it can be, this close, are the same.
-const CLOSE: f64 = 1.01;
 
 /// What is known of a metric, in its unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -289,28 +281,17 @@ fn of_latency(latency: &Latency, stat: Stat) -> Measured {
     }
 }
 
-/// A percentile that the report does not name, from its histogram. That does not say how old those were that were cut off,
-/// so they may be anywhere: where it matters, less is known than of a percentile with a name.
+/// A percentile that the report does not name, from its histogram.
 fn of_histogram(latency: &Latency, quantile: Quantile) -> Measured {
-    let Some(histogram) = latency.hdr.as_deref().and_then(decode) else {
+    let Some(distribution) = latency.distribution() else {
         return Measured::Unknown("the report has no histogram".to_owned());
     };
-    let all = (latency.count + latency.censored) as f64;
-    // As `Timing::percentile` has it.
-    let rank = (quantile.part() * all * (1.0 - f64::EPSILON)).ceil();
-    let us = |ns: u64| (ns as f64 / 1e3).min(latency.max_us.unwrap_or(f64::MAX));
-    let inside = histogram.len() as f64;
-    let at = |rank: f64| histogram.value_at_quantile(((rank.max(1.0) - 0.5) / inside).min(1.0));
-    let least = us(at(rank - latency.censored as f64));
-    if inside < 1.0 {
-        return Measured::Unknown("all of them were cut off".to_owned());
+    let us = |ns: u64| ns as f64 / 1e3;
+    match distribution.percentile(quantile.part()) {
+        Percentile::Exact(ns) => Measured::Exactly(us(ns)),
+        Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
+        Percentile::TooFew => Measured::Unknown("all of them were cut off".to_owned()),
     }
-    let most = (rank <= inside).then(|| us(at(rank)));
-    most.filter(|most| *most <= least * CLOSE).map_or(Measured::AtLeast(least), Measured::Exactly)
-}
-
-fn decode(hdr: &str) -> Option<Histogram<u64>> {
-    Deserializer::new().deserialize(&mut STANDARD.decode(hdr).ok()?.as_slice()).ok()
 }
 
 #[cfg(test)]
