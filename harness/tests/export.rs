@@ -209,6 +209,14 @@ fn the_table_of_percentiles_ends_where_what_was_cut_off_begins() {
     whole.latency.get_mut("service").unwrap().censored = service.count;
     let of_half = rows(&whole);
     assert!(of_half.iter().all(|row| row[1] <= 0.5), "{of_half:?}");
+    let all_that_have_a_value = whole.latency["service"].count as f64;
+    assert_eq!(of_half.last().map(|row| (row[0], row[2])), Some((greatest, all_that_have_a_value)));
+
+    // A third without a value: the last that has one lies between two ticks.
+    whole.latency.get_mut("service").unwrap().censored = whole.latency["service"].count / 2;
+    let [value, part, count, _] = *rows(&whole).last().unwrap();
+    assert_eq!((value, count), (greatest, all_that_have_a_value));
+    assert!((part - 2.0 / 3.0).abs() < 1e-6, "{part}");
     assert!(export(&whole, Format::Hgrm).unwrap().contains("of the total count have no value"));
 }
 

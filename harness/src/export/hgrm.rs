@@ -31,18 +31,20 @@ pub(super) fn hgrm(report: &Report) -> Result<String, ExportError> {
     let _ = ranked.record_n(ranked.high().max(1), missing);
     let mut out = format!("{:>12} {:>12} {:>12} {:>12}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
     let mut count = 0;
-    let mut is_told = false;
+    let mut told = 0;
     for row in ranked.iter_quantiles(TICKS_PER_HALF) {
         count += row.count_since_last_iteration();
-        if count > inside {
-            break;
-        }
+        let quantile = row.quantile_iterated_to();
         // The greatest value is there twice, as the others have it: at the first tick that it has, and at 100 %.
-        if count == inside && std::mem::replace(&mut is_told, true) && row.quantile_iterated_to() < 1.0 {
-            continue;
+        let is_again = told == inside && quantile < 1.0;
+        if count <= inside && !is_again {
+            write_row(&mut out, row.value_iterated_to(), quantile, count);
+            told = count;
         }
-        let (value, quantile) = (row.value_iterated_to() as f64 / NS_PER_MS, row.quantile_iterated_to());
-        let _ = writeln!(out, "{value:>12.3} {quantile:>12.6} {count:>12} {:>12.2}", 1.0 / (1.0 - quantile));
+    }
+    if missing > 0 {
+        // Where the last that has a value is, which is at no tick.
+        write_row(&mut out, measured.max(), inside as f64 / distribution.all() as f64, inside);
     }
     let mean = latency.mean_us.unwrap_or(0.0) / 1e3;
     let _ = writeln!(out, "#[Mean    = {mean:>12.3}, StdDeviation   = {:>12.3}]", measured.stdev() / NS_PER_MS);
@@ -59,6 +61,11 @@ pub(super) fn hgrm(report: &Report) -> Result<String, ExportError> {
         );
     }
     Ok(out)
+}
+
+fn write_row(out: &mut String, ns: u64, quantile: f64, count: u64) {
+    let value = ns as f64 / NS_PER_MS;
+    let _ = writeln!(out, "{value:>12.3} {quantile:>12.6} {count:>12} {:>12.2}", 1.0 / (1.0 - quantile));
 }
 
 /// Buckets and sub-buckets of a histogram up to `high` ns, as `HdrHistogram` counts them: sub-buckets that tell values of
