@@ -1,8 +1,9 @@
 //! `report.html`: a result as one page that needs nothing else, neither network nor files beside it.
 //!
-//! A pure function from a [`Report`] and its plots; called when a result is saved and by whoever remakes it.
+//! A pure function from a [`Report`] and its plots; called when a result is saved and by whoever remakes it. The parts are
+//! written by the modules below, into the markup that `frame` guards.
 
-use std::fmt::Write;
+mod frame;
 
 use crate::plot::Plot;
 use crate::report::Report;
@@ -10,15 +11,8 @@ use crate::report::Report;
 /// The page of one run.
 #[must_use]
 pub fn html(report: &Report, plots: &[Plot]) -> String {
-    let mut out = String::from("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n");
-    let _ = writeln!(out, "<title>{}</title>", escaped(&report.name));
-    for plot in plots {
-        out.push_str(&plot.svg);
-    }
-    out.push_str("</html>\n");
-    out
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    frame::document(&report.name, |html| {
+        html.say("h1", &report.name);
+        html.section("plots", "Plots", |html| html.plots(plots));
+    })
 }

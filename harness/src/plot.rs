@@ -37,6 +37,16 @@ pub struct Plot {
     pub caption: String,
     /// The picture: a whole SVG document, 640 wide.
     pub svg: String,
+    /// The picture alone, for a page that has [`style_sheet`], and title and caption as text in elements with the IDs
+    /// `NAME-title` and `NAME-caption`.
+    pub figure: String,
+}
+
+/// What a page with [figures](Plot::figure) has once: the colours as `--paper`, `--text`, `--quiet`, `--grid` and by hue, light
+/// and dark, and the rules of the plots.
+#[must_use]
+pub fn style_sheet() -> String {
+    palette::variables() + &palette::style_sheet()
 }
 
 /// Every plot that the report has something for, in the order in which they are read.

@@ -25,6 +25,9 @@ const BACKEND_FONT: f64 = 1.24;
 /// Width of a character over its size: that of the widest common sans-serif, so that nothing is cut in another.
 const CHARACTER: f64 = 0.56;
 
+/// Above the keys, where the words of the head are left away.
+const GAP: f64 = 4.0;
+
 const TITLE: f64 = 18.0;
 const CAPTION: f64 = 14.0;
 /// The size of keys, ticks and units.
@@ -110,8 +113,10 @@ pub(super) fn sheet(head: Head, height: f64, draw: impl FnOnce(&Canvas<'_>, f64)
         // Ends the file; a string takes everything.
         let _ = canvas.area.present();
     }
-    let svg = with_head(&svg, &head, whole);
-    Plot { name: head.name, title: head.title, caption: head.caption, svg }
+    let body = body(&svg);
+    let figure = without_words(&body, &head, [keys_top - GAP, whole], lines.len());
+    let svg = with_words(&body, &head, whole);
+    Plot { name: head.name, title: head.title, caption: head.caption, svg, figure }
 }
 
 /// Where each key goes, in rows from left to right, counted from the first one.
@@ -129,12 +134,15 @@ pub(super) fn key_places(keys: &[Key]) -> Vec<(f64, f64)> {
     keys.iter().map(place).collect()
 }
 
-/// The file with what the backend cannot write: who it is for and in which colours. The backend's own head is its first
-/// line.
-fn with_head(svg: &str, head: &Head, height: f64) -> String {
+/// What the backend drew, without its own head, which is its first line.
+fn body(svg: &str) -> String {
     let body = svg.split_once('\n').map_or("", |(_, body)| body);
     // What it writes of every shape although it goes without saying is a third of a heat map.
-    let body = body.replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
+    body.replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "")
+}
+
+/// The file with what the backend cannot write: who it is for and in which colours.
+fn with_words(body: &str, head: &Head, height: f64) -> String {
     let (fine_width, fine_height) = (WIDTH * FINE, (height * FINE).round());
     let (title, caption) = (escaped(head.title), escaped(&head.caption));
     format!(
@@ -143,6 +151,22 @@ fn with_head(svg: &str, head: &Head, height: f64) -> String {
          <title>{title}</title>\n<desc>{caption}</desc>\n<style>{}</style>\n{body}",
         fine_height / FINE,
         style_sheet(),
+    )
+}
+
+/// The part between two heights for a page that has title and caption as text of its own, in elements with the IDs
+/// `NAME-title` and `NAME-caption`, and the style sheet once for all plots. The ground, the title and the lines of the
+/// caption are what is drawn first.
+fn without_words(body: &str, head: &Head, [top, bottom]: [f64; 2], lines: usize) -> String {
+    const END: &str = "</text>";
+    let drawn = body.match_indices(END).nth(lines).map_or("", |(at, _)| &body[at + END.len()..]);
+    let (width, top, height) = (WIDTH * FINE, (top * FINE).round(), ((bottom - top) * FINE).round());
+    let name = head.name;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\" \
+         viewBox=\"0 {top} {width} {height}\" role=\"img\" class=\"crawlmark-plot\" \
+         aria-labelledby=\"{name}-title\" aria-describedby=\"{name}-caption\">{drawn}",
+        height / FINE,
     )
 }
 

@@ -117,6 +117,29 @@ pub(super) fn style_sheet() -> String {
     out
 }
 
+/// The same colours by name, as custom properties of a page around plots. On paper a page is always light.
+pub(super) fn variables() -> String {
+    let named = [
+        ("paper", Ink::Paper),
+        ("text", Ink::Text),
+        ("quiet", Ink::Quiet),
+        ("grid", Ink::Grid),
+        ("blue", Ink::Blue),
+        ("orange", Ink::Orange),
+        ("vermilion", Ink::Vermilion),
+        ("green", Ink::Green),
+        ("purple", Ink::Purple),
+    ];
+    let rule = |mode: usize| {
+        let colours = named.iter().fold(String::new(), |mut out, (name, ink)| {
+            let _ = write!(out, "--{name}:#{:06X};", ink.colours()[mode]);
+            out
+        });
+        format!(":root{{{colours}}}")
+    };
+    format!("{}@media screen and (prefers-color-scheme:dark){{{}}}", rule(0), rule(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
