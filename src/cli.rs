@@ -1,6 +1,7 @@
 //! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
 //! Touches nothing: no file, no name, no clock.
 
+mod again;
 mod export;
 mod manners;
 mod report;
@@ -11,10 +12,11 @@ mod serve;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawlmark_harness::gates::{Condition, ConditionError};
 use crawlmark_harness::units::{UnitError, parse_count};
 
+pub use again::Typed;
 pub use export::{Destination, Export};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use report::ReportArgs;
@@ -39,6 +41,22 @@ Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usag
             5 a gate could not be decided; selftest: disturbed, nothing proved
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
             Of several, the signal's comes first, then 4, 3, 5";
+
+impl Cli {
+    /// What was typed, and how `run` is typed again, when that was it.
+    ///
+    /// # Errors
+    /// When it makes no sense, or asks for help.
+    pub fn read() -> Result<(Self, Typed), clap::Error> {
+        Self::of(Self::command().try_get_matches()?)
+    }
+
+    fn of(mut matches: ArgMatches) -> Result<(Self, Typed), clap::Error> {
+        let typed = Typed::of(&matches);
+        let cli = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Self::command()))?;
+        Ok((cli, typed))
+    }
+}
 
 /// The commands.
 #[derive(Debug, Subcommand)]

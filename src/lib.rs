@@ -31,16 +31,14 @@ mod witness;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::{Cli, Command};
 
 /// Runs the program on its own command line.
 #[must_use]
 pub fn main() -> ExitCode {
     crawlmark_harness::process::prefer_small_pages();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let (cli, typed) = match Cli::read() {
+        Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
         Err(error) => {
             let _ = error.print();
@@ -48,7 +46,7 @@ pub fn main() -> ExitCode {
         }
     };
     let result = match cli.command {
-        Command::Run(args) => run::run(*args),
+        Command::Run(args) => run::run(*args, typed),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),

@@ -11,12 +11,12 @@ use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::gates::Lookout;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
-use crawlmark_harness::results::{IntervalLog, ResultDir, default_path};
+use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 
 use self::output::{Output, Wanted};
 use self::resolve::Resolved;
-use crate::cli::RunArgs;
+use crate::cli::{RunArgs, Typed};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
@@ -27,7 +27,7 @@ use crate::terminal::{self, Progress};
 pub(crate) const RUNS: &str = "results/runs";
 
 /// Crawls, and returns the exit code.
-pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
+pub(crate) fn run(args: RunArgs, typed: Typed) -> Result<u8, Error> {
     let wanted = Wanted::of(&args)?;
     let voice = Voice::of(&args, wanted.output);
     let resolved = resolve::resolve(args)?;
@@ -51,6 +51,7 @@ pub(crate) fn run(args: RunArgs) -> Result<u8, Error> {
     if let Some(target) = target {
         measure::hear_out(&mut report, target);
     }
+    report.command = Some(typed.for_plan(&resolved.plan));
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     lookout.close(&mut report);
     let code = wanted.code(exit_code(&report, resolved.strictness));
@@ -194,7 +195,11 @@ fn show(report: &Report, saved: &Path, (voice, output): (Voice, Output)) -> Resu
             let summary = render::text(report, terminal::columns());
             let all = output == Output::SummaryWithPercentiles;
             let percentiles = if all { render::percentiles(report) } else { String::new() };
-            terminal::print(&format!("\n{heading}\n{summary}{percentiles}\nsaved in {}\n", saved.display()))?;
+            let page = saved.join(PAGE);
+            let (page, saved) = (page.display(), saved.display());
+            terminal::print(&format!(
+                "\n{heading}\n{summary}{percentiles}\nto look at: {page}\nsaved in {saved}\n"
+            ))?;
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
-mod gates;
+pub(crate) mod gates;
 mod percentiles;
-mod times;
+pub(crate) mod times;
 
 use std::fmt::Write;
 
@@ -54,12 +54,7 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
-    let partial = match (&report.stopped_by, report.interrupted) {
-        (Some(_), _) => " (stopped by a gate, partial)",
-        (None, true) => " (interrupted, partial)",
-        (None, false) => "",
-    };
-    let _ = writeln!(out, "# {}{partial}\n", if report.name.is_empty() { "crawl" } else { &report.name });
+    let _ = writeln!(out, "# {}\n", heading(report));
     let _ = writeln!(out, "{}, crawlmark {}\n", report.started_at, report.crawlmark_version);
     let _ = writeln!(out, "| | |\n|---|---|");
     for (name, value) in rows(report) {
@@ -75,11 +70,21 @@ pub fn markdown(report: &Report) -> String {
         let (per_attempt, share) = shard_cpu(shard);
         let ids = format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end));
         let rate = grouped_f64(shard.totals.items_per_s);
-        let exit = shard.fault.clone().unwrap_or_else(|| shard.exits.join(", "));
+        let exit = shard_end(shard);
         let _ =
             writeln!(out, "| {} | {ids} | {rate} | {p50} | {p99} | {per_attempt} | {share} | {exit} |", shard.shard);
     }
     out
+}
+
+/// What the run is called, and whether it is whole.
+pub(crate) fn heading(report: &Report) -> String {
+    let partial = match (&report.stopped_by, report.interrupted) {
+        (Some(_), _) => " (stopped by a gate, partial)",
+        (None, true) => " (interrupted, partial)",
+        (None, false) => "",
+    };
+    format!("{}{partial}", if report.name.is_empty() { "crawl" } else { &report.name })
 }
 
 /// What the run is about to do: the effective totals, said before anything is sent, for a terminal of so many columns.
@@ -161,7 +166,8 @@ fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
     }
 }
 
-fn rows(report: &Report) -> Vec<(&'static str, String)> {
+/// What there is to say about a run: names and values of one or several lines.
+pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
     let mut rows = vec![
         ("target", report.plan.run.target.clone()),
@@ -305,12 +311,14 @@ fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
 }
 
+/// A part in percent.
 pub(crate) fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-fn ledger(ledger: &Ledger) -> String {
-    let states = [
+/// The items in each state, and what the state is called.
+pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 7] {
+    [
         (ledger.ok, "ok"),
         (ledger.not_found, "not found"),
         (ledger.failed, "failed"),
@@ -318,9 +326,12 @@ fn ledger(ledger: &Ledger) -> String {
         (ledger.aborted, "aborted"),
         (ledger.not_attempted, "not attempted"),
         (ledger.lost, "lost"),
-    ];
+    ]
+}
+
+fn ledger(ledger: &Ledger) -> String {
     let parts: Vec<String> =
-        states.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", grouped(*n))).collect();
+        states(ledger).iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", grouped(*n))).collect();
     format!("{} planned = {}", grouped(ledger.planned), parts.join(" + "))
 }
 
@@ -361,15 +372,19 @@ fn kept(budget: &BudgetReport) -> String {
     }
 }
 
-fn client(report: &Report) -> String {
+/// CPU of the shards per attempt, us, over those that told; none when none did.
+pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
     let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
     let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
-    let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let attempts = usages().map(|(attempts, _)| attempts).sum::<u64>().max(1) as f64;
-    let used = if usages().next().is_some() {
-        format!("{:.2} us of CPU per attempt, {} of memory each at most", cpu * 1e6 / attempts, bytes(rss))
-    } else {
-        "none of which told what it used".to_owned()
+    usages().next().map(|_| cpu * 1e6 / attempts)
+}
+
+fn client(report: &Report) -> String {
+    let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
+    let used = match cpu_us_per_attempt(report) {
+        Some(us) => format!("{us:.2} us of CPU per attempt, {} of memory each at most", bytes(rss)),
+        None => "none of which told what it used".to_owned(),
     };
     let shards =
         if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
@@ -419,13 +434,20 @@ fn validity(report: &Report) -> String {
     row
 }
 
-fn shard_percentiles(shard: &ShardReport) -> (String, String) {
+/// Median and 99th percentile of a shard's service times.
+pub(crate) fn shard_percentiles(shard: &ShardReport) -> (String, String) {
     let service = shard.latency.get(Series::ServiceOk.name());
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
     (shown(service.and_then(|s| s.p50_us)), shown(service.and_then(|s| s.p99_us)))
 }
 
-fn shard_cpu(shard: &ShardReport) -> (String, String) {
+/// How its process ended.
+pub(crate) fn shard_end(shard: &ShardReport) -> String {
+    shard.fault.clone().unwrap_or_else(|| shard.exits.join(", "))
+}
+
+/// CPU per attempt, and of a CPU.
+pub(crate) fn shard_cpu(shard: &ShardReport) -> (String, String) {
     let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let of_a_cpu = shard.usage.cpu_share.map(|part| format!("{:.0} %", part * 100.0));
     (shown(shard.usage.cpu_us_per_attempt.map(micros)), shown(of_a_cpu))
@@ -453,6 +475,7 @@ pub fn grouped_f64(value: f64) -> String {
     grouped(value.round().max(0.0) as u64)
 }
 
+/// A time given in seconds, in the unit that suits it.
 pub(crate) fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }

@@ -4,6 +4,7 @@
 //! durations carry their unit in the key, and what could not be read is `null`, never 0.
 
 mod budget;
+mod command;
 mod course;
 mod distribution;
 mod environment;
@@ -24,6 +25,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
+pub use self::command::CommandLine;
 pub use self::course::Course;
 pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
@@ -80,6 +82,9 @@ pub struct Report {
     pub stopped_by: Option<String>,
     /// The plan as resolved.
     pub plan: Plan,
+    /// How the plan can be asked for again; null of a run that no command line asked for.
+    #[serde(default)]
+    pub command: Option<CommandLine>,
     /// The machine.
     pub environment: Environment,
     /// Each planned item in exactly one state.
@@ -213,6 +218,7 @@ impl Report {
             interrupted_by: record.interrupted,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
+            command: None,
             manners: MannersReport::new(record, &totals, ledger.ok + ledger.not_found),
             binding: BindingReport::new(
                 record.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding)),

@@ -36,14 +36,34 @@ pub(super) fn write_markdown(out: &mut String, report: &Report) {
     }
     let _ = writeln!(out, "\n| gate: what must hold | verdict | value | margin | |\n|---|---|---|---|---|");
     for gate in &report.gates {
-        let value = value(gate).unwrap_or_else(|| "-".to_owned());
-        let margin = margin(gate).unwrap_or_else(|| "-".to_owned());
+        let Words { value, margin, notes, .. } = Words::of(gate, report);
+        let (expression, verdict) = (&gate.expression, gate.verdict());
+        let _ = writeln!(out, "| `{expression}` | {verdict} | {value} | {margin} | {notes} |");
+    }
+}
+
+/// A gate's figures as people read them, for the cells of a table; `-` where there is none.
+pub(crate) struct Words {
+    pub(crate) value: String,
+    pub(crate) limit: String,
+    pub(crate) margin: String,
+    /// Why nothing can be said, where it was seen, what came of it.
+    pub(crate) notes: String,
+}
+
+impl Words {
+    pub(crate) fn of(gate: &GateReport, report: &Report) -> Self {
         let mut notes: Vec<String> = gate.why.iter().cloned().chain(where_seen(gate)).collect();
         if is_what_stopped(gate, report) {
             notes.push("the run was stopped by it".to_owned());
         }
-        let (expression, verdict, notes) = (&gate.expression, gate.verdict(), notes.join("; "));
-        let _ = writeln!(out, "| `{expression}` | {verdict} | {value} | {margin} | {notes} |");
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        Self {
+            value: or_none(value(gate)),
+            limit: in_unit(gate, gate.limit),
+            margin: or_none(margin(gate)),
+            notes: notes.join("; "),
+        }
     }
 }
 
@@ -60,15 +80,19 @@ fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
 
 /// The value in its unit, as people read it.
 fn value(gate: &GateReport) -> Option<String> {
-    let value = gate.value?;
-    let text = match gate.unit.as_str() {
+    let text = in_unit(gate, gate.value?);
+    Some(if gate.at_least { format!(">= {text}") } else { text })
+}
+
+/// A value or a limit in the unit of the gate.
+fn in_unit(gate: &GateReport, value: f64) -> String {
+    match gate.unit.as_str() {
         "us" => micros(value),
         "per_s" => format!("{}/s", decimal(value)),
         "share" => format!("{} %", decimal(value * 100.0)),
         "bool" => (value > 0.0).to_string(),
         _ => grouped_f64(value),
-    };
-    Some(if gate.at_least { format!(">= {text}") } else { text })
+    }
 }
 
 /// On which side of the limit the value is, and how far.

@@ -5,10 +5,10 @@ use crate::report::{Latency, Report, ScheduleReport};
 use crate::stats::Series;
 
 /// What a closed loop's times are worth, in one sentence.
-const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
+pub(crate) const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
 
 /// What an open loop's are.
-const CORRECTED: &str = "open loop: from when each request was intended, corrected for coordinated omission";
+pub(crate) const CORRECTED: &str = "open loop: from when each request was intended, corrected for coordinated omission";
 
 /// Waits that make a percentile longer by less than this part, or by less than a millisecond, need no explanation.
 const NOTABLE: f64 = 1.1;
@@ -23,9 +23,8 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         if let Some(difference) = service.and_then(|service| difference(report, response, service)) {
             row = format!("{row}\n{difference}");
         }
-        if response.censored > 0 {
-            let cut = "requests had not ended when they were cut off: they count as no faster than they were old";
-            row = format!("{row}\n{} {cut}", grouped(response.censored));
+        if let Some(cut_off) = cut_off(response) {
+            row = format!("{row}\n{cut_off}");
         }
         rows.push(("response", row));
     }
@@ -37,6 +36,12 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("first byte", spectrum(ttfb)));
     }
     rows
+}
+
+/// What is known of requests that were cut off; none without any.
+pub(crate) fn cut_off(latency: &Latency) -> Option<String> {
+    let what = "requests had not ended when they were cut off: they count as no faster than they were old";
+    (latency.censored > 0).then(|| format!("{} {what}", grouped(latency.censored)))
 }
 
 /// What it means that response and service times differ, or that they do not; none when that cannot be said.
@@ -115,9 +120,12 @@ pub(crate) fn spectrum(latency: &Latency) -> String {
         ("p99.9", "p999_us", latency.p999_us),
         ("max", "max_us", latency.max_us),
     ];
-    let known = named.iter().filter_map(|(name, key, value)| {
-        let at_least = if latency.is_at_least(key) { ">= " } else { "" };
-        value.map(|us| format!("{name} {at_least}{}", micros(us)))
-    });
+    let known = named.iter().filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, *us)?)));
     known.collect::<Vec<_>>().join("  ")
+}
+
+/// A figure of a distribution by its key (`p99_us`); none when it is not known.
+pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<String> {
+    let at_least = if latency.is_at_least(key) { ">= " } else { "" };
+    us.map(|us| format!("{at_least}{}", micros(us)))
 }

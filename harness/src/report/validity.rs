@@ -49,6 +49,32 @@ impl Verdict {
             Self::Incomplete => "incomplete",
         }
     }
+
+    /// What it says about the numbers, in a sentence.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Valid => "No check that was made found anything against these numbers.",
+            Self::BudgetLimited => {
+                "The budget or another limit set the pace where the timetable was to: the response times hold waits that are \
+                 not the target's."
+            }
+            Self::ConcurrencyLimited => {
+                "The number of connections set the pace where the timetable was to: the response times hold waits that are \
+                 not the target's."
+            }
+            Self::ClientLimited => {
+                "The client, not the target, set the pace: the target may be faster than these numbers say."
+            }
+            Self::TargetLimited => "The target gave too few valid answers for these numbers to be about its answers.",
+            Self::Disturbed => {
+                "Something happened that a measurement should not see: another run may say something else."
+            }
+            Self::Incomplete => {
+                "A part is missing, or the parts do not add up: these numbers are not those of the whole run."
+            }
+        }
+    }
 }
 
 /// The verdict, why, and what was looked at.

@@ -1,0 +1,43 @@
+//! Whether the numbers may be believed: the verdict in a word, what it means, each finding, and what was looked at.
+
+use super::frame::Html;
+use crate::report::{Report, Verdict};
+
+/// How grave a verdict is: the colour of the box, and a sign for those who do not tell colours apart.
+const fn gravity(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Valid => ("verdict good", "\u{2713}"),
+        Verdict::BudgetLimited | Verdict::ConcurrencyLimited | Verdict::ClientLimited | Verdict::TargetLimited => {
+            ("verdict limited", "!")
+        }
+        Verdict::Disturbed | Verdict::Incomplete => ("verdict bad", "\u{d7}"),
+    }
+}
+
+pub(super) fn write(html: &mut Html, report: &Report) {
+    let validity = &report.validity;
+    let (class, symbol) = gravity(validity.verdict);
+    html.with("section", &[("id", "validity"), ("class", class)], |html| {
+        html.element("h2", |html| {
+            html.with("span", &[("class", "symbol"), ("aria-hidden", "true")], |html| html.text(symbol));
+            html.text(&format!("This measurement is {}", validity.verdict.name().replace('_', "-")));
+        });
+        html.say("p", validity.verdict.meaning());
+        if !validity.reasons.is_empty() {
+            html.element("ul", |html| validity.reasons.iter().for_each(|reason| html.say("li", reason)));
+        }
+        let (made, missing) = (validity.checked.len(), validity.unavailable.len());
+        let summary = if missing == 0 {
+            format!("{made} checks were made")
+        } else {
+            format!("{made} checks were made, {missing} could not be")
+        };
+        html.details(&summary, |html| {
+            html.say("p", &format!("Made: {}.", validity.checked.join(", ")));
+            if missing > 0 {
+                let names = validity.unavailable.join(", ");
+                html.say("p", &format!("Not possible, because the machine does not say what they look at: {names}."));
+            }
+        });
+    });
+}

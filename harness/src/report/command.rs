@@ -1,0 +1,13 @@
+//! How a run was asked for, so that it can be asked for again.
+
+use serde::{Deserialize, Serialize};
+
+/// The command line that asks for the same plan again. Made by whoever read the one that was typed: the plan alone does not
+/// say which of its values were asked for, and the harness knows no flags.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLine {
+    /// Its arguments, the program's name first. No secret is among them.
+    pub arguments: Vec<String>,
+    /// What has to be added by hand because it may be a secret, or was never seen: for people.
+    pub withheld: Vec<String>,
+}
