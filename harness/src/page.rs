@@ -42,14 +42,22 @@ fn title(html: &mut Html, report: &Report) {
         html.say("h1", &render::heading(report));
         html.with("p", &[("class", "quiet")], |html| {
             html.say("code", &report.plan.run.target);
-            html.text(&format!(
-                " \u{b7} {} to {} \u{b7} crawlmark {}",
-                report.started_at, report.finished_at, report.crawlmark_version
-            ));
+            html.text(" \u{b7} ");
+            html.kept_together(&moment(&report.started_at));
+            html.text(" to ");
+            html.kept_together(&moment(&report.finished_at));
+            html.text(" \u{b7} ");
+            html.kept_together(&format!("crawlmark {}", report.crawlmark_version));
         });
         if !report.tags.is_empty() {
             let tags: Vec<String> = report.tags.iter().map(|(key, value)| format!("{key}: {value}")).collect();
             html.say_as("p", "quiet", &tags.join(" \u{b7} "));
         }
     });
+}
+
+/// A calendar time of a report as people write it, to the second.
+fn moment(rfc3339: &str) -> String {
+    let whole = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
+    format!("{} UTC", whole.replacen('T', " ", 1))
 }

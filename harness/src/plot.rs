@@ -73,13 +73,13 @@ pub fn markdown(plots: &[Plot]) -> String {
 }
 
 /// `1 attempt`, `2 attempts`.
-fn counted(count: u64, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {what}{plural}", crate::units::grouped(count))
 }
 
 /// A part in percent; what is neither none nor all never reads as if it were.
-fn percent(part: f64) -> String {
+pub(crate) fn percent(part: f64) -> String {
     match part * 100.0 {
         p if p <= 0.0 => "0 %".to_owned(),
         p if p < 0.1 => "less than 0.1 %".to_owned(),

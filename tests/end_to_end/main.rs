@@ -20,6 +20,7 @@ mod limits;
 mod live_view;
 mod manners;
 mod open_loop;
+mod page;
 mod prefixes;
 mod process;
 mod protocols;

@@ -5,7 +5,7 @@ use super::machine::json;
 use crate::report::{CommandLine, Report};
 
 /// Where a command is broken: what a line of a page or of a terminal shows.
-const WIDTH: usize = 96;
+const WIDTH: usize = 84;
 
 pub(super) fn write(html: &mut Html, report: &Report) {
     match &report.command {

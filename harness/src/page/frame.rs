@@ -38,14 +38,30 @@ impl Html {
         }
     }
 
-    /// Text of several lines.
+    /// Text of several lines, which is not broken within the name of a flag.
     pub(super) fn lines(&mut self, text: &str) {
         for (n, line) in text.lines().enumerate() {
             if n > 0 {
                 self.out.push_str("<br/>");
             }
-            self.text(line);
+            self.words(line);
         }
+    }
+
+    fn words(&mut self, line: &str) {
+        for word in line.split_inclusive(' ') {
+            if word.contains("--") && word.len() < 40 {
+                self.kept_together(word.trim_end());
+                self.text(&word[word.trim_end().len()..]);
+            } else {
+                self.text(word);
+            }
+        }
+    }
+
+    /// Text that stays on one line.
+    pub(super) fn kept_together(&mut self, text: &str) {
+        self.with("span", &[("class", "flag")], |html| html.text(text));
     }
 
     /// An element.
@@ -60,12 +76,15 @@ impl Html {
         attributes: &[(&'static str, &str)],
         inside: impl FnOnce(&mut Self),
     ) {
+        // Lines for those who read the source; white space inside of text would be seen.
+        let end = if matches!(tag, "span" | "code") { "" } else { "\n" };
         self.open(tag, attributes);
         self.out.push('>');
         inside(self);
         self.out.push_str("</");
         self.out.push_str(tag);
-        self.out.push_str(">\n");
+        self.out.push('>');
+        self.out.push_str(end);
     }
 
     /// An element that holds this text and nothing else.
@@ -130,10 +149,22 @@ impl Html {
 
     /// A command, or another text that is to be used as it is, with a button that copies it.
     pub(super) fn copyable(&mut self, id: &'static str, text: &str) {
-        self.with("pre", &[("class", "wraps"), ("id", id)], |html| html.say("code", text));
+        self.with("pre", &[("class", "wraps"), ("id", id)], |html| {
+            html.element("code", |html| {
+                for line in text.split_inclusive('\n') {
+                    html.words(line);
+                }
+            });
+        });
         let attributes = [("type", "button"), ("hidden", "hidden"), ("data-copies", id)];
         self.with("button", &attributes, |html| html.text("Copy"));
     }
+}
+
+/// A sentence begins with a capital.
+pub(super) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// What a column of a table holds.
@@ -277,7 +308,9 @@ mod tests {
         let text = "&lt;/p&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;é";
         assert_eq!(written(|html| html.say("p", hostile)), format!("<p>{text}</p>\n"));
         assert_eq!(written(|html| html.void("br", &[("title", hostile)])), format!("<br title=\"{text}\"/>\n"));
-        assert_eq!(written(|html| html.lines("a\nb<")), "a<br/>b&lt;");
+        assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");
+        let flag = "<span class=\"flag\">(--&lt;)</span>";
+        assert_eq!(written(|html| html.lines("a (--<) -b")), format!("a {flag} -b"));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The few numbers that a run is remembered by, with what they are worth; and what had to hold.
 
-use super::frame::{Column, Html, Last, Table};
+use super::frame::{Column, Html, Last, Table, capital};
+use crate::plot::percent;
 use crate::render::gates::Words;
 use crate::render::times::{CORRECTED, UNCORRECTED, cut_off, figure};
-use crate::render::{cpu_us_per_attempt, decimal, grouped, micros, percent, seconds};
+use crate::render::{cpu_us_per_attempt, decimal, grouped, micros, seconds};
 use crate::report::{GateReport, Latency, Report};
 use crate::stats::Series;
 
@@ -56,13 +57,11 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     let clocked = Clocked::of(report);
     html.section("headline", "In short", |html| {
         html.with("dl", &[("class", "figures")], |html| {
-            for (name, value, unit) in figures(report, &clocked) {
+            for (name, value, of) in figures(report, &clocked) {
                 html.element("div", |html| {
                     html.say("dt", &name);
-                    html.element("dd", |html| {
-                        html.text(&value);
-                        html.say_as("span", "unit", &unit);
-                    });
+                    html.say("dd", &value);
+                    html.say_as("dd", "of", &of);
                 });
             }
         });
@@ -76,36 +75,33 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     });
 }
 
-/// Name, value, and what follows it in small.
+/// Name, value, and what it is of.
 fn figures(report: &Report, clocked: &Clocked<'_>) -> Vec<(String, String, String)> {
     let (totals, ledger) = (&report.totals, &report.ledger);
     let time = |name: &str, key: &str, of: fn(&Latency) -> Option<f64>| {
         let shown = clocked.latency().and_then(|latency| figure(latency, key, of(latency)));
-        (format!("{} {name}", clocked.name()), shown.unwrap_or_else(|| UNKNOWN.to_owned()), String::new())
+        let of = clocked.latency().map_or(0, |latency| latency.count);
+        let what = format!("of {} good answers", grouped(of));
+        (format!("{} {name}", clocked.name()), shown.unwrap_or_else(|| UNKNOWN.to_owned()), what)
     };
     let left_out =
         report.warmup.map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s)));
-    let figure = |name: &str, value: String, unit: String| (name.to_owned(), value, unit);
+    let figure = |name: &str, value: String, of: String| (name.to_owned(), value, of);
+    let cpu = cpu_us_per_attempt(report).map_or_else(|| UNKNOWN.to_owned(), micros);
     vec![
-        figure("items", decimal(totals.items_per_s), format!("/s over {}{left_out}", seconds(totals.duration_s))),
-        figure("attempts", decimal(totals.attempts_per_s), "/s".to_owned()),
+        figure("items", per_s(totals.items_per_s), format!("over {}{left_out}", seconds(totals.duration_s))),
+        figure("attempts", per_s(totals.attempts_per_s), format!("{} in all", grouped(totals.attempts))),
+        figure("items ok", grouped(ledger.ok), format!("of {} planned", grouped(ledger.planned))),
+        figure("throttled", percent(report.manners.throttled_share), "of attempts".to_owned()),
         time("p50", "p50_us", |latency| latency.p50_us),
         time("p99", "p99_us", |latency| latency.p99_us),
         time("max", "max_us", |latency| latency.max_us),
-        figure("items ok", grouped(ledger.ok), format!(" of {} planned", grouped(ledger.planned))),
-        figure(
-            "CPU per attempt",
-            cpu_us_per_attempt(report).map_or_else(|| UNKNOWN.to_owned(), micros),
-            " of the client".to_owned(),
-        ),
-        figure("throttled", percent(report.manners.throttled_share), " of attempts".to_owned()),
+        figure("CPU per attempt", cpu, "of the client, all shards".to_owned()),
     ]
 }
 
-/// A sentence begins with a capital.
-fn capital(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+fn per_s(rate: f64) -> String {
+    format!("{}/s", decimal(rate))
 }
 
 /// What had to hold; nothing without gates.
@@ -115,7 +111,12 @@ pub(super) fn gates(html: &mut Html, report: &Report) {
     }
     let row = |gate: &GateReport| {
         let Words { value, limit, margin, notes } = Words::of(gate, report);
-        vec![gate.expression.clone(), gate.verdict().to_owned(), value, limit, margin, notes]
+        let sign = match gate.ok {
+            Some(true) => "\u{2713}",
+            Some(false) => "\u{d7}",
+            None => "?",
+        };
+        vec![gate.expression.clone(), format!("{sign} {}", gate.verdict()), value, limit, margin, notes]
     };
     html.section("gates", "Gates", |html| {
         Table {

@@ -2,6 +2,7 @@
 
 use super::frame::{Column, Html, Last, Table};
 use super::headline::Clocked;
+use crate::plot::counted;
 use crate::render::{decimal, grouped, micros};
 use crate::report::{IntervalRow, Report};
 
@@ -12,7 +13,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     let count = report.intervals.len();
     if count == 0 || count > MOST {
         let what = if count == 0 { "There are none." } else { "They are in the plots, and each is in result.json." };
-        html.say("p", &format!("{} seconds were measured. {what}", grouped(count as u64)));
+        html.say("p", &format!("Seconds that were measured: {}. {what}", grouped(count as u64)));
         return;
     }
     let clocked = Clocked::of(report);
@@ -20,7 +21,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         Clocked::Response(_) => ("response p50", "response p99"),
         Clocked::Service(_) | Clocked::Nothing => ("service p50", "service p99"),
     };
-    html.details(&format!("{count} seconds, cut by when requests were intended"), |html| {
+    html.details(&format!("{}, cut by when requests were intended", counted(count as u64, "second")), |html| {
         Table {
             caption: "Each second",
             columns: &[

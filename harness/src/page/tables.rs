@@ -1,10 +1,9 @@
 //! The tables of a page: items and attempts, times by series, shards, and how the run went in words.
 
 use super::frame::{Column, Html, Last, Table};
+use crate::plot::percent;
 use crate::render::times::figure;
-use crate::render::{
-    bytes, grouped, grouped_f64, micros, percent, rows, shard_cpu, shard_end, shard_percentiles, states,
-};
+use crate::render::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles, states};
 use crate::report::{Latency, Report, ShardReport};
 use crate::stats::Series;
 
@@ -124,7 +123,7 @@ pub(super) fn times(html: &mut Html, report: &Report) {
             Column::Numbers("p99.9"),
             Column::Numbers("max"),
             Column::Numbers("cut off"),
-            Column::Words("what it is"),
+            Column::Sentences("what it is"),
         ],
         rows: rows.collect(),
         last: Last::Row,
@@ -174,7 +173,7 @@ pub(super) fn shards(html: &mut Html, report: &Report) {
             Column::Numbers("CPU"),
             Column::Numbers("lag p99"),
             Column::Numbers("lag max"),
-            Column::Words("exit"),
+            Column::Sentences("exit"),
         ],
         rows: report.shards.iter().map(shard).collect(),
         last: Last::Row,

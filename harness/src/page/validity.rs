@@ -1,6 +1,6 @@
 //! Whether the numbers may be believed: the verdict in a word, what it means, each finding, and what was looked at.
 
-use super::frame::Html;
+use super::frame::{Html, capital};
 use crate::report::{Report, Verdict};
 
 /// How grave a verdict is: the colour of the box, and a sign for those who do not tell colours apart.
@@ -24,7 +24,9 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         });
         html.say("p", validity.verdict.meaning());
         if !validity.reasons.is_empty() {
-            html.element("ul", |html| validity.reasons.iter().for_each(|reason| html.say("li", reason)));
+            html.element("ul", |html| {
+                validity.reasons.iter().for_each(|reason| html.element("li", |html| html.lines(&capital(reason))));
+            });
         }
         let (made, missing) = (validity.checked.len(), validity.unavailable.len());
         let summary = if missing == 0 {

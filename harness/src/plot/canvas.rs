@@ -89,7 +89,8 @@ pub(super) struct Canvas<'a> {
 
 /// Draws a plot: the head, and below it `draw`, which is given the canvas and the height at which it may begin, in a sheet
 /// that has `height` more.
-pub(super) fn sheet(head: Head, height: f64, draw: impl FnOnce(&Canvas<'_>, f64)) -> Plot {
+pub(super) fn sheet(mut head: Head, height: f64, draw: impl FnOnce(&Canvas<'_>, f64)) -> Plot {
+    head.caption = printable(&head.caption);
     let lines = wrapped(&head.caption, WIDTH - 2.0 * MARGIN, CAPTION);
     let key_places = key_places(&head.keys);
     let keys_top = 42.0 + lines.len() as f64 * 18.0;
@@ -170,6 +171,11 @@ fn without_words(body: &str, head: &Head, [top, bottom]: [f64; 2], lines: usize)
     )
 }
 
+/// Without what XML has no place for: names may come from a file that somebody else wrote.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -238,7 +244,7 @@ impl Canvas<'_> {
         let font = ("system-ui, sans-serif", size * FINE * BACKEND_FONT).into_font().style(weight);
         let colour = ink.light();
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(hold, VPos::Center));
-        let _ = self.area.draw(&Text::new(text.to_owned(), (fine(x), fine(y)), style));
+        let _ = self.area.draw(&Text::new(printable(text), (fine(x), fine(y)), style));
     }
 
     /// A sample of a mark and what it is; `y` is its middle.

@@ -106,7 +106,8 @@ pub(super) fn style_sheet() -> String {
             let _ = write!(out, "{{stroke-dasharray:{dash}}}");
         }
     }
-    out.push_str("@media (prefers-color-scheme:dark){");
+    // Paper is white, whatever the reader prefers.
+    out.push_str("@media screen and (prefers-color-scheme:dark){");
     for ink in Ink::ALL {
         let [light, dark] = ink.colours();
         for property in ["fill", "stroke"] {
