@@ -190,6 +190,11 @@ fn a_figure_that_is_only_known_to_be_no_less_says_so() {
     (service.at_least, service.censored) = (vec!["p90_us".to_owned()], 8);
     let page = page(&report);
     assert!(page.contains("&gt;= ") && page.contains("they count as no faster than they were old"));
+    let service = report.latency.get_mut("service").unwrap();
+    service.at_least = ["p50_us", "p90_us", "p99_us"].map(str::to_owned).to_vec();
+    let captions: Vec<String> = plot::all(&report).into_iter().map(|plot| plot.caption).collect();
+    assert!(captions[1].contains("a median of at least 6.00 ms and a p99 of at least 10.0 ms"), "{}", captions[1]);
+    assert!(captions[2].starts_with("Too many were cut off for a percentile of the service time"), "{}", captions[2]);
 }
 
 #[test]

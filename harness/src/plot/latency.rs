@@ -82,11 +82,13 @@ fn slowest(step: Step, seconds: &Seconds<'_>, name: &str, us: f64) -> String {
 }
 
 fn whole_run(latency: &Latency, what: &str) -> String {
+    let of = |key: &str, us: f64| format!("{}{}", if latency.is_at_least(key) { "at least " } else { "" }, micros(us));
     match (latency.p50_us, latency.p99_us) {
         (Some(p50), Some(p99)) => {
-            format!("Over the run the {what} time had a median of {} and a p99 of {}", micros(p50), micros(p99))
+            let (p50, p99) = (of("p50_us", p50), of("p99_us", p99));
+            format!("Over the run the {what} time had a median of {p50} and a p99 of {p99}")
         }
-        (Some(p50), None) => format!("Over the run the {what} time had a median of {}", micros(p50)),
+        (Some(p50), None) => format!("Over the run the {what} time had a median of {}", of("p50_us", p50)),
         (None, _) => format!("Too few good answers for a median of the {what} time"),
     }
 }

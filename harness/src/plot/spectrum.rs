@@ -123,13 +123,20 @@ fn caption(report: &Report, curves: &[Curve]) -> String {
             if curves.is_empty() { "none had any that was timed" } else { "what is shown is how long the others took" };
         return format!("No attempt had a good answer; {others}.");
     };
-    let tail =
-        [(latency.p999_us, "99.9 %"), (latency.p99_us, "99 %"), (latency.p90_us, "90 %"), (latency.p50_us, "half")]
-            .into_iter()
-            .find_map(|(us, of)| Some(format!("{of} of the good answers had a {what} time of at most {}", micros(us?))))
-            .unwrap_or_else(|| {
-                format!("Fewer than twenty good answers, of {} at most", micros(latency.max_us.unwrap_or(0.0)))
-            });
+    let percentiles = [
+        ("p999_us", latency.p999_us, "99.9 %"),
+        ("p99_us", latency.p99_us, "99 %"),
+        ("p90_us", latency.p90_us, "90 %"),
+        ("p50_us", latency.p50_us, "Half"),
+    ];
+    // What is only known to be no less says nothing about the most.
+    let mut known = percentiles.into_iter().filter(|(key, ..)| !latency.is_at_least(key));
+    let tail = known
+        .find_map(|(_, us, of)| Some(format!("{of} of the good answers had a {what} time of at most {}", micros(us?))))
+        .unwrap_or_else(|| match latency.p50_us {
+            Some(_) => format!("Too many were cut off for a percentile of the {what} time"),
+            None => format!("Fewer than twenty good answers, of {} at most", micros(latency.max_us.unwrap_or(0.0))),
+        });
     let slowest = latency.max_us.map_or_else(String::new, |us| format!(", the slowest one of {}", micros(us)));
     let cut = match curve.censored {
         0 => String::new(),
