@@ -92,7 +92,7 @@ impl Typed {
             match id {
                 SHARDS | TARGET_PROCESSES => {}
                 HEADERS => {
-                    all.withheld.extend(values.iter().map(|value| format!("--header '{}: ...'", name_of(value))))
+                    all.withheld.extend(values.iter().map(|value| format!("--header '{}: ...'", name_of(value))));
                 }
                 BODY => all.withheld.push("--body ...".to_owned()),
                 id if RECORDED.contains(&id) => all.record(argument, values),
