@@ -160,6 +160,17 @@ fn a_picture_is_told_by_text_of_the_page_which_it_does_not_repeat() {
 }
 
 #[test]
+fn no_two_elements_have_the_same_id() {
+    let page = page(&full());
+    let document = parsed(&page);
+    let mut ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "{ids:?}");
+}
+
+#[test]
 fn the_verdict_is_said_before_any_number() {
     for verdict in [Verdict::Valid, Verdict::ClientLimited, Verdict::Incomplete] {
         let mut report = full();

@@ -139,9 +139,11 @@ impl Html {
     /// A plot under its title and caption, which are its text for whoever does not see it.
     fn plot(&mut self, plot: &Plot) {
         let (title, caption) = (format!("{}-title", plot.name), format!("{}-caption", plot.name));
-        self.with("figure", &[("id", plot.name)], |html| {
-            html.with("h3", &[("id", &title)], |html| html.text(plot.title));
-            html.with("figcaption", &[("id", &caption)], |html| html.text(&plot.caption));
+        self.with("figure", &[("id", &format!("plot-{}", plot.name))], |html| {
+            html.element("figcaption", |html| {
+                html.with("h3", &[("id", &title)], |html| html.text(plot.title));
+                html.with("p", &[("id", &caption)], |html| html.text(&plot.caption));
+            });
             // The one thing that is no text: drawn by us, and escaped there.
             html.out.push_str(&plot.figure);
         });

@@ -123,7 +123,7 @@ pub(super) fn times(html: &mut Html, report: &Report) {
             Column::Numbers("p99.9"),
             Column::Numbers("max"),
             Column::Numbers("cut off"),
-            Column::Sentences("what it is"),
+            Column::Words("what it is"),
         ],
         rows: rows.collect(),
         last: Last::Row,
