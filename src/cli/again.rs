@@ -15,7 +15,7 @@ use crawlmark_harness::report::CommandLine;
 use super::Cli;
 
 /// What is typed again as it was: nobody hides a secret in it.
-const RECORDED: [&str; 42] = [
+const RECORDED: [&str; 43] = [
     "url",
     "urls",
     "ids",
@@ -50,6 +50,7 @@ const RECORDED: [&str; 42] = [
     "max_error_rate",
     "strict",
     "shard_deadline",
+    "k6_exit_codes",
     "target_profile",
     "target_latency",
     "target_latency_per_in_flight",
