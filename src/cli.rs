@@ -2,6 +2,7 @@
 //! Touches nothing: no file, no name, no clock.
 
 mod again;
+mod cut;
 mod export;
 mod manners;
 mod report;
@@ -17,6 +18,7 @@ use crawlmark_harness::gates::{Condition, ConditionError};
 use crawlmark_harness::units::{UnitError, parse_count};
 
 pub use again::Typed;
+pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use report::ReportArgs;

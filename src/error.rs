@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use crawlmark_harness::export::ExportError;
 use crawlmark_harness::process::ForkError;
-use crawlmark_harness::results::{ReadError, ResultError};
+use crawlmark_harness::recut::CutError;
+use crawlmark_harness::results::{LogError, ReadError, ResultError};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 
@@ -84,6 +85,12 @@ pub(crate) enum Error {
     /// A report has no place in a format.
     #[error("{0}")]
     Export(#[from] ExportError),
+    /// A result has no such part.
+    #[error("{0}")]
+    Cut(#[from] CutError),
+    /// A result's log of times cannot be read.
+    #[error("{0}")]
+    Log(#[from] LogError),
     /// A bundled target's process ended by itself.
     #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
@@ -109,7 +116,11 @@ impl Error {
     /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Read(_) | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
+            Self::Usage(_)
+            | Self::Read(_)
+            | Self::Cut(_)
+            | Self::Log(_)
+            | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
             | Self::Unreachable { .. }

@@ -1,5 +1,7 @@
 //! `crawlmark report`: read saved results, make of them what people and other tools look at.
 
+mod cut;
+
 use std::path::Path;
 
 use crawlmark_harness::results::{self, PAGE};
@@ -18,6 +20,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
         return Err(Error::Usage("several results cannot be laid over each other yet: name one".to_owned()));
     };
     let report = results::read(result)?;
+    if let Some(ask) = args.cut.ask() {
+        return cut::cut(args, &report, &ask);
+    }
     let directory = args.out.as_deref().unwrap_or(own_directory(result));
     results::remake(directory, &results::made_from(&report))?;
     if !args.quiet {

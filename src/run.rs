@@ -197,9 +197,7 @@ fn show(report: &Report, saved: &Path, (voice, output): (Voice, Output)) -> Resu
             let percentiles = if all { render::percentiles(report) } else { String::new() };
             let page = saved.join(PAGE);
             let (page, saved) = (page.display(), saved.display());
-            terminal::print(&format!(
-                "\n{heading}\n{summary}{percentiles}\nto look at: {page}\nsaved in {saved}\n"
-            ))?;
+            terminal::print(&format!("\n{heading}\n{summary}{percentiles}\nto look at: {page}\nsaved in {saved}\n"))?;
         }
     }
     Ok(())

@@ -26,6 +26,7 @@
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | [`report`] | the merged result, as it is saved |
 //! | [`gates`] | what must hold of a run, and whether it does |
+//! | [`recut`] | a part of a saved run, measured again |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`render`] | the report as text for people |
 //! | [`plot`] | the report as pictures |
@@ -45,6 +46,7 @@ pub mod page;
 pub mod plan;
 pub mod plot;
 pub mod process;
+pub mod recut;
 #[cfg(feature = "virtual-time")]
 pub mod rehearse;
 pub mod render;

@@ -1,11 +1,13 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
+mod cut;
 pub(crate) mod gates;
 mod percentiles;
 pub(crate) mod times;
 
 use std::fmt::Write;
 
+pub use self::cut::{cut_markdown, cut_text};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
 pub use self::percentiles::percentiles;

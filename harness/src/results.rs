@@ -1,6 +1,7 @@
 //! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
 
 mod log;
+mod logged;
 mod made;
 mod read;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use self::log::{IntervalLog, LOG, LogFile};
+pub use self::logged::{LogError, Reading, Wrong, recut};
 pub use self::made::{PAGE, made_from, remake};
 pub use self::read::{ReadError, read};
 use crate::report::Report;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Export;
 use super::export::EXPORT;
+use super::{CutArgs, Export};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +16,11 @@ Examples:
   A table of its seconds for a spreadsheet, and its metrics for Prometheus, beside it:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv --export openmetrics
   The summary of a step, for GitHub:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"";
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+  A part of one, measured again from its log of times, as text or, with --json, as JSON; with --out, saved as well:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s --to 70s --shards 0-3 --outcome ok
+  The part in which it went evenly, and how that was found:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady";
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
@@ -24,7 +28,7 @@ pub struct ReportArgs {
     /// Directories that `crawlmark run` saved
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
-    /// Where to write; the result's own directory unless given
+    /// Where to write; the result's own directory unless given. A part of a result is only written when this is given
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write only this, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
@@ -33,4 +37,7 @@ pub struct ReportArgs {
     /// Print nothing but errors
     #[arg(long)]
     pub quiet: bool,
+    /// A part of one result.
+    #[command(flatten)]
+    pub cut: CutArgs,
 }

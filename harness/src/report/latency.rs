@@ -67,7 +67,8 @@ impl Latency {
         kept.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
     }
 
-    fn of_timing(timing: &Timing, detail: Detail) -> Self {
+    /// Of a distribution.
+    pub(crate) fn of_timing(timing: &Timing, detail: Detail) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         let exact = timing.exact();
         let some = |ns: u64| (exact.count > 0).then(|| us(ns));

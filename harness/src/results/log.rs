@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
 use super::ResultError;
+use crate::recut::CENSORED;
 use crate::shard::INTERVAL;
-use crate::stats::Series;
+use crate::stats::{Series, Timing};
 use crate::supervisor::Interval;
 
 /// The name of the file.
@@ -41,6 +43,7 @@ impl LogFile {
         IntervalLogWriterBuilder::new()
             .add_comment("[Histogram log format version 1.2]")
             .add_comment("[Values are nanoseconds; one tag per shard and series, one line per second]")
+            .add_comment("[Tags in _censored: how old those were that were cut off]")
             .with_start_time(started_at)
             .with_base_time(started_at)
             .with_max_value_divisor(1e6)
@@ -71,13 +74,21 @@ impl IntervalLog<'_> {
         let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
         for (shard, stats) in &interval.shards {
             for series in Series::PER_INTERVAL {
-                let Some(timing) = stats.timing(series).filter(|timing| timing.exact().count > 0) else { continue };
+                let Some(timing) = stats.timing(series) else { continue };
                 let tag = format!("shard-{shard}.{}", series.name());
-                let written = self.writer.write_histogram(timing.histogram(), start, INTERVAL, Tag::new(&tag));
-                if let Err(error) = written {
-                    self.failed.get_or_insert_with(|| io::Error::other(error.to_string()));
+                if timing.exact().count > 0 {
+                    self.write(timing.histogram(), start, &tag);
+                }
+                if let Some(ages) = ages(timing) {
+                    self.write(&ages, start, &(tag + CENSORED));
                 }
             }
+        }
+    }
+
+    fn write(&mut self, histogram: &Histogram<u64>, start: Duration, tag: &str) {
+        if let Err(error) = self.writer.write_histogram(histogram, start, INTERVAL, Tag::new(tag)) {
+            self.failed.get_or_insert_with(|| io::Error::other(error.to_string()));
         }
     }
 
@@ -88,4 +99,15 @@ impl IntervalLog<'_> {
     pub fn end(self) -> Result<(), ResultError> {
         self.failed.map_or(Ok(()), |error| Err(ResultError::Io { path: self.path, error }))
     }
+}
+
+/// How old those were that were cut off; none when none was. An age beyond the bounds is in the topmost cell: that the time
+/// was no less holds of it, too.
+fn ages(timing: &Timing) -> Option<Histogram<u64>> {
+    let mut ages = timing.ages()?.clone();
+    let beyond = timing.exact().censored.saturating_sub(ages.len());
+    let highest = ages.high();
+    // The highest value has a cell.
+    let _ = ages.record_n(highest, beyond);
+    Some(ages)
 }

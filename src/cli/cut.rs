@@ -1,0 +1,60 @@
+//! What can be typed to cut a part out of a result.
+
+use clap::{Args, ValueEnum};
+use crawlmark_harness::recut::{Ask, Outcomes, Shards, Span, parse_second};
+
+/// Which part of a result is measured again. Without any of these, none is.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "A part of one result")]
+pub struct CutArgs {
+    /// From this second after the start on; unless given, from the end of the warm-up
+    #[arg(long, value_name = "TIME", value_parser = parse_second)]
+    pub from: Option<u64>,
+    /// Up to this second, which is not part of it; unless given, to the end
+    #[arg(long, value_name = "TIME", value_parser = parse_second)]
+    pub to: Option<u64>,
+    /// The seconds in which the run went evenly, and how they were found
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    pub steady: bool,
+    /// Only of these shards: 0-3, or 0,2,5-7
+    #[arg(long, value_name = "NUMBERS")]
+    pub shards: Option<Shards>,
+    /// Only the times of these answers
+    #[arg(long, value_name = "KIND")]
+    pub outcome: Option<Outcome>,
+    /// Print the part as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Kinds of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Outcome {
+    /// Good ones, and those that say that there is no such item.
+    Ok,
+    /// Throttled ones.
+    Throttled,
+    /// Rejected, challenged and failed ones.
+    Error,
+    /// Each kind by itself.
+    All,
+}
+
+impl CutArgs {
+    /// The part that is asked for; none when there is no word of a part.
+    #[must_use]
+    pub fn ask(&self) -> Option<Ask> {
+        let Self { from, to, steady, shards, outcome, json } = self.clone();
+        let asked = from.is_some() || to.is_some() || steady || shards.is_some() || outcome.is_some() || json;
+        asked.then(|| Ask {
+            span: if steady { Span::Steady } else { Span::Seconds { from, to } },
+            shards,
+            outcomes: match outcome {
+                None | Some(Outcome::All) => Outcomes::All,
+                Some(Outcome::Ok) => Outcomes::Ok,
+                Some(Outcome::Throttled) => Outcomes::Throttled,
+                Some(Outcome::Error) => Outcomes::Error,
+            },
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! `crawlmark report DIR --from ..`: a part of a saved result, measured again from its log of times.
+
+use std::path::Path;
+
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::recut::{Ask, Cut};
+use crawlmark_harness::render;
+use crawlmark_harness::report::Report;
+use crawlmark_harness::results::{self, Reading};
+
+use crate::cli::ReportArgs;
+use crate::error::{DONE, Error};
+use crate::terminal::{self, Stages};
+
+/// What the files of a saved cut are called.
+const JSON: &str = "cut.json";
+const SUMMARY: &str = "summary.md";
+
+/// Reading that takes longer is worth a word, ns.
+const LONG_NS: u64 = 1_000_000_000;
+
+/// Cuts, saves if there is a place named, prints, and returns the exit code.
+pub(super) fn cut(args: &ReportArgs, report: &Report, ask: &Ask) -> Result<u8, Error> {
+    let [result] = &*args.results else {
+        return Err(Error::Usage("a part can only be cut out of one result at a time: name one".to_owned()));
+    };
+    let cut = Cut::of(report, ask)?;
+    let own = if result.is_dir() { result } else { result.parent().unwrap_or(result) };
+    refuse_the_result_itself(args.out.as_deref(), own)?;
+    let mut progress = Progress::new(args.quiet);
+    let cut = results::recut(own, report, cut, |reading| progress.show(reading));
+    progress.end();
+    let cut = cut?;
+    let json = serde_json::to_string_pretty(&cut)? + "\n";
+    if let Some(directory) = &args.out {
+        results::remake(
+            directory,
+            &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), render::cut_markdown(&cut))],
+        )?;
+    }
+    if args.cut.json {
+        terminal::print(&json)?;
+    } else if !args.quiet {
+        terminal::print(&render::cut_text(&cut, terminal::columns()))?;
+    }
+    Ok(DONE)
+}
+
+/// The summary of a part must not take the place of that of the whole.
+fn refuse_the_result_itself(out: Option<&Path>, own: &Path) -> Result<(), Error> {
+    let real = |path: &Path| path.canonicalize().ok();
+    match out {
+        Some(out) if real(out).is_some() && real(out) == real(own) => Err(Error::Usage(format!(
+            "--out {} is the result itself, whose summary.md is of the whole run: name another directory for the part",
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Says how far the reading is once it has taken long.
+struct Progress {
+    stages: Stages,
+    clock: Clock,
+    begun: bool,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Self {
+        let stages = if quiet { Stages::Silent } else { Stages::fitting() };
+        Self { stages, clock: Clock::start(), begun: false }
+    }
+
+    fn show(&mut self, Reading { bytes, of }: Reading) {
+        let so_far = self.clock.now().0;
+        if so_far < LONG_NS || bytes == 0 {
+            return;
+        }
+        if !self.begun {
+            self.begun = true;
+            let in_all = std::time::Duration::from_nanos(so_far).mul_f64(of.max(bytes) as f64 / bytes as f64);
+            self.stages.begin(
+                "cut",
+                "reading the log of times",
+                in_all.saturating_sub(std::time::Duration::from_nanos(so_far)),
+            );
+        }
+        self.stages.show();
+    }
+
+    fn end(&mut self) {
+        if self.begun {
+            self.stages.end("cut", "read the log of times");
+        }
+    }
+}
