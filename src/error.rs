@@ -23,7 +23,8 @@ pub(crate) const GATE: u8 = 3;
 pub(crate) const K6_GATE: u8 = 99;
 /// The measurement is invalid: a shard died, or `--strict` and not valid.
 pub(crate) const INVALID: u8 = 4;
-/// Nothing failed, and something could not be judged: a gate had too few samples, or the machine was disturbed.
+/// Nothing failed, and something could not be judged: a gate had too few samples, the machine was disturbed, or a run has no
+/// steady state.
 pub(crate) const INCONCLUSIVE: u8 = 5;
 /// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
 pub(crate) const SIGNALLED: u8 = 128;
@@ -116,6 +117,7 @@ impl Error {
     /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Cut(CutError::NotSteady(_)) => INCONCLUSIVE,
             Self::Usage(_)
             | Self::Read(_)
             | Self::Cut(_)

@@ -13,6 +13,9 @@ use crate::terminal;
 
 /// Remakes, and returns the exit code.
 pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
+    if let Some(ask) = args.cut.ask() {
+        return cut::cut(args, &ask);
+    }
     if !args.exports.is_empty() {
         return export_only(args);
     }
@@ -20,9 +23,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
         return Err(Error::Usage("several results cannot be laid over each other yet: name one".to_owned()));
     };
     let report = results::read(result)?;
-    if let Some(ask) = args.cut.ask() {
-        return cut::cut(args, &report, &ask);
-    }
     let directory = args.out.as_deref().unwrap_or(own_directory(result));
     results::remake(directory, &results::made_from(&report))?;
     if !args.quiet {

@@ -8,6 +8,7 @@ mod ask;
 mod cut_report;
 mod cutter;
 mod entry;
+pub mod laws;
 mod pile;
 mod steady;
 

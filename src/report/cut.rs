@@ -5,7 +5,6 @@ use std::path::Path;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::recut::{Ask, Cut};
 use crawlmark_harness::render;
-use crawlmark_harness::report::Report;
 use crawlmark_harness::results::{self, Reading};
 
 use crate::cli::ReportArgs;
@@ -20,15 +19,16 @@ const SUMMARY: &str = "summary.md";
 const LONG_NS: u64 = 1_000_000_000;
 
 /// Cuts, saves if there is a place named, prints, and returns the exit code.
-pub(super) fn cut(args: &ReportArgs, report: &Report, ask: &Ask) -> Result<u8, Error> {
+pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let [result] = &*args.results else {
         return Err(Error::Usage("a part can only be cut out of one result at a time: name one".to_owned()));
     };
-    let cut = Cut::of(report, ask)?;
+    let report = results::read(result)?;
+    let cut = Cut::of(&report, ask)?;
     let own = if result.is_dir() { result } else { result.parent().unwrap_or(result) };
     refuse_the_result_itself(args.out.as_deref(), own)?;
     let mut progress = Progress::new(args.quiet);
-    let cut = results::recut(own, report, cut, |reading| progress.show(reading));
+    let cut = results::recut(own, &report, cut, |reading| progress.show(reading));
     progress.end();
     let cut = cut?;
     let json = serde_json::to_string_pretty(&cut)? + "\n";

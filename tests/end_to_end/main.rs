@@ -25,6 +25,7 @@ mod prefixes;
 mod process;
 mod protocols;
 mod raw;
+mod recut;
 mod report;
 mod run;
 mod schema;

@@ -21,7 +21,7 @@ pub(crate) fn complaints(report: &Value) -> Vec<String> {
 }
 
 /// Each place in `value` that holds something, the deepest last.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(crate) fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
         Value::Object(entries) => entries.iter().for_each(|(key, inner)| places(inner, &format!("{at}/{key}"), found)),

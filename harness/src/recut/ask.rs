@@ -199,7 +199,7 @@ pub enum CutError {
         last: u32,
     },
     /// None was found.
-    #[error("--steady: {0}")]
+    #[error("find a steady state: {0}")]
     NotSteady(#[from] NotSteady),
 }
 

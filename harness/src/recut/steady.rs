@@ -26,7 +26,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::Report;
+use crate::report::{Report, ShardReport};
 use crate::units::{RateShape, grouped, micros};
 
 /// The shortest stretch that is judged, s. Its half, ten values, is the least that a start is found in.
@@ -78,8 +78,7 @@ pub struct Settled {
 pub enum NotSteady {
     /// Too little to judge by.
     #[error(
-        "{whole_s} whole seconds between warm-up and end are too few to find a steady state in: it takes {SHORTEST_S}; name \
-         a window with --from and --to"
+        "{whole_s} whole seconds between warm-up and end are too few, it takes {SHORTEST_S}; name a window with --from and --to"
     )]
     Short {
         /// What there is, s.
@@ -92,7 +91,8 @@ pub enum NotSteady {
     Planned(String),
     /// It settled for too long.
     #[error(
-        "no steady state was found: {series} still changed when half of the run was over ({from} at first, {to} at the end)"
+        "{series} still changed when half of the run was over ({from} at first, {to} at the end); name a window with --from \
+         and --to"
     )]
     Settling {
         /// What.
@@ -104,7 +104,7 @@ pub enum NotSteady {
     },
     /// It did not stay.
     #[error(
-        "no steady state was found: {series} went from {from} in the mean until {at_s} s to {to} after it; name a window \
+        "{series} went from {from} in the mean until {at_s} s to {to} after it; name a window \
          with --from and --to"
     )]
     Drifting {
@@ -118,7 +118,7 @@ pub enum NotSteady {
         to: String,
     },
     /// Nothing came of it.
-    #[error("no item ended in the run's whole seconds: there is nothing to be steady")]
+    #[error("no item ended in the whole seconds of the run")]
     Nothing,
 }
 
@@ -184,7 +184,11 @@ pub fn find(report: &Report) -> Result<Steady, NotSteady> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run are positive and few")]
 fn ends(report: &Report, rows_end: u64) -> (u64, Ending) {
     let planned = report.plan.run.duration.map(|duration| (duration.as_secs(), Ending::Planned));
-    let done = report.shards.iter().map(|shard| (shard.totals.duration_s as u64, Ending::ShardDone(shard.shard)));
+    // A shard that had more to do when the time was over crawled to the end, whenever its last answer came.
+    let to_the_end =
+        |shard: &&ShardReport| shard.ledger.not_attempted > 0 && shard.fault.is_none() && !report.interrupted;
+    let done = report.shards.iter().filter(|shard| !to_the_end(shard));
+    let done = done.map(|shard| (shard.totals.duration_s as u64, Ending::ShardDone(shard.shard)));
     let ends = planned.into_iter().chain(done).filter(|(end, _)| *end < rows_end);
     ends.min_by_key(|(end, _)| *end).unwrap_or((rows_end, Ending::Whole))
 }
@@ -339,7 +343,7 @@ fn sentence(steady: &Steady, start: u64, ending: Ending) -> String {
         Ending::Whole => String::new(),
         Ending::Planned => format!("; {last}, after the planned end, left out"),
         Ending::ShardDone(shard) if steady.end_left_out_s == 1 => {
-            format!("; {last}, which was not whole (shard {shard} was done in it), left out")
+            format!("; {last}, in which shard {shard} was done, left out")
         }
         Ending::ShardDone(shard) => format!("; {last}, from when shard {shard} was done, left out"),
     };

@@ -49,11 +49,11 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     }
     for (series, name) in [
         ("response", "response"),
-        ("response_throttled", "  throttled"),
-        ("response_error", "  failed"),
+        ("response_throttled", "- throttled"),
+        ("response_error", "- failed"),
         ("service", "service"),
-        ("service_throttled", "  throttled"),
-        ("service_error", "  failed"),
+        ("service_throttled", "- throttled"),
+        ("service_error", "- failed"),
     ] {
         let latency = cut.latency.get(series).filter(|latency| latency.count + latency.censored > 0);
         rows.extend(latency.map(|latency| (name, spectrum(latency))));
@@ -118,8 +118,11 @@ fn spectrum(latency: &Latency) -> String {
         row = format!("min {}  mean {}  {row}", micros(min), micros(mean));
     }
     if latency.censored > 0 {
-        let _ =
-            write!(row, "\nup to {} cut off, which count as no faster than they were old", grouped(latency.censored));
+        let _ = write!(
+            row,
+            "\n{} cut off or never sent, which count as no faster than they were old",
+            grouped(latency.censored)
+        );
     }
     row.trim_start().to_owned()
 }

@@ -67,6 +67,11 @@ fn what_was_left_out_is_said_with_its_reason() {
         "steady from 7 s to 58 s: MSER on items per second left out the first 7 s; the last 2 s, from when shard 1 was done, \
          left out"
     );
+    // It had more to do: it was the time that was over.
+    report.shards[1].ledger.not_attempted = 1;
+    assert_eq!(find(&report).unwrap().to_s, 60);
+    report.interrupted = true;
+    assert_eq!(find(&report).unwrap().to_s, 58);
     report.plan.run.warmup = std::time::Duration::from_millis(2_500);
     assert!(find(&report).unwrap().to_string().contains("left out the first 4 s after the warm-up of 3 s;"));
     let long = find(&run(&ramp(7, 100))).unwrap();
