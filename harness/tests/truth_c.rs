@@ -126,7 +126,14 @@ fn c5_histograms_survive_the_pipe_the_report_and_the_log() {
     }
     let logged =
         Series::PER_INTERVAL.map(|series| (format!("shard-3.{}", series.name()), stats.timing(series).unwrap()));
-    assert_eq!(lines.len(), logged.len());
+    let ages =
+        [Series::ServiceOk, Series::ResponseOk].map(|series| (series, stats.timing(series).and_then(Timing::ages)));
+    assert_eq!(lines.len(), logged.len() + ages.len());
+    for (series, ages) in ages {
+        // No age is beyond the bounds.
+        let tag = format!("shard-3.{}_censored", series.name());
+        assert!(lines[&tag].iter().all(|line| Some(line) == ages) && lines[&tag].len() == 2, "{tag}");
+    }
     for (tag, timing) in logged {
         assert!(lines[&tag].iter().all(|line| line == timing.histogram()) && lines[&tag].len() == 2, "{tag}");
     }

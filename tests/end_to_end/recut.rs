@@ -63,7 +63,7 @@ fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files.iter().filter(|path| path.is_file()).map(read).collect()
 }
 
-/// Six seconds at an even rate of a target that answers nothing for most of its third second.
+/// Six seconds at an even rate, of a target that answers nothing for 700 ms of every 2.2 s.
 fn stalled() -> Ended {
     Run::start(
         "-d 6s --rate 400 --arrivals constant --shards 2 -c 8 --target-stall 2200ms,700ms --timeout 5s".split(' '),
@@ -102,12 +102,14 @@ fn a_part_shows_what_the_whole_hides_and_the_parts_add_up() {
     );
     assert!(shards[0]["counted"].is_null() && shards[0]["latency"].get("service_error").is_none());
 
-    // What was due in the stall, at 2.2 s, waited for its end, 0.7 s later; what was due before it did not, on any machine.
+    // Some second began with a stall, or ran into one: what was due in it waited for most of 700 ms. Half of what was due in
+    // another did not. When the first stall comes is the target's affair.
     let worst = |part: &Value| part["latency"]["response"]["max_us"].as_f64().unwrap();
-    let stall = cut(&result, "--from 2s --to 3s");
-    assert!(worst(&stall) > 500_000.0, "{}", stall["latency"]["response"]);
     let worst_of_all = parts.iter().map(worst).fold(0.0, f64::max);
-    assert!((worst(&all) - worst_of_all).abs() < 1.0);
+    assert!(worst_of_all > 500_000.0 && (worst(&all) - worst_of_all).abs() < 1.0, "{worst_of_all}");
+    let medians = parts.iter().filter_map(|part| part["latency"]["response"]["p50_us"].as_f64());
+    let calmest = medians.fold(f64::INFINITY, f64::min);
+    assert!(calmest < worst_of_all / 2.0, "{calmest} beside {worst_of_all}");
 
     let text = report(&result, "--from 2s --to 3s");
     assert!(

@@ -186,8 +186,10 @@ impl<W: Workload> Engine<W> {
             books.intervals.end_item(now, outcome);
         }
         for intended in dropped {
+            let age = Age { service_ns: None, response_ns: end.since(intended) };
             books.stats.drop_request();
-            books.censor(intended, Age { service_ns: None, response_ns: end.since(intended) });
+            books.censor(intended, age);
+            books.intervals.drop_request(intended, age);
         }
     }
 

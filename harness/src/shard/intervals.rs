@@ -105,6 +105,14 @@ impl Intervals {
         }
     }
 
+    /// Books a request of an open loop that was intended and never went; it was so old when that was over.
+    pub(super) fn drop_request(&mut self, intended: Nanos, age: Age) {
+        let kept = self.kept;
+        let stats = &mut self.at(intended).stats;
+        stats.drop_request();
+        stats.censor(kept, age);
+    }
+
     /// Books an item that gets no other attempt after all, at `now`; the last one came to `outcome`.
     pub(super) fn end_item(&mut self, now: Nanos, outcome: Outcome) {
         self.at(now).stats.end_item(outcome);
@@ -276,6 +284,21 @@ mod tests {
         intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });
         let used: Vec<u64> = intervals.take_complete().iter().map(|interval| interval.cpu_us).collect();
         assert_eq!(used, [70, 30]);
+    }
+
+    #[test]
+    fn what_never_went_counts_in_the_second_in_which_it_was_due() {
+        let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+        let under_way = intervals.begin(Nanos(S / 2));
+        intervals.cut(Nanos(3 * S), Meters::default());
+        intervals.drop_request(Nanos(S / 2 + 1), Age { service_ns: None, response_ns: 2 * S });
+        intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
+        let told = |interval: &Interval| {
+            let response = interval.stats.timing(Series::ResponseOk);
+            (interval.index, interval.stats.counters.dropped, response.map(|timing| timing.exact().censored))
+        };
+        let complete: Vec<_> = intervals.take_complete().iter().map(told).collect();
+        assert_eq!(complete, [(0, 1, Some(1)), (1, 0, None), (2, 0, None)]);
     }
 
     proptest! {
