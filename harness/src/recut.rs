@@ -1,6 +1,6 @@
 //! A part of a saved run, measured again: some of its seconds, some of its shards, some of its answers.
 //!
-//! A [`Cutter`] is made from the [`Report`] and what is asked ([`Cut`]), is fed every line of `latency.hlog`
+//! A [`Cutter`] is made from the [`Report`](crate::report::Report) and what is asked ([`Cut`]), is fed every line of `latency.hlog`
 //! ([`Entry`]), and says what the part came to ([`CutReport`]). The cut of everything is the report, cut for cut and cell
 //! by cell. Nothing here reads files: [`results`](crate::results) does.
 

@@ -46,7 +46,7 @@ impl CutArgs {
     pub fn ask(&self) -> Option<Ask> {
         let Self { from, to, steady, shards, outcome, json } = self.clone();
         let asked = from.is_some() || to.is_some() || steady || shards.is_some() || outcome.is_some() || json;
-        asked.then(|| Ask {
+        asked.then_some(Ask {
             span: if steady { Span::Steady } else { Span::Seconds { from, to } },
             shards,
             outcomes: match outcome {

@@ -133,6 +133,3 @@ fn take_line(line: &[u8], longest: u64, reader: &mut LineReader, cutter: &mut Cu
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,9 +1,5 @@
 //! An hour of 64 shards: large, and made quickly, for its seconds are a few different ones over and over.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test without its run is over, and tells how long it took"
-)]
+#![expect(clippy::unwrap_used, reason = "a test without its run is over")]
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -76,7 +72,9 @@ fn hour(kinds: &[Interval]) -> Report {
     };
     let rows = (0..HOUR.seconds).map(&mut row).collect();
     let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
-    kinds.iter().for_each(|kind| stats.merge(&kind.shards[0].1));
+    for kind in kinds {
+        stats.merge(&kind.shards[0].1);
+    }
     let shards = plan.split(&[]).into_iter().map(|plan| record(plan, stats.clone(), HOUR.seconds)).collect();
     report(&plan, shards, rows)
 }
@@ -101,7 +99,9 @@ fn write_log(path: &Path, kinds: &[Interval], scratch: &Path) {
     let directory = ResultDir::create(&scratch.join("kinds")).unwrap();
     let mut file = directory.log().unwrap();
     let mut log = file.begin(SystemTime::UNIX_EPOCH).unwrap();
-    kinds.iter().for_each(|kind| log.append(kind));
+    for kind in kinds {
+        log.append(kind);
+    }
     log.end().unwrap();
     file.close().unwrap();
     let kept = directory.finish_with(&[]).unwrap();

@@ -154,7 +154,7 @@ fn a_damaged_log_is_refused_with_the_number_of_the_line() {
         let cut = Cut::of(&saved.report, &Ask::EVERYTHING).unwrap();
         results::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap_err().to_string()
     };
-    let said = complaint(whole[..whole.len() - 5].as_bytes());
+    let said = complaint(&whole.as_bytes()[..whole.len() - 5]);
     let lines = whole.lines().count();
     assert!(said.contains(&format!("latency.hlog, line {lines}: it is cut short")), "{said}");
     let said = complaint(whole.replacen("shard-0", "shard-9", 1).as_bytes());

@@ -101,7 +101,9 @@ pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample
 pub(crate) fn interval(index: u64, shards: Vec<(u32, ShardStats)>) -> Interval {
     let bounds = shards.first().map_or(Bounds::for_timeout(Duration::from_secs(1)), |(_, stats)| stats.bounds());
     let mut merged = ShardStats::new(bounds);
-    shards.iter().for_each(|(_, stats)| merged.merge(stats));
+    for (_, stats) in &shards {
+        merged.merge(stats);
+    }
     let of = |(shard, stats): &(u32, ShardStats)| ShardSecond {
         shard: *shard,
         attempts: stats.counters.attempts,
