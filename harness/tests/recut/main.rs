@@ -122,7 +122,7 @@ fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
 
 #[test]
 fn what_the_log_cannot_tell_is_told() {
-    let saved = saved(SMALL, 4);
+    let mut saved = saved(SMALL, 4);
     let log = saved.directory().join(LOG);
     let whole = fs::read_to_string(&log).unwrap();
     // As a version wrote it that did not log what was cut off.
@@ -138,6 +138,9 @@ fn what_the_log_cannot_tell_is_told() {
         "{:?}",
         second.notes
     );
+    saved.report.shards[1].fault = Some("died".to_owned());
+    let notes = cut(&saved, &part(1, 2, "1-2")).notes.join("\n");
+    assert!(notes.contains("shard 1 did not live to tell its whole story (died)"), "{notes}");
     let shorter: Vec<&str> = whole.lines().take(40).collect();
     fs::write(&log, shorter.join("\n") + "\n").unwrap();
     let notes = cut(&saved, &Ask::EVERYTHING).notes.join("\n");
