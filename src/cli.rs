@@ -21,7 +21,7 @@ pub use again::Typed;
 pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
 pub use manners::{MannersArgs, PerHostArgs};
-pub use report::ReportArgs;
+pub use report::{Ground, ReportArgs};
 pub use run::{OutputFormat, RunArgs};
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;

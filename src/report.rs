@@ -1,9 +1,11 @@
 //! `crawlmark report`: read saved results, make of them what people and other tools look at.
 
 mod cut;
+mod overlay;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crawlmark_harness::plot;
 use crawlmark_harness::results::{self, PAGE};
 
 use crate::cli::{Destination, ReportArgs};
@@ -19,16 +21,25 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
     if !args.exports.is_empty() {
         return export_only(args);
     }
-    let [result] = &*args.results else {
-        return Err(Error::Usage("several results cannot be laid over each other yet: name one".to_owned()));
+    let page = match &*args.results {
+        [result] => remake(result, args)?,
+        _ => overlay::overlay(args)?,
     };
+    if !args.quiet {
+        terminal::print(&format!("{}\n", page.display()))?;
+    }
+    Ok(DONE)
+}
+
+/// Makes everything of one result anew, and returns where its page is.
+fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let report = results::read(result)?;
     let directory = args.out.as_deref().unwrap_or(own_directory(result));
     results::remake(directory, &results::made_from(&report))?;
-    if !args.quiet {
-        terminal::print(&format!("{}\n", directory.join(PAGE).display()))?;
+    if let Some(ground) = args.png {
+        results::remake(directory, &results::pictures(&plot::all(&report), ground.into())?)?;
     }
-    Ok(DONE)
+    Ok(directory.join(PAGE))
 }
 
 /// Writes the exports of each result, and nothing else.

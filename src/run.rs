@@ -9,10 +9,10 @@ use std::path::Path;
 
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::gates::Lookout;
-use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
 use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
+use crawlmark_harness::{plot, render, results};
 
 use self::output::{Output, Wanted};
 use self::resolve::Resolved;
@@ -57,14 +57,22 @@ pub(crate) fn run(args: RunArgs, typed: Typed) -> Result<u8, Error> {
     let code = wanted.code(exit_code(&report, resolved.strictness));
     // Saved before it is shown: what is on the screen is on the disk.
     let saved = directory.finish(&report)?;
-    let exported = export::write(&report, &saved, &wanted.exports);
+    let more = write_more(&report, &saved, &wanted);
     show(&report, &saved, (voice, wanted.output))?;
-    match exported {
+    match more {
         // What the run came to is said first, and this beside it.
         Err(error) if code != DONE => terminal::say(&(error.message() + "\n")),
-        exported => drop(exported?),
+        more => more?,
     }
     Ok(code)
+}
+
+/// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.
+fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Error> {
+    if let Some(ground) = wanted.png {
+        results::remake(saved, &results::pictures(&plot::all(report), ground.into())?)?;
+    }
+    export::write(report, saved, &wanted.exports).map(drop)
 }
 
 /// Runs the plan and merges what happened.

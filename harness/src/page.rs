@@ -8,6 +8,7 @@ mod again;
 mod frame;
 mod headline;
 mod machine;
+pub mod overlay;
 mod seconds;
 mod tables;
 mod validity;

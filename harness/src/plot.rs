@@ -1,4 +1,5 @@
-//! The report as pictures: SVG files that stand alone, follow the reader's light or dark, and need no font of ours.
+//! The report as pictures: SVG files that stand alone, follow the reader's light or dark, and need no font of ours; and
+//! PNG files, for what shows none.
 //!
 //! Pure functions from a [`Report`]; called when a result is saved and by whoever makes a page of it. What was not
 //! measured is a gap, never a zero, and what is longer than the sheet is wide is gathered into steps that say what they
@@ -14,13 +15,16 @@ mod flight;
 mod heat;
 mod lanes;
 mod latency;
+pub mod overlay;
 mod palette;
 mod panel;
+mod png;
 mod scale;
 mod seconds;
 mod spectrum;
 mod throughput;
 
+pub use self::png::{Ground, PngError, Rasterizer};
 use crate::report::Report;
 
 /// The folder of a result directory that holds them.

@@ -12,8 +12,9 @@ use std::time::SystemTime;
 
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, Reading, Wrong, recut};
-pub use self::made::{PAGE, made_from, remake};
+pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
 pub use self::read::{ReadError, read};
+use crate::plot::PngError;
 use crate::report::Report;
 
 /// The name of the file that everything else is made from.
@@ -46,6 +47,9 @@ pub enum ResultError {
         /// What the system said.
         error: io::Error,
     },
+    /// A plot cannot be drawn.
+    #[error("{0}")]
+    Png(#[from] PngError),
     /// The report is no JSON.
     #[error("write result.json: {0}")]
     Json(#[from] serde_json::Error),

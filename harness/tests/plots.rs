@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::plot::{self, Plot};
 use crawlmark_harness::report::{
     BindingReport, BudgetReport, BusiestReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Spread,
     WindowReport,
 };
+use hdrhistogram::serialization::Serializer;
 use proptest::prelude::*;
 
 /// A run as it was saved once, of which a test changes what it is about.
@@ -236,8 +239,43 @@ fn what_was_not_reported_is_a_gap() {
     gap.intervals.remove(4);
     // Offered, achieved and throttled are broken once each.
     assert_eq!(lines(&gap), lines(&whole) + 3);
+    let mut not_a_number = whole.clone();
+    not_a_number.intervals[4].offered = Some(f64::NAN);
+    assert_eq!(lines(&not_a_number), lines(&whole) + 1, "what is offered is broken, for nobody knows it");
     let achieved = texts(&named(&gap, "throughput"));
     assert_eq!(achieved, texts(&named(&whole, "throughput")), "no rate is halved by a second that nobody knows");
+}
+
+#[test]
+fn the_last_percentile_is_not_cut() {
+    let mut all = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    (0..110_000).for_each(|n| all.record(1_000_000 + n).unwrap());
+    let mut bytes = Vec::new();
+    hdrhistogram::serialization::V2Serializer::new().serialize(&all, &mut bytes).unwrap();
+    let mut report = long(5, 1);
+    let service = report.latency.get_mut("service").unwrap();
+    (service.count, service.hdr) = (110_000, Some(STANDARD.encode(bytes)));
+    let plot = named(&report, "spectrum");
+    shapes(&plot);
+    assert!(texts(&plot).iter().any(|text| text == "99.999 %"));
+}
+
+#[test]
+fn the_end_of_a_run_is_no_second() {
+    let mut report = long(5, 2);
+    report.totals.duration_s = 4.05;
+    let cells = |report: &Report| shapes(&named(report, "heat"))["rect"];
+    report.intervals[4].spread = Some(Spread { first: 34, counts: vec![1] });
+    let with_a_sliver = cells(&report);
+    report.intervals[4].spread = None;
+    assert_eq!(with_a_sliver, cells(&report), "a few answers of the last moment are no column");
+    report.totals.duration_s = 0.3;
+    report.intervals.truncate(1);
+    report.intervals[0].in_flight = 0;
+    report.totals.peak_in_flight = 7;
+    let plot = named(&report, "in-flight");
+    assert!(plot.caption.starts_with("At most 7 of"), "{}", plot.caption);
+    assert!(texts(&plot).iter().all(|text| text != "in flight"), "nothing is known of the end of a second");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use crawlmark_harness::plot;
 
 use super::export::EXPORT;
 use super::{CutArgs, Export};
@@ -20,20 +21,47 @@ Examples:
   A part of one, measured again from its log of times, as text or, with --json, as JSON; with --out, saved as well:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s --to 70s --shards 0-3 --outcome ok
   The part in which it went evenly, and how that was found:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady";
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady
+  Several runs on one page, laid over each other:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl results/runs/2026-11-22T10-05-00Z-crawl
+  With each plot as PNG, too, light or dark:
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
+
+/// What PNG plots are drawn on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ground {
+    /// White
+    Light,
+    /// Nearly black
+    Dark,
+}
+
+impl From<Ground> for plot::Ground {
+    fn from(ground: Ground) -> Self {
+        match ground {
+            Ground::Light => Self::Light,
+            Ground::Dark => Self::Dark,
+        }
+    }
+}
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directories that `crawlmark run` saved
+    /// Directories that `crawlmark run` saved; several, of 8 at most, are laid over each other
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
-    /// Where to write; the result's own directory unless given. A part of a result is only written when this is given
+    /// Where to write; the result's own directory unless given, of several results/runs/TIME-overlay. A part of a result is
+    /// only written when this is given
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write only this, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
     pub exports: Vec<Export>,
+    /// Save each plot as PNG, too, on a light ground unless it is --png=dark
+    #[arg(long, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light")]
+    pub png: Option<Ground>,
     /// Print nothing but errors
     #[arg(long)]
     pub quiet: bool,

@@ -13,7 +13,8 @@ use crawlmark_mock_server as target;
 
 use super::export::EXPORT;
 use super::{
-    Auto, Export, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive, parse_tag,
+    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive,
+    parse_tag,
 };
 use crate::crawl::Expect;
 
@@ -265,6 +266,17 @@ pub struct RunArgs {
     /// A label to save with the result; may be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag, help_heading = "Results")]
     pub tags: Vec<(String, String)>,
+    /// Save each plot as PNG, too, on a light ground unless it is --png=dark
+    #[arg(
+        long,
+        value_enum,
+        value_name = "light|dark",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "light",
+        help_heading = "Results"
+    )]
+    pub png: Option<Ground>,
     /// Print the report as JSON to standard output, and nothing else there
     #[arg(long, help_heading = "Results")]
     pub json: bool,

@@ -2,7 +2,7 @@
 
 use crawlmark_harness::export::Format;
 
-use crate::cli::{Destination, Export, OutputFormat, RunArgs};
+use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
 
@@ -24,6 +24,8 @@ pub(super) enum Output {
 pub(super) struct Wanted {
     pub(super) output: Output,
     pub(super) exports: Vec<Export>,
+    /// What PNG plots are drawn on, if there are to be any.
+    pub(super) png: Option<Ground>,
     codes: Codes,
 }
 
@@ -62,7 +64,7 @@ impl Wanted {
             (false, false, false) => Output::Summary,
         };
         export::check(&exports)?;
-        Ok(Self { output, exports, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
+        Ok(Self { output, exports, png: args.png, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
     }
 
     /// The exit code as the caller knows it.

@@ -26,6 +26,7 @@ mod process;
 mod protocols;
 mod raw;
 mod recut;
+mod remade;
 mod report;
 mod run;
 mod schema;

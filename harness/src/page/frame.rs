@@ -170,7 +170,7 @@ pub(super) fn capital(text: &str) -> String {
 }
 
 /// What a column of a table holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Column {
     /// A word or a few.
     Words(&'static str),
@@ -178,20 +178,24 @@ pub(super) enum Column {
     Sentences(&'static str),
     /// Numbers, one below the other.
     Numbers(&'static str),
+    /// Words and numbers of something that is called so.
+    Named(String),
 }
 
 impl Column {
-    const fn heading(self) -> &'static str {
+    fn heading(&self) -> &str {
         match self {
             Self::Words(heading) | Self::Sentences(heading) | Self::Numbers(heading) => heading,
+            Self::Named(name) => name,
         }
     }
 
-    const fn class(self) -> &'static str {
+    const fn class(&self) -> &'static str {
         match self {
             Self::Words(_) => "words",
             Self::Sentences(_) => "wide",
             Self::Numbers(_) => "number",
+            Self::Named(_) => "named",
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn json<T: serde::Serialize>(html: &mut Html, value: &T) {
     html.with("pre", &[("tabindex", "0")], |html| html.say("code", &text));
 }
 
-fn environment(machine: &Environment) -> Vec<(&'static str, Option<String>)> {
+pub(super) fn environment(machine: &Environment) -> Vec<(&'static str, Option<String>)> {
     let Environment {
         cpu_model,
         cores,

@@ -4,7 +4,7 @@ use super::frame::{Html, capital};
 use crate::report::{Report, Verdict};
 
 /// How grave a verdict is: the colour of the box, and a sign for those who do not tell colours apart.
-const fn gravity(verdict: Verdict) -> (&'static str, &'static str) {
+pub(super) const fn gravity(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Valid => ("verdict good", "\u{2713}"),
         Verdict::BudgetLimited | Verdict::ConcurrencyLimited | Verdict::ClientLimited | Verdict::TargetLimited => {

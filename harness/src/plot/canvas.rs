@@ -34,24 +34,24 @@ const CAPTION: f64 = 14.0;
 pub(super) const LABEL: f64 = 13.0;
 
 /// What stands above the panels.
-pub(super) struct Head {
+pub(super) struct Head<'a> {
     /// The file's name without its ending.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     /// One sentence about this run.
     pub(super) caption: String,
-    pub(super) keys: Vec<Key>,
+    pub(super) keys: Vec<Key<'a>>,
 }
 
 /// How a line or an area looks, and what it is.
 #[derive(Clone, Copy)]
-pub(super) struct Key {
-    pub(super) label: &'static str,
+pub(super) struct Key<'a> {
+    pub(super) label: &'a str,
     pub(super) mark: Mark,
 }
 
-impl Key {
-    pub(super) const fn new(label: &'static str, mark: Mark) -> Self {
+impl<'a> Key<'a> {
+    pub(super) const fn new(label: &'a str, mark: Mark) -> Self {
         Self { label, mark }
     }
 }
@@ -89,7 +89,7 @@ pub(super) struct Canvas<'a> {
 
 /// Draws a plot: the head, and below it `draw`, which is given the canvas and the height at which it may begin, in a sheet
 /// that has `height` more.
-pub(super) fn sheet(mut head: Head, height: f64, draw: impl FnOnce(&Canvas<'_>, f64)) -> Plot {
+pub(super) fn sheet(mut head: Head<'_>, height: f64, draw: impl FnOnce(&Canvas<'_>, f64)) -> Plot {
     head.caption = printable(&head.caption);
     let lines = wrapped(&head.caption, WIDTH - 2.0 * MARGIN, CAPTION);
     let key_places = key_places(&head.keys);
@@ -121,9 +121,9 @@ pub(super) fn sheet(mut head: Head, height: f64, draw: impl FnOnce(&Canvas<'_>, 
 }
 
 /// Where each key goes, in rows from left to right, counted from the first one.
-pub(super) fn key_places(keys: &[Key]) -> Vec<(f64, f64)> {
+pub(super) fn key_places(keys: &[Key<'_>]) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (MARGIN, 0.0);
-    let place = |key: &Key| {
+    let place = |key: &Key<'_>| {
         let width = 34.0 + text_width(key.label, LABEL) + 18.0;
         if x + width - 18.0 > WIDTH - MARGIN && x > MARGIN {
             (x, y) = (MARGIN, y + 20.0);
@@ -143,7 +143,7 @@ fn body(svg: &str) -> String {
 }
 
 /// The file with what the backend cannot write: who it is for and in which colours.
-fn with_words(body: &str, head: &Head, height: f64) -> String {
+fn with_words(body: &str, head: &Head<'_>, height: f64) -> String {
     let (fine_width, fine_height) = (WIDTH * FINE, (height * FINE).round());
     let (title, caption) = (escaped(head.title), escaped(&head.caption));
     format!(
@@ -158,7 +158,7 @@ fn with_words(body: &str, head: &Head, height: f64) -> String {
 /// The part between two heights for a page that has title and caption as text of its own, in elements with the IDs
 /// `NAME-title` and `NAME-caption`, and the style sheet once for all plots. The ground, the title and the lines of the
 /// caption are what is drawn first.
-fn without_words(body: &str, head: &Head, [top, bottom]: [f64; 2], lines: usize) -> String {
+fn without_words(body: &str, head: &Head<'_>, [top, bottom]: [f64; 2], lines: usize) -> String {
     const END: &str = "</text>";
     let drawn = body.match_indices(END).nth(lines).map_or("", |(at, _)| &body[at + END.len()..]);
     let (width, top, height) = (WIDTH * FINE, (top * FINE).round(), ((bottom - top) * FINE).round());
@@ -248,7 +248,7 @@ impl Canvas<'_> {
     }
 
     /// A sample of a mark and what it is; `y` is its middle.
-    pub(super) fn key(&self, key: Key, (x, y): (f64, f64)) {
+    pub(super) fn key(&self, key: Key<'_>, (x, y): (f64, f64)) {
         match key.mark {
             Mark::Line(ink, width) => self.line(&[(x, y), (x + 28.0, y)], ink, width),
             Mark::Area(ink) => self.area([x + 8.0, y - 6.0, x + 28.0, y + 6.0], ink),

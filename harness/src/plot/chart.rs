@@ -11,13 +11,13 @@ use super::seconds::{Seconds, known};
 const FIELD: f64 = 220.0;
 
 /// A line and what it is.
-pub(super) struct Line {
+pub(super) struct Line<'a> {
     pub(super) steps: Vec<Step>,
-    pub(super) key: Key,
+    pub(super) key: Key<'a>,
 }
 
-impl Line {
-    pub(super) const fn new(steps: Vec<Step>, label: &'static str, (ink, width): (Ink, f64)) -> Self {
+impl<'a> Line<'a> {
+    pub(super) const fn new(steps: Vec<Step>, label: &'a str, (ink, width): (Ink, f64)) -> Self {
         Self { steps, key: Key::new(label, Mark::Line(ink, width)) }
     }
 
@@ -48,7 +48,7 @@ pub(super) struct Chart<'a> {
     /// What a step holds of its seconds, when it holds several: `the mean of`.
     pub(super) each: &'static str,
     /// The first one at the back.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Line<'a>>,
     /// What is said when no line has anything.
     pub(super) nothing: &'static str,
 }

@@ -22,7 +22,7 @@ pub(super) fn plot(report: &Report) -> Plot {
     chart.plot("connections", "Connections opened", caption)
 }
 
-fn caption(report: &Report, seconds: &Seconds<'_>, opened: &Line) -> String {
+fn caption(report: &Report, seconds: &Seconds<'_>, opened: &Line<'_>) -> String {
     let totals = &report.totals;
     let took = report.latency(Series::Connect).and_then(|latency| latency.p50_us);
     let took = took.map_or_else(String::new, |us| format!(", in {} at the median", micros(us)));

@@ -30,7 +30,7 @@ pub(super) fn plot(report: &Report) -> Plot {
         Line::new(seconds.rates(|row| Some(row.aborted as f64)), "cut off", (Ink::Blue, 2.0)),
     ];
     let caption = caption(report, &seconds, &lines);
-    let lines: Vec<Line> = lines.into_iter().filter(Line::is_above_zero).collect();
+    let lines: Vec<Line<'_>> = lines.into_iter().filter(Line::is_above_zero).collect();
     let causes = causes(report);
     let keys = lines.iter().map(|line| line.key).collect();
     let head = Head { name: "errors", title: "Errors and retries", caption, keys };
@@ -81,7 +81,7 @@ fn causes(report: &Report) -> Vec<Bar> {
     all.into_iter().map(bar).collect()
 }
 
-fn caption(report: &Report, seconds: &Seconds<'_>, [_, throttled, failed, ..]: &[Line; 5]) -> String {
+fn caption(report: &Report, seconds: &Seconds<'_>, [_, throttled, failed, ..]: &[Line<'_>; 5]) -> String {
     let totals = &report.totals;
     let (failed_items, gave_up) = (report.ledger.failed, report.ledger.gave_up);
     if failed_items + gave_up + totals.throttled + totals.retries + totals.soft_blocked == 0 {

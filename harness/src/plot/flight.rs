@@ -12,6 +12,10 @@ use crate::report::{BindingReport, IntervalRow, Report};
 use crate::units::grouped;
 
 const FIELD: f64 = 170.0;
+
+/// How much of its last second a run may lack: the last answers may end before the time is over.
+const LAST_S: f64 = 0.01;
+
 const RIBBON: f64 = 64.0;
 
 /// The part of the time in which something held a shard back.
@@ -28,21 +32,24 @@ const LIMITS: [(&str, Ink, Part); 5] = [
 
 pub(super) fn plot(report: &Report) -> Plot {
     let seconds = Seconds::of(report);
+    let end_s = seconds.end_s + LAST_S;
     let allowed = f64::from(report.plan.run.connections);
     let limit = seconds.means(|_| Some(allowed));
+    // A second that the run did not see to its end has no end at which anything would be in flight.
+    let in_flight = |row: &IntervalRow| Some(f64::from(row.in_flight)).filter(|_| (row.start_s as f64) + 1.0 <= end_s);
     let lines = [
         Line::new(limit, "connections allowed", (Ink::Asked, 6.0)),
         Line::new(seconds.greatest(|row| row.limit.map(f64::from)), "limit that was learnt", (Ink::Orange, 2.0)),
-        Line::new(seconds.greatest(|row| Some(f64::from(row.in_flight))), "in flight", (Ink::Blue, 2.0)),
+        Line::new(seconds.greatest(in_flight), "in flight", (Ink::Blue, 2.0)),
     ];
-    let lines: Vec<Line> = lines.into_iter().filter(Line::is_known).collect();
+    let lines: Vec<Line<'_>> = lines.into_iter().filter(Line::is_known).collect();
     let head = Head {
         name: "in-flight",
         title: "Requests in flight, and what held them back",
         caption: caption(report),
         keys: lines.iter().map(|line| line.key).collect(),
     };
-    let limits: Vec<Key> = LIMITS
+    let limits: Vec<Key<'_>> = LIMITS
         .iter()
         .filter(|(_, _, part)| report.intervals.iter().any(|row| part(&row.binding) > 0.0))
         .map(|(label, ink, _)| Key::new(label, Mark::Area(*ink)))
@@ -104,7 +111,7 @@ pub(super) fn foremost(binding: &BindingReport) -> Option<(&'static str, f64)> {
 }
 
 fn caption(report: &Report) -> String {
-    let most = report.intervals.iter().map(|row| row.in_flight).max();
+    let most = (!report.intervals.is_empty()).then_some(report.totals.peak_in_flight);
     let held = match foremost(&report.binding) {
         Some(("nothing to do", part)) => format!("nothing held the shards back for {} of their time", percent(part)),
         Some((name, part)) => format!("{name} held the shards back for {} of their time", percent(part)),
@@ -112,10 +119,7 @@ fn caption(report: &Report) -> String {
     };
     let connections = grouped(u64::from(report.plan.run.connections));
     match most {
-        Some(most) => format!(
-            "At the end of a second at most {} of {connections} requests were in flight; {held}.",
-            grouped(u64::from(most))
-        ),
+        Some(most) => format!("At most {} of {connections} requests were in flight at once; {held}.", grouped(most)),
         None => format!("No second was reported; {held}."),
     }
 }

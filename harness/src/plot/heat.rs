@@ -4,7 +4,7 @@ use super::canvas::{Head, Key, Mark, sheet};
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, time, trimmed};
-use super::seconds::{Gathered, Seconds};
+use super::seconds::{Gathered, LEAST_S, Seconds};
 use super::{Plot, counted, percent};
 use crate::report::{CELLS_PER_DECADE, Report, Spread};
 
@@ -97,9 +97,10 @@ fn cells(columns: &[Column]) -> Option<[u32; 2]> {
     Some([low, (end + 1).max(low + CELLS_PER_DECADE)])
 }
 
+/// The cells of one height. A sliver of a second at the end has too few answers for shares of them, and is left out.
 fn runs(columns: &[Column], cell: u32) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for column in columns {
+    for column in columns.iter().filter(|column| column.to_s - column.from_s >= LEAST_S || columns.len() == 1) {
         let Some(level) = column.level(cell as usize) else { continue };
         match runs.last_mut() {
             Some(run) if run.level == level && run.to_s >= column.from_s => run.to_s = column.to_s,

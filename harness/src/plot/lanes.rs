@@ -6,7 +6,7 @@ use plotters::style::text_anchor::HPos;
 use super::canvas::{Canvas, Head, LABEL, Lettering, sheet, text_width};
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, LEFT, Panel, RIGHT};
-use super::scale::{Scale, short, trimmed};
+use super::scale::{Scale, spoken, trimmed};
 use super::seconds::{LEAST_S, Seconds};
 use super::{Plot, flight, percent};
 use crate::report::{Course, Report, ShardReport};
@@ -44,7 +44,7 @@ const MEASURES: [Measure; 3] = [
         unit: "attempts per second, by shard",
         of: |course, steps, time_s| Some(sum(&course.attempts, steps)? / time_s),
         level: |value, top| sixth(value / top),
-        ends: |top| ["0".to_owned(), short(top.round())],
+        ends: |top| ["0".to_owned(), spoken(top)],
     },
     Measure {
         unit: "greatest lateness, by shard",
@@ -57,8 +57,9 @@ const MEASURES: [Measure; 3] = [
     Measure {
         unit: "CPU, by shard",
         of: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
-        level: |value, _| sixth(value),
-        ends: |_| ["0 %".to_owned(), "100 % of one".to_owned()],
+        // By the greatest, as the attempts: many shards on few cores all have little, and may differ all the same.
+        level: |value, top| sixth(value / top),
+        ends: |top| ["0 %".to_owned(), format!("{} of one", percent(top))],
     },
 ];
 
@@ -255,7 +256,9 @@ fn caption(report: &Report, straggler: Option<u32>) -> String {
     }
     let latest = report.shards.iter().filter_map(|shard| Some((shard.shard, greatest_lag(&shard.course)?)));
     let latest = latest.reduce(|a, b| if b.1 > a.1 { b } else { a });
+    // Without a budget nothing has a time at which it could be late.
     let late = latest
+        .filter(|(_, us)| *us > 0.0)
         .map_or_else(String::new, |(shard, us)| format!("; the greatest lateness was shard {shard}'s, {}", micros(us)));
     let least = report.shards.iter().map(|shard| shard.totals.attempts).min().unwrap_or(0);
     let part = if median > 0.0 { least as f64 / median } else { 1.0 };

@@ -13,8 +13,8 @@ use crate::units::micros;
 type Column = fn(&IntervalRow) -> Option<f64>;
 
 /// The percentile that stands for the slow answers.
-#[derive(Clone, Copy)]
-enum Tail {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
     P99,
     /// Where hardly a second has the thousand good answers that a 99th takes.
     P90,
@@ -53,13 +53,13 @@ pub(super) fn plot(report: &Report) -> Plot {
 }
 
 impl Tail {
-    fn of(report: &Report) -> Self {
+    pub(super) fn of(report: &Report) -> Self {
         let with = |column: Column| report.intervals.iter().filter(|row| column(row).is_some()).count();
         if 2 * with(|row| row.p99_us) >= with(|row| row.p90_us) { Self::P99 } else { Self::P90 }
     }
 }
 
-fn caption(report: &Report, series: Series, [tail, median]: [&Line; 2], seconds: &Seconds<'_>) -> String {
+fn caption(report: &Report, series: Series, [tail, median]: [&Line<'_>; 2], seconds: &Seconds<'_>) -> String {
     let Some(latency) = report.latency(series).filter(|latency| latency.count > 0) else {
         return "No attempt had a good answer, so there is no latency to show.".to_owned();
     };

@@ -8,6 +8,11 @@ use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
+use super::png::Ground;
+
+/// Where the part of the style sheet begins that depends on the reader. Paper is white, whatever the reader prefers.
+const DARK: &str = "@media screen and (prefers-color-scheme:dark){";
+
 /// What something is drawn with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
@@ -26,12 +31,16 @@ pub(super) enum Ink {
     Vermilion,
     Green,
     Purple,
+    Sky,
+    Olive,
+    /// Of the most contrast.
+    Black,
     /// A level of a heat map, from [`Ink::HEAT`].
     Heat(u8),
 }
 
 impl Ink {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 19] = [
         Self::Paper,
         Self::Text,
         Self::Quiet,
@@ -42,6 +51,9 @@ impl Ink {
         Self::Vermilion,
         Self::Green,
         Self::Purple,
+        Self::Sky,
+        Self::Olive,
+        Self::Black,
         Self::Heat(0),
         Self::Heat(1),
         Self::Heat(2),
@@ -49,6 +61,10 @@ impl Ink {
         Self::Heat(4),
         Self::Heat(5),
     ];
+
+    /// What tells lines apart, each by its colour and by its dash.
+    pub(super) const LINES: [Self; 8] =
+        [Self::Blue, Self::Vermilion, Self::Green, Self::Purple, Self::Orange, Self::Black, Self::Sky, Self::Olive];
 
     /// The levels of a heat map, from little to much: ever further from the ground, in lightness too.
     pub(super) const HEAT: [Self; 6] =
@@ -67,6 +83,9 @@ impl Ink {
             Self::Vermilion => [0xD5_5E00, 0xFF_8340],
             Self::Green => [0x00_8A64, 0x2C_CB9C],
             Self::Purple => [0xA8_4F85, 0xE0_93BD],
+            Self::Sky => [0x3D_95CE, 0x9A_D4F7],
+            Self::Olive => [0x85_7800, 0xD8_CC4C],
+            Self::Black => [0x0C_0F12, 0xF6_F7F8],
             Self::Heat(0) => [0xE4_EEF7, 0x1C_2F40],
             Self::Heat(1) => [0xB7_D4EA, 0x1F_4A6B],
             Self::Heat(2) => [0x7D_B4DB, 0x2A_6C9B],
@@ -89,6 +108,9 @@ impl Ink {
             Self::Vermilion => Some("12 10"),
             Self::Green => Some("40 12 8 12"),
             Self::Purple => Some("8 14"),
+            Self::Sky => Some("40 10 8 10 8 10"),
+            Self::Olive => Some("20 10 6 10"),
+            Self::Black => Some("64 16"),
             _ => None,
         }
     }
@@ -106,8 +128,7 @@ pub(super) fn style_sheet() -> String {
             let _ = write!(out, "{{stroke-dasharray:{dash}}}");
         }
     }
-    // Paper is white, whatever the reader prefers.
-    out.push_str("@media screen and (prefers-color-scheme:dark){");
+    out.push_str(DARK);
     for ink in Ink::ALL {
         let [light, dark] = ink.colours();
         for property in ["fill", "stroke"] {
@@ -116,6 +137,30 @@ pub(super) fn style_sheet() -> String {
     }
     out.push('}');
     out
+}
+
+/// The plot in the colours of one ground, without a style sheet that depends on its reader: for those who know none.
+pub(super) fn resolved(svg: &str, ground: Ground) -> String {
+    let by_the_reader = svg.find(DARK).zip(svg.find("</style>"));
+    let svg = by_the_reader.map_or_else(|| svg.to_owned(), |(from, to)| format!("{}{}", &svg[..from], &svg[to..]));
+    match ground {
+        Ground::Light => svg,
+        Ground::Dark => {
+            // Each colour once: that of one ink in the dark may be that of another in the light.
+            let parts =
+                svg.split("\"#").enumerate().map(|(n, part)| if n == 0 { part.to_owned() } else { darkened(part) });
+            parts.collect()
+        }
+    }
+}
+
+/// What followed the beginning of a colour.
+fn darkened(part: &str) -> String {
+    let ink = Ink::ALL.into_iter().map(Ink::colours).find(|[light, _]| part.starts_with(&format!("{light:06X}\"")));
+    match (ink, part.get(6..)) {
+        (Some([_, dark]), Some(rest)) => format!("\"#{dark:06X}{rest}"),
+        _ => format!("\"#{part}"),
+    }
 }
 
 /// The same colours by name, as custom properties of a page around plots. On paper a page is always light.
@@ -144,6 +189,17 @@ pub(super) fn variables() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_resolved_plot_has_the_colours_of_its_ground_alone() {
+        let svg = format!("<svg><style>{}</style><rect fill=\"#FFFFFF\"/><text>\"#FFFFFF</text></svg>", style_sheet());
+        let light = resolved(&svg, Ground::Light);
+        assert!(light.contains("fill=\"#FFFFFF\"") && !light.contains("14181D") && !light.contains("@media"));
+        let dark = resolved(&svg, Ground::Dark);
+        assert!(dark.contains("fill=\"#14181D\"") && dark.contains("<text>\"#FFFFFF</text>"), "{dark}");
+        // What tells lines apart is found by their colour.
+        assert!(dark.contains("polyline[stroke=\"#F0B030\"]{stroke-dasharray:28 14}"), "{dark}");
+    }
 
     /// Relative luminance as the Web Content Accessibility Guidelines have it.
     fn luminance(colour: u32) -> f64 {
@@ -175,7 +231,7 @@ mod tests {
             for ink in [Ink::Text, Ink::Quiet] {
                 assert!(on_paper(ink) >= 4.5, "{ink:?} {mode}: {}", on_paper(ink));
             }
-            for ink in [Ink::Blue, Ink::Orange, Ink::Vermilion, Ink::Green, Ink::Purple] {
+            for ink in Ink::LINES {
                 assert!(on_paper(ink) >= 3.0, "{ink:?} {mode}: {}", on_paper(ink));
             }
         }

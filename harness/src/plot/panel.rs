@@ -69,6 +69,8 @@ impl<'c, 'b> Panel<'c, 'b> {
             }
             let x = self.x_of(tick);
             self.canvas.line(&[(x, self.bottom), (x, self.bottom + 5.0)], Ink::Quiet, 1.0);
+            // The last one may be wider than the margin, and ends with the sheet.
+            let x = x.min(WIDTH - 4.0 - text_width(&label, LABEL) / 2.0);
             self.canvas.text(&label, (x, self.bottom + 14.0), Lettering::label(Ink::Quiet, HPos::Center));
         }
         let middle = f64::midpoint(LEFT, RIGHT);

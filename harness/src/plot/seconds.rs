@@ -42,6 +42,11 @@ impl<'a> Seconds<'a> {
         Self { rows, end_s, width: whole_seconds(end_s).div_ceil(most).max(1) }
     }
 
+    /// In steps of so many seconds, above 0, as another run has them.
+    pub(super) fn in_steps_of(width: u64, report: &'a Report) -> Self {
+        Self { width, ..Self::of(report) }
+    }
+
     /// One value for each step, of the rows in it and the time that it took.
     fn steps(&self, value: impl Fn(&'a [IntervalRow], f64) -> Option<f64>) -> Vec<Step> {
         let step = |Gathered { from_s, to_s, rows }| {

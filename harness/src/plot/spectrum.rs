@@ -23,8 +23,8 @@ const POINTS: u32 = 180;
 const SAMPLES_BEYOND: f64 = 10.0;
 
 /// A curve: nines and microseconds.
-struct Curve {
-    key: Key,
+pub(super) struct Curve<'a> {
+    key: Key<'a>,
     points: Vec<(f64, f64)>,
     /// Samples, those that were cut off included.
     total: f64,
@@ -39,23 +39,25 @@ pub(super) fn plot(report: &Report) -> Plot {
         (Series::ServiceThrottled, line("service of throttled answers", Ink::Orange)),
         (Series::ServiceError, line("service of failed attempts", Ink::Purple)),
     ];
-    let curves: Vec<Curve> =
+    let curves: Vec<Curve<'_>> =
         wanted.iter().filter_map(|(series, key)| Curve::of(report.latency(*series)?, *key)).collect();
+    let caption = caption(report, &curves);
+    draw("spectrum", caption, &curves)
+}
+
+/// The curves on a common sheet.
+pub(super) fn draw(name: &'static str, caption: String, curves: &[Curve<'_>]) -> Plot {
     let most = curves.iter().map(|curve| curve.total).fold(10.0, f64::max);
     let x = Scale::Linear(0.0, most.log10());
     let y = Scale::log(curves.iter().flat_map(|curve| &curve.points).map(|(_, us)| *us).collect::<Vec<_>>());
-    let head = Head {
-        name: "spectrum",
-        title: "Latency by percentile",
-        caption: caption(report, &curves),
-        keys: curves.iter().map(|curve| curve.key).collect(),
-    };
+    let keys = curves.iter().map(|curve| curve.key).collect();
+    let head = Head { name, title: "Latency by percentile", caption, keys };
     sheet(head, ABOVE + FIELD + BELOW, |canvas, top| {
         let top = top + ABOVE;
         let panel = Panel::between(canvas, [top, top + FIELD], [x, y]);
         panel.vertical(&Axis { unit: "latency (log scale)", label: &time });
         panel.horizontal(&Axis { unit: "percentile, by its nines", label: &nines });
-        for curve in &curves {
+        for curve in curves {
             if let Mark::Line(ink, width) = curve.key.mark {
                 panel.curve(&curve.points, ink, width);
                 if let Some((x, y)) = curve.points.last() {
@@ -69,9 +71,9 @@ pub(super) fn plot(report: &Report) -> Plot {
     })
 }
 
-impl Curve {
+impl<'a> Curve<'a> {
     /// None without a value that lies in the histogram.
-    fn of(latency: &Latency, key: Key) -> Option<Self> {
+    pub(super) fn of(latency: &Latency, key: Key<'a>) -> Option<Self> {
         let histogram = decode(latency.hdr.as_deref()?)?;
         let inside = histogram.len() as f64;
         // What overflowed or was cut off is slower than what the histogram holds, as far as is known: it ranks last.
@@ -114,7 +116,7 @@ fn nines(count: f64) -> String {
     }
 }
 
-fn caption(report: &Report, curves: &[Curve]) -> String {
+fn caption(report: &Report, curves: &[Curve<'_>]) -> String {
     let (what, series) =
         if report.schedule.is_some() { ("response", Series::ResponseOk) } else { ("service", Series::ServiceOk) };
     let found = report.latency(series).filter(|latency| latency.count > 0);

@@ -19,14 +19,14 @@ pub(super) fn plot(report: &Report) -> Plot {
     ];
     let caption = caption(report, &seconds, &lines);
     let [offered, achieved, throttled] = lines;
-    let mut lines: Vec<Line> = [offered, achieved].into_iter().filter(Line::is_known).collect();
+    let mut lines: Vec<Line<'_>> = [offered, achieved].into_iter().filter(Line::is_known).collect();
     lines.extend(Some(throttled).filter(Line::is_above_zero));
     let values = Values::Amounts("attempts per second");
     let chart = Chart { seconds: &seconds, values, each: "the mean of", lines, nothing: "no second was reported" };
     chart.plot("throughput", "Throughput", caption)
 }
 
-fn caption(report: &Report, seconds: &Seconds<'_>, [offered, _, throttled]: &[Line; 3]) -> String {
+fn caption(report: &Report, seconds: &Seconds<'_>, [offered, _, throttled]: &[Line<'_>; 3]) -> String {
     let mean = spoken(report.totals.attempts_per_s);
     let asked = match report.plan.run.shaped_rate() {
         Some(rate) => format!(" of {rate} asked for"),

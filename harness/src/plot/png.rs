@@ -1,0 +1,53 @@
+//! Plots as PNG, for what shows no SVG: mails, chats, slides.
+//!
+//! Called by whoever was asked for them. The letters are those of `harness/fonts`, which are part of the program: a
+//! picture is the same on every machine, and on one without fonts, too.
+
+#[cfg_attr(not(feature = "png"), path = "png/absent.rs")]
+mod raster;
+
+use self::raster::Raster;
+use super::Plot;
+use super::palette::resolved;
+
+/// What a plot is drawn on. A PNG cannot follow its reader's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    /// White.
+    Light,
+    /// Nearly black.
+    Dark,
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+#[error("draw the plot `{plot}` as PNG: {why}")]
+pub struct PngError {
+    /// The plot's name.
+    pub plot: String,
+    /// What the one who should draw it said.
+    pub why: String,
+}
+
+/// Draws plots as PNG.
+pub struct Rasterizer {
+    raster: Raster,
+    ground: Ground,
+}
+
+impl Rasterizer {
+    /// One for plots on this ground.
+    #[must_use]
+    pub fn on(ground: Ground) -> Self {
+        Self { raster: Raster::new(), ground }
+    }
+
+    /// The plot, twice as wide and high as its sheet, as a PNG file.
+    ///
+    /// # Errors
+    /// When the plot is not the SVG that this program writes, or the program was built without the feature `png`.
+    pub fn png(&self, plot: &Plot) -> Result<Vec<u8>, PngError> {
+        let drawn = self.raster.draw(&resolved(&plot.svg, self.ground));
+        drawn.map_err(|why| PngError { plot: plot.name.to_owned(), why })
+    }
+}

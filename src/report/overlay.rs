@@ -1,0 +1,48 @@
+//! `crawlmark report A B C`: several results side by side, as a result directory of its own.
+
+use std::path::{Path, PathBuf};
+
+use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::plot::overlay::MOST_RUNS;
+use crawlmark_harness::results::{self, Overlaid, PAGE, ResultDir, default_path};
+
+use crate::cli::ReportArgs;
+use crate::error::Error;
+use crate::run::RUNS;
+
+/// Makes the page and its plots, and returns where the page is.
+pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
+    check(&args.results)?;
+    let reports = args.results.iter().map(|result| results::read(result)).collect::<Result<Vec<_>, _>>()?;
+    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), "overlay"));
+    let directory = ResultDir::create(&out)?;
+    let Overlaid { files, plots } = results::overlaid(&reports);
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let saved = directory.finish_with(&files)?;
+    if let Some(ground) = args.png {
+        results::remake(&saved, &results::pictures(&plots, ground.into())?)?;
+    }
+    Ok(saved.join(PAGE))
+}
+
+/// Refuses more runs than can be told apart, and one that is named twice.
+fn check(wanted: &[PathBuf]) -> Result<(), Error> {
+    if wanted.len() > MOST_RUNS {
+        let count = wanted.len();
+        let why = format!(
+            "{count} results are too many for one page: lines of {MOST_RUNS} runs can be told apart, name so many"
+        );
+        return Err(Error::Usage(why));
+    }
+    // What does not exist is reported by whoever reads it.
+    let place = |path: &PathBuf| {
+        let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if path.is_file() { path.parent().map_or_else(|| path.clone(), Path::to_owned) } else { path }
+    };
+    let places: Vec<PathBuf> = wanted.iter().map(place).collect();
+    let twice = (1..places.len()).find(|n| places[..*n].contains(&places[*n]));
+    match twice {
+        Some(n) => Err(Error::Usage(format!("{} is named twice: name each result once", wanted[n].display()))),
+        None => Ok(()),
+    }
+}
