@@ -75,7 +75,7 @@ mod tests {
     fn plain_words_stay_as_they_are_and_long_commands_are_broken_before_a_flag() {
         assert_eq!(shell(&owned(&["crawlmark", "run", "--rate", "5k"])), "crawlmark run --rate 5k");
         assert_eq!(shell(&owned(&["a", "http://h/{id}?b&c", "it's", ""])), "a 'http://h/{id}?b&c' 'it'\\''s' ''");
-        let long = "x".repeat(60);
+        let long = "x".repeat(48);
         let said = shell(&owned(&["crawlmark", "run", "--name", &long, "--tag", "a=b", "--fail-if", "rate > 5"]));
         assert_eq!(said, format!("crawlmark run --name {long} --tag a=b \\\n  --fail-if 'rate > 5'"));
     }
