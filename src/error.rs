@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crawlmark_harness::compare::DesignError;
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::results::{ReadError, ResultError};
 use crawlmark_harness::supervisor::SuperviseError;
@@ -78,6 +79,12 @@ pub(crate) enum Error {
     /// A saved result cannot be read.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// A round of a comparison gave nothing to compare.
+    #[error("{0}")]
+    Round(String),
+    /// Rounds cannot be compared.
+    #[error("{0}")]
+    Design(#[from] DesignError),
     /// A bundled target's process ended by itself.
     #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
@@ -103,7 +110,10 @@ impl Error {
     /// The exit code. Exhaustive, so that a new error cannot be added without deciding what scripts see.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Read(_) | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
+            Self::Usage(_)
+            | Self::Read(_)
+            | Self::Design(_)
+            | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
             | Self::Unreachable { .. }
@@ -115,6 +125,7 @@ impl Error {
             | Self::Signal(_)
             | Self::Supervise(_)
             | Self::Result(_)
+            | Self::Round(_)
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Output(_) => FAILED,

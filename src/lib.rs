@@ -11,11 +11,13 @@
 //! | `target` | the bundled target as processes of its own |
 //! | `witness` | what the bundled target counted, beside what the crawl did |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `run`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
+mod ab;
 mod behaviour;
 pub mod cli;
+mod compare;
 pub mod crawl;
 mod error;
 mod measure;
@@ -47,6 +49,8 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => run::run(*args),
+        Command::Ab(args) => ab::ab(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),

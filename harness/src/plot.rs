@@ -14,6 +14,7 @@ mod flight;
 mod heat;
 mod lanes;
 mod latency;
+mod pairs;
 mod palette;
 mod panel;
 mod scale;
@@ -21,6 +22,7 @@ mod seconds;
 mod spectrum;
 mod throughput;
 
+pub use self::pairs::pairs;
 use crate::report::Report;
 
 /// The folder of a result directory that holds them.

@@ -1,11 +1,15 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
+mod contest;
 mod gates;
 mod junit;
 mod times;
 
 use std::fmt::Write;
 
+pub use self::contest::{
+    change, contest_headline, contest_junit, contest_markdown, contest_standing, contest_text, metric_words,
+};
 pub use self::gates::must_hold;
 pub use self::junit::junit;
 use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::made::{PAGE, made_from, remake};
-pub use self::read::{ReadError, read};
+pub use self::read::{ReadError, read, read_contest};
 use crate::report::Report;
 
 /// The name of the file that everything else is made from.
@@ -87,6 +87,12 @@ impl ResultDir {
         let made = fs::create_dir_all(&temporary);
         made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
         Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false })
+    }
+
+    /// Where it lies until it is finished: for what is put into it by others.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.temporary
     }
 
     /// Opens the log of histograms per shard and interval.

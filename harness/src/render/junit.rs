@@ -1,46 +1,96 @@
-//! The gates as `JUnit` XML, one test case each, as CI services read it.
+//! What was judged as `JUnit` XML, one test case each, as CI services read it.
 
 use std::fmt::Write;
 
 use super::gates::seen;
-use crate::report::{GateReport, Report};
+use crate::report::Report;
+
+/// Something that was judged.
+pub(super) struct Case {
+    pub(super) name: String,
+    /// What was seen of it.
+    pub(super) said: String,
+    /// What kind of thing it is.
+    pub(super) kind: &'static str,
+    pub(super) outcome: Outcome,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not: a failure.
+    Failed,
+    /// It could not be decided: an error.
+    Undecided,
+}
+
+/// What the cases have in common.
+pub(super) struct Suite<'a> {
+    pub(super) name: &'a str,
+    /// `gates`, `comparison`.
+    pub(super) class: &'a str,
+    /// RFC 3339.
+    pub(super) timestamp: &'a str,
+    pub(super) duration_s: f64,
+}
 
 /// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not be decided an error.
 #[must_use]
 pub fn junit(report: &Report) -> String {
-    let count = |ok| report.gates.iter().filter(|gate| gate.ok == ok).count();
+    let cases: Vec<Case> = report
+        .gates
+        .iter()
+        .map(|gate| Case {
+            name: gate.expression.clone(),
+            said: match gate.ok {
+                Some(true) => seen(gate),
+                _ => format!("must hold: {}; seen: {}", gate.expression, seen(gate)),
+            },
+            kind: if gate.kind == crate::gates::Breach::Stops.name() { "stop_if" } else { "fail_if" },
+            outcome: match gate.ok {
+                Some(true) => Outcome::Passed,
+                Some(false) => Outcome::Failed,
+                None => Outcome::Undecided,
+            },
+        })
+        .collect();
+    let (name, timestamp) = (&report.name, &report.started_at);
+    document(&Suite { name, class: "gates", timestamp, duration_s: report.totals.duration_s }, &cases)
+}
+
+/// The document of a suite.
+pub(super) fn document(suite: &Suite<'_>, cases: &[Case]) -> String {
+    let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let counts = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
-        report.gates.len(),
-        count(Some(false)),
-        count(None),
-        report.totals.duration_s
+        cases.len(),
+        count(Outcome::Failed),
+        count(Outcome::Undecided),
+        suite.duration_s
     );
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
-    let (name, timestamp) = (escaped(&report.name), escaped(&report.started_at));
+    let (name, timestamp) = (escaped(suite.name), escaped(suite.timestamp));
     let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
-    for gate in &report.gates {
-        write_case(&mut out, gate, report.totals.duration_s);
-    }
+    cases.iter().for_each(|case| write_case(&mut out, suite, case));
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }
 
-fn write_case(out: &mut String, gate: &GateReport, duration_s: f64) {
-    let name = escaped(&gate.expression);
-    let element = match gate.ok {
-        Some(true) => None,
-        Some(false) => Some("failure"),
-        None => Some("error"),
+fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, case: &Case) {
+    let (name, said) = (escaped(&case.name), escaped(&case.said));
+    let element = match case.outcome {
+        Outcome::Passed => None,
+        Outcome::Failed => Some("failure"),
+        Outcome::Undecided => Some("error"),
     };
-    let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.gates\" time=\"{duration_s:.3}\">");
-    if let Some(element) = element {
-        let message = escaped(&format!("must hold: {}; seen: {}", gate.expression, seen(gate)));
-        let _ = write!(out, "<{element} type=\"{}\" message=\"{message}\"/>", escaped(&gate.kind));
-    } else {
-        let _ = write!(out, "<system-out>{}</system-out>", escaped(&seen(gate)));
-    }
+    let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.{class}\" time=\"{duration_s:.3}\">");
+    let _ = match element {
+        Some(element) => write!(out, "<{element} type=\"{}\" message=\"{said}\"/>", case.kind),
+        None => write!(out, "<system-out>{said}</system-out>"),
+    };
     out.push_str("</testcase>\n");
 }
 
