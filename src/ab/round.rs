@@ -62,9 +62,9 @@ impl Rounds<'_> {
             return Err(failed(report.validity.reasons.join("; ")));
         }
         keep_result(place);
-        [log, target_log].iter().for_each(|log| {
+        for log in [log, target_log] {
             let _ = fs::remove_file(log);
-        });
+        }
         Ok(Taken { report, target_cpu })
     }
 

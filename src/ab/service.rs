@@ -11,7 +11,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::{Child, fork};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
@@ -67,14 +67,14 @@ impl Service {
         let (clock, address) = (Clock::start(), SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)));
         loop {
             if self.child.has_ended() {
-                return Err(self.failed("it ended before it accepted a connection".to_owned()));
+                return Err(self.failed("it ended before it accepted a connection"));
             }
             if TcpStream::connect_timeout(&address, CONNECT).is_ok() {
                 return Ok(());
             }
             if Duration::from_nanos(clock.now().0) > ready {
                 let waited = humantime(ready);
-                return Err(self.failed(format!(
+                return Err(self.failed(&format!(
                     "nothing accepts connections at {address} after {waited} (--ready): the command has to listen on \
                      {PORT}, or on $PORT"
                 )));
@@ -85,7 +85,7 @@ impl Service {
         }
     }
 
-    fn failed(&self, why: String) -> Error {
+    fn failed(&self, why: &str) -> Error {
         let said = fs::read_to_string(&self.log).unwrap_or_default();
         let said = said.lines().last().map_or_else(String::new, |line| format!("; its last words: {line}"));
         Error::Round(format!("start the target `{}`: {why}{said}", self.command))
@@ -94,25 +94,29 @@ impl Service {
     /// CPU time that its processes have used; none when none of them is there to be asked. A process of it that is gone is
     /// not counted, so a target that forks for each request is not measured.
     pub(super) fn cpu(&self) -> Option<Duration> {
-        let group = self.child.pid();
-        let own = processes_of(group).into_iter().filter_map(|pid| {
-            let clock = clock_getcpuclockid(Pid::from_raw(pid)).ok()?;
+        let used = family(self.child.pid()).into_iter().filter_map(|relative| {
+            let clock = clock_getcpuclockid(Pid::from_raw(relative.pid)).ok()?;
             clock_gettime(clock).ok().map(Duration::from)
         });
-        own.fold(None, |sum: Option<Duration>, used| Some(sum.unwrap_or_default() + used))
+        used.fold(None, |sum: Option<Duration>, used| Some(sum.unwrap_or_default() + used))
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let group = Pid::from_raw(self.child.pid());
-        // It leads its group, which is there for as long as nobody has waited for it.
-        let _ = killpg(group, Signal::SIGTERM);
+        let own = Pid::from_raw(self.child.pid());
+        let family = family(own.as_raw());
+        // The shell leads a group, which is there for as long as nobody has waited for it.
+        let _ = killpg(own, Signal::SIGTERM);
         let clock = Clock::start();
         while !self.child.has_ended() && Duration::from_nanos(clock.now().0) < GRACE {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let _ = killpg(group, Signal::SIGKILL);
+        let _ = killpg(own, Signal::SIGKILL);
+        // Who made a group of its own and did not end with its parent: its ID is still its own if its start says so.
+        for relative in family.into_iter().filter(Relative::is_alive) {
+            let _ = kill(Pid::from_raw(relative.pid), Signal::SIGKILL);
+        }
         let _ = self.child.wait();
     }
 }
@@ -123,17 +127,41 @@ fn free_port() -> Result<u16, Error> {
     Ok(listener.local_addr().map_err(Error::Output)?.port())
 }
 
-/// The processes of a group.
-fn processes_of(group: i32) -> Vec<i32> {
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| group_of(*pid) == Some(group)).collect()
+/// A process, told from a later one of the same ID by its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Relative {
+    pid: i32,
+    parent: i32,
+    /// In ticks since the machine's start.
+    started: u64,
 }
 
-/// The group of a process: the third field after its name, which is in brackets and may hold anything.
-fn group_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+impl Relative {
+    /// The process of this ID. What `stat` has after the name, which is in brackets and may hold anything, begins with the
+    /// state and the parent; the start is the twentieth.
+    fn read(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(Self { pid, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
+    }
+
+    fn is_alive(&self) -> bool {
+        Self::read(self.pid).is_some_and(|now| now.started == self.started)
+    }
+}
+
+/// A process and all that it has started, and they.
+fn family(root: i32) -> Vec<Relative> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let all: Vec<Relative> = pids.filter_map(Relative::read).collect();
+    let mut family: Vec<Relative> = all.iter().filter(|process| process.pid == root).copied().collect();
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        family.extend(all.iter().filter(|process| process.parent == parent.pid));
+        next += 1;
+    }
+    family
 }
 
 fn humantime(time: Duration) -> String {
@@ -145,10 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_in_its_own_group() {
-        let (own, group) = (std::process::id().cast_signed(), nix::unistd::getpgrp().as_raw());
-        assert_eq!(group_of(own), Some(group));
-        assert!(processes_of(group).contains(&own));
-        assert_eq!(group_of(-1), None);
+    fn a_process_is_of_the_family_of_its_parent() {
+        let own = Relative::read(std::process::id().cast_signed()).unwrap();
+        assert!(own.is_alive() && !Relative { started: own.started + 1, ..own }.is_alive());
+        assert!(family(own.parent).contains(&own) && family(own.pid).contains(&own));
+        assert_eq!(family(-1), []);
     }
 }

@@ -239,7 +239,7 @@ pub fn contest_markdown(contest: &Contest) -> String {
     let _ = writeln!(out, "# {}: {}\n", cell(&contest.name), contest.verdict.name());
     let _ = writeln!(out, "{}\n", cell(&contest_headline(contest)));
     let _ = writeln!(out, "| | base | candidate |\n|---|---|---|");
-    let _ = writeln!(out, "| what | `{}` | `{}` |", cell(&contest.base.what), cell(&contest.candidate.what));
+    let _ = writeln!(out, "| what | {} | {} |", code(&contest.base.what), code(&contest.candidate.what));
     for difference in &contest.differences {
         let _ =
             writeln!(out, "| `{}` | {} | {} |", difference.what, cell(&difference.base), cell(&difference.candidate));
@@ -271,6 +271,11 @@ pub fn contest_markdown(contest: &Contest) -> String {
         contest.started_at
     );
     out
+}
+
+/// A text as code in a cell: there, only what would end the one or the other means anything.
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|").replace('\n', " ").replace('`', "'"))
 }
 
 fn cell(text: &str) -> String {

@@ -74,7 +74,9 @@ pub(super) fn document(suite: &Suite<'_>, cases: &[Case]) -> String {
     let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
     let (name, timestamp) = (escaped(suite.name), escaped(suite.timestamp));
     let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
-    cases.iter().for_each(|case| write_case(&mut out, suite, case));
+    for case in cases {
+        write_case(&mut out, suite, case);
+    }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
 }
