@@ -4,21 +4,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::compare::{
-    Arm, Circumstances, Contest, Disturbance, FILE, Round, RoundReport, Side, comparable, differences, pair_up,
+    Arm, Circumstances, Contest, Disturbance, FILE, History, Round, RoundReport, Side, comparable, differences, pair_up,
 };
+use crawlmark_harness::render;
 use crawlmark_harness::report::Report;
 use crawlmark_harness::results::{RESULT, ReadError, ResultDir, read, read_contest};
 
 use crate::ab::{exit_code, files, print};
-use crate::cli::CompareArgs;
-use crate::error::Error;
+use crate::cli::{CompareArgs, ContestForm};
+use crate::error::{DONE, Error};
 use crate::terminal;
 
 /// Compares, and returns the exit code.
 pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
-    let contest = match &args.candidate {
-        None => saved(&args.base)?,
-        Some(candidate) => contest(&args.base, candidate)?,
+    let contest = match (&args.base, &args.candidate, &args.history) {
+        (.., Some(directory)) => return history(directory, args.form),
+        (None, ..) => return Err(Error::Usage("name a base and a candidate".to_owned())),
+        (Some(base), None, _) => saved(base)?,
+        (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
     if let Some(out) = &args.out {
         let directory = ResultDir::create(out)?;
@@ -30,6 +33,20 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         terminal::say(&format!("\nsaved in {}\n", out.display()));
     }
     Ok(exit_code(contest.verdict))
+}
+
+/// Where the results in a directory changed: advice, so nothing fails.
+fn history(directory: &Path, form: ContestForm) -> Result<u8, Error> {
+    let found = results(Arm::Base, directory)?;
+    let found = found.into_iter().map(|found| (found.path.display().to_string(), found.report)).collect();
+    let Some(history) = History::of(found) else { return Ok(DONE) };
+    let text = if form.json {
+        serde_json::to_string_pretty(&history)? + "\n"
+    } else {
+        render::history_text(&history, terminal::columns())
+    };
+    terminal::print(&text)?;
+    Ok(DONE)
 }
 
 /// What an `ab` saved, judged again from its rounds.

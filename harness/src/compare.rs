@@ -70,6 +70,7 @@ mod design;
 mod differences;
 mod estimate;
 mod finding;
+mod history;
 mod holm;
 mod metric;
 mod rule;
@@ -85,6 +86,7 @@ pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_u
 pub use self::differences::{Difference, Incomparable, comparable, differences};
 pub use self::estimate::{Interval, LEVEL};
 pub use self::finding::{Comparison, Doubt, Evidence, Finding, LookTaken, Mismatch, Overall, Verdict};
+pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};

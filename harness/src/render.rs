@@ -2,6 +2,7 @@
 
 mod contest;
 mod gates;
+mod history;
 mod junit;
 mod times;
 
@@ -11,6 +12,7 @@ pub use self::contest::{
     change, contest_headline, contest_junit, contest_markdown, contest_standing, contest_text, metric_words,
 };
 pub use self::gates::must_hold;
+pub use self::history::history_text;
 pub use self::junit::junit;
 use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
 use crate::report::{

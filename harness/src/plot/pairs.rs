@@ -24,9 +24,9 @@ pub fn pairs(contest: &Contest) -> Plot {
         contest.comparison.findings.iter().filter_map(|finding| Lane::of(contest, finding)).collect();
     let reach = reach(&lanes);
     let keys = vec![
-        Key::new("a pair", Mark::Line(Ink::Blue, 6.0)),
-        Key::new("estimate and interval, 95 %", Mark::Line(Ink::Vermilion, 3.0)),
-        Key::new("a loss that counts", Mark::Area(Ink::Asked)),
+        Key::new("a pair", Mark::Dot(Ink::Blue)),
+        Key::new("estimate and interval, 95 %", Mark::Line(Ink::Text, 3.0)),
+        Key::new("a loss that counts", Mark::Area(Ink::Heat(0))),
     ];
     let head = Head { name: "pairs", title: "Pairs", caption: contest_headline(contest), keys };
     let height = ABOVE + lanes.len().max(1) as f64 * (FIELD + GAP) - GAP + BELOW;
@@ -90,10 +90,10 @@ impl Lane {
         let y = 0.8;
         if let Some(interval) = self.evidence.ratio_interval {
             let ends = [interval.low, interval.high].map(|ratio| ((ratio - 1.0) * 100.0).clamp(-reach, reach));
-            panel.curve(&[(ends[0], y), (ends[1], y)], Ink::Vermilion, 3.0);
+            panel.curve(&[(ends[0], y), (ends[1], y)], Ink::Text, 3.0);
         }
         let estimate = ((self.evidence.ratio - 1.0) * 100.0).clamp(-reach, reach);
-        panel.mark(estimate, y, Ink::Vermilion);
+        panel.mark(estimate, y, Ink::Text);
         panel.base();
         panel.unit(&format!("{}: {}", metric_words(metric), change(&self.evidence)));
     }

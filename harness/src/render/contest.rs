@@ -20,7 +20,7 @@ pub const fn metric_words(metric: Metric) -> &'static str {
 }
 
 /// Its name in a column of eleven.
-const fn short_name(metric: Metric) -> &'static str {
+pub(super) const fn short_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TargetCpuPerAttempt => "target CPU",
         Metric::CpuPerAttempt => "client CPU",
@@ -174,7 +174,7 @@ fn typical(contest: &Contest, arm: Arm, metric: Metric) -> String {
     values.get(values.len() / 2).map_or_else(|| "-".to_owned(), |value| in_unit(metric, *value))
 }
 
-fn in_unit(metric: Metric, value: f64) -> String {
+pub(super) fn in_unit(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", decimal(value)),
         Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt | Metric::ServiceP50 | Metric::ServiceP99 => micros(value),
