@@ -1,7 +1,7 @@
 //! What the bundled target is to do: a profile, and what the command line says otherwise. Used by `serve` and by `run`
 //! without a URL.
 
-use crawlmark_mock_server::{Config, Faults, Latency, Limit, Limits, PerInFlight, Profile, Stall};
+use crawlmark_mock_server::{Config, Faults, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work};
 
 use crate::error::Error;
 
@@ -14,6 +14,7 @@ pub(crate) struct Typed<'a> {
     pub(crate) profile: Profile,
     pub(crate) latency: Option<&'a Latency>,
     pub(crate) latency_per_in_flight: Option<PerInFlight>,
+    pub(crate) work: Option<Work>,
     pub(crate) stall: Option<Stall>,
     pub(crate) limits: &'a [Limit],
     pub(crate) faults: &'a [Faults],
@@ -35,6 +36,7 @@ impl Typed<'_> {
             seed: self.seed,
             latency: self.latency.unwrap_or(&profile.latency).clone(),
             latency_per_in_flight: self.latency_per_in_flight.unwrap_or(profile.latency_per_in_flight),
+            work: self.work.unwrap_or(profile.work),
             stall: self.stall.or(profile.stall),
             limits,
             faults,
@@ -57,6 +59,7 @@ mod tests {
         profile: Profile::Lab,
         latency: None,
         latency_per_in_flight: None,
+        work: None,
         stall: None,
         limits: &[],
         faults: &[],

@@ -1,7 +1,9 @@
 //! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
 //! Touches nothing: no file, no name, no clock.
 
+mod ab;
 mod again;
+mod compare;
 mod cut;
 mod export;
 mod manners;
@@ -17,7 +19,9 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawlmark_harness::gates::{Condition, ConditionError};
 use crawlmark_harness::units::{UnitError, parse_count};
 
+pub use ab::AbArgs;
 pub use again::Typed;
+pub use compare::{CompareArgs, ContestForm};
 pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
 pub use manners::{MannersArgs, PerHostArgs};
@@ -66,6 +70,12 @@ pub enum Command {
     /// Crawl a range of IDs and measure it; without a URL, crawl the bundled target
     #[command(after_help = run::EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Compare two configurations, targets or builds in paired rounds: pass, regression or inconclusive
+    #[command(after_help = ab::EXAMPLES)]
+    Ab(Box<AbArgs>),
+    /// Compare saved results: a verdict of paired rounds, a table of two single ones
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(CompareArgs),
     /// Make the page, the plots and the summary of saved results anew; of several results, lay them over each other
     #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crawlmark_harness::compare::DesignError;
 use crawlmark_harness::export::ExportError;
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::recut::CutError;
@@ -92,6 +93,12 @@ pub(crate) enum Error {
     /// A result's log of times cannot be read.
     #[error("{0}")]
     Log(#[from] LogError),
+    /// A round of a comparison gave nothing to compare.
+    #[error("{0}")]
+    Round(String),
+    /// Rounds cannot be compared.
+    #[error("{0}")]
+    Design(#[from] DesignError),
     /// A bundled target's process ended by itself.
     #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
@@ -122,6 +129,7 @@ impl Error {
             | Self::Read(_)
             | Self::Cut(_)
             | Self::Log(_)
+            | Self::Design(_)
             | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
@@ -135,6 +143,7 @@ impl Error {
             | Self::Supervise(_)
             | Self::Result(_)
             | Self::Export(_)
+            | Self::Round(_)
             | Self::TargetLost { .. }
             | Self::Json(_)
             | Self::Output(_) => FAILED,

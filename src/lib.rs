@@ -12,11 +12,13 @@
 //! | `witness` | what the bundled target counted, beside what the crawl did |
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `run`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
+mod ab;
 mod behaviour;
 pub mod cli;
+mod compare;
 pub mod crawl;
 mod error;
 mod export;
@@ -47,6 +49,8 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Run(args) => run::run(*args, typed),
+        Command::Ab(args) => ab::ab(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Selftest(args) => selftest::selftest(&args),

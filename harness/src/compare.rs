@@ -67,24 +67,32 @@
 //! *Nonparametrics: Statistical Methods Based on Ranks*. Lan, K. K. G. and `DeMets`, D. L. (1983), Biometrika 70, 659-663.
 
 mod design;
+mod differences;
 mod estimate;
 mod finding;
+mod history;
 mod holm;
 mod metric;
 mod rule;
+mod saved;
 mod schedule;
 mod seen;
 mod signed_rank;
+mod taken;
 #[cfg(test)]
 mod tests;
 
 pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
+pub use self::differences::{Difference, Incomparable, comparable, differences};
 pub use self::estimate::{Interval, LEVEL};
 pub use self::finding::{Comparison, Doubt, Evidence, Finding, LookTaken, Mismatch, Overall, Verdict};
+pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
+pub use self::saved::{Circumstances, Contest, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds};
 pub use self::schedule::OrderSchedule;
+pub use self::taken::TargetCpu;
 
 use self::seen::Seen;
 

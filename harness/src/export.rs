@@ -15,6 +15,7 @@ mod openmetrics;
 mod points;
 mod step_summary;
 
+pub use self::junit::contest_junit;
 use std::fmt;
 use std::str::FromStr;
 

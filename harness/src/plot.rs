@@ -16,6 +16,7 @@ mod heat;
 mod lanes;
 mod latency;
 pub mod overlay;
+mod pairs;
 mod palette;
 mod panel;
 mod png;
@@ -24,6 +25,7 @@ mod seconds;
 mod spectrum;
 mod throughput;
 
+pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 use crate::report::Report;
 

@@ -1,15 +1,19 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
+pub(crate) mod contest;
 mod cut;
 pub(crate) mod gates;
+mod history;
 mod percentiles;
 pub(crate) mod times;
 
 use std::fmt::Write;
 
+pub use self::contest::{change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words};
 pub use self::cut::{cut_markdown, cut_text};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
+pub use self::history::history_text;
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
 use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};

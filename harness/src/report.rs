@@ -39,6 +39,7 @@ pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 use self::totals::Window;
 pub use self::totals::{Ledger, Totals};
+pub(crate) use self::validity::thresholds;
 pub use self::validity::{Evidence, Validity, Verdict};
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, Reading, Wrong, recut};
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
-pub use self::read::{ReadError, read};
+pub use self::read::{ReadError, read, read_contest};
 use crate::plot::PngError;
 use crate::report::Report;
 
@@ -93,6 +93,12 @@ impl ResultDir {
         let made = fs::create_dir_all(&temporary);
         made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
         Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false })
+    }
+
+    /// Where it lies until it is finished: for what is put into it by others.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.temporary
     }
 
     /// Opens the log of histograms per shard and interval.

@@ -10,6 +10,7 @@ use crate::proxy::Proxy;
 use crate::stall::Stall;
 use crate::stubs::Mappings;
 use crate::tls::Tls;
+use crate::work::Work;
 use std::time::Duration;
 
 /// What becomes of a request that no stub answers.
@@ -41,6 +42,8 @@ pub struct Config {
     pub latency: Latency,
     /// What every other request in flight, in all processes of the target, adds to a hold.
     pub latency_per_in_flight: PerInFlight,
+    /// What an item's answer costs in CPU, once its hold is over.
+    pub work: Work,
     /// When nothing is answered; none means never.
     pub stall: Option<Stall>,
     /// How many requests, and connections, are let through; none means all.

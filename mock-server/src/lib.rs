@@ -46,6 +46,7 @@
 //! | [`items`] | paths to ids, ids to bodies |
 //! | [`latency`] | how long an answer is held back |
 //! | [`stall`] | when nothing is answered |
+//! | [`work`] | what an item's answer costs in CPU |
 //! | [`proxy`] | for whom to forward, from where and how far |
 //! | [`limit`] | how many requests are let through, of whom, and what the others are told |
 //! | [`fault`] | which answers go wrong |
@@ -87,6 +88,7 @@ pub mod stall;
 pub mod stubs;
 mod timer;
 pub mod tls;
+pub mod work;
 
 pub use clock::Clock;
 pub use config::{Config, Journal, Unmatched};
@@ -105,3 +107,4 @@ pub use shared::{Shared, SharedError};
 pub use stall::{Stall, StallError};
 pub use stubs::{LoadError, Mappings, OnUnsupported};
 pub use tls::{Tls, TlsError};
+pub use work::{Work, WorkError};

@@ -347,6 +347,9 @@ pub struct RunArgs {
     /// What every other request in flight adds to a hold of the bundled target
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
+    /// CPU that each answer costs the bundled target: rounds of arithmetic, of about a nanosecond each
+    #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    pub target_work: Option<target::Work>,
     /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
     #[arg(long, value_name = "EVERY,LENGTH", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_stall: Option<target::Stall>,

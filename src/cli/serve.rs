@@ -143,6 +143,9 @@ pub struct ServeArgs {
     /// Added to the hold for every other request in flight in all processes, as in 50us
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub latency_per_in_flight: Option<target::PerInFlight>,
+    /// CPU that each item's answer costs: rounds of arithmetic, of about a nanosecond each
+    #[arg(long, value_name = "ROUNDS", help_heading = "Behaviour")]
+    pub work: Option<target::Work>,
     /// Answer nothing in the last LENGTH of every EVERY, as in 10s,1s, counted from the start
     #[arg(long, value_name = "EVERY,LENGTH", help_heading = "Behaviour")]
     pub stall: Option<target::Stall>,

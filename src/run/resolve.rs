@@ -245,6 +245,7 @@ fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, St
         profile: args.target_profile,
         latency: args.target_latency.as_ref(),
         latency_per_in_flight: args.target_latency_per_in_flight,
+        work: args.target_work,
         stall: args.target_stall,
         limits: &args.target_limits,
         faults: &args.target_faults,
@@ -263,6 +264,7 @@ fn describe(config: &Config, workload: &mut BTreeMap<String, String>) {
     for (name, value) in [
         ("target_latency", config.latency.to_string()),
         ("target_latency_per_in_flight", per_in_flight),
+        ("target_work", config.work.to_string()),
         ("target_stall", stall),
         ("target_limit", config.limits.to_string()),
         ("target_faults", config.faults.to_string()),

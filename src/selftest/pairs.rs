@@ -42,10 +42,10 @@ fn readings(run: &Seen) -> Readings {
     let percentile =
         |q, beyond| run.quantile_us(Series::ServiceOk, q).map_or(Reading::Absent, |us| Reading::percentile(us, beyond));
     Readings {
-        cpu_per_attempt: Reading::Absent,
         throughput: Reading::Gating(run.items_per_s),
         service_p50: percentile(0.5, count / 2),
         service_p99: percentile(0.99, count / 100),
+        ..Readings::default()
     }
 }
 

@@ -40,6 +40,11 @@ impl Stages {
         if io::stderr().is_terminal() { Self::Bars(None) } else { Self::Lines }
     }
 
+    /// Whether what goes on is shown while it does.
+    pub(crate) const fn is_drawn(&self) -> bool {
+        matches!(self, Self::Bars(_))
+    }
+
     /// Begins one that takes about so long.
     pub(crate) fn begin(&mut self, name: &str, does: &str, takes: Duration) {
         let seconds = whole_seconds(takes);

@@ -5,6 +5,7 @@
 //! has ended: no process, no temporary file. Nothing here waits by sleeping for a fixed time: each wait is for an event,
 //! with a deadline that only a hang meets.
 
+mod ab;
 mod adds_up;
 mod bad_input;
 mod books;

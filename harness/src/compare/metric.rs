@@ -1,4 +1,4 @@
-//! What is compared: the four metrics, which way each gets worse, the smallest loss that counts, and a reading of one.
+//! What is compared: the metrics, which way each gets worse, the smallest loss that counts, and a reading of one.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,13 @@ const BEYOND_TO_GATE: u64 = 100;
 /// Samples that must lie beyond a percentile before it is shown at all.
 const BEYOND_TO_SHOW: u64 = 10;
 
-/// What is compared. There are four, because each more costs all of them power: the error that a comparison may make is
-/// shared by the metrics that may decide.
+/// What is compared. No more than four of them decide, because each more costs all of them power: the error that a
+/// comparison may make is shared by the metrics that may decide. Where the target's CPU is known, the client's is only shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
+    /// CPU time of the target per attempt, where a comparison starts it; more is worse.
+    TargetCpuPerAttempt,
     /// CPU time of the client per attempt; more is worse.
     CpuPerAttempt,
     /// Items or attempts per second, or whatever a round does per second; less is worse.
@@ -34,12 +36,14 @@ pub enum Worse {
 
 impl Metric {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::CpuPerAttempt, Self::Throughput, Self::ServiceP50, Self::ServiceP99];
+    pub const ALL: [Self; 5] =
+        [Self::TargetCpuPerAttempt, Self::CpuPerAttempt, Self::Throughput, Self::ServiceP50, Self::ServiceP99];
 
     /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::TargetCpuPerAttempt => "target_cpu_per_attempt",
             Self::CpuPerAttempt => "cpu_per_attempt",
             Self::Throughput => "throughput",
             Self::ServiceP50 => "service_p50",
@@ -51,7 +55,7 @@ impl Metric {
     #[must_use]
     pub const fn worse(self) -> Worse {
         match self {
-            Self::CpuPerAttempt | Self::ServiceP50 | Self::ServiceP99 => Worse::More,
+            Self::TargetCpuPerAttempt | Self::CpuPerAttempt | Self::ServiceP50 | Self::ServiceP99 => Worse::More,
             Self::Throughput => Worse::Less,
         }
     }
@@ -61,7 +65,7 @@ impl Metric {
     #[must_use]
     pub const fn smallest_effect(self) -> f64 {
         match self {
-            Self::CpuPerAttempt | Self::Throughput | Self::ServiceP50 => 0.02,
+            Self::TargetCpuPerAttempt | Self::CpuPerAttempt | Self::Throughput | Self::ServiceP50 => 0.02,
             Self::ServiceP99 => 0.05,
         }
     }
@@ -138,6 +142,8 @@ impl Reading {
 /// What one round read of each metric.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Readings {
+    /// See [`Metric::TargetCpuPerAttempt`].
+    pub target_cpu_per_attempt: Reading,
     /// See [`Metric::CpuPerAttempt`].
     pub cpu_per_attempt: Reading,
     /// See [`Metric::Throughput`].
@@ -153,6 +159,7 @@ impl Readings {
     #[must_use]
     pub const fn of(&self, metric: Metric) -> Reading {
         match metric {
+            Metric::TargetCpuPerAttempt => self.target_cpu_per_attempt,
             Metric::CpuPerAttempt => self.cpu_per_attempt,
             Metric::Throughput => self.throughput,
             Metric::ServiceP50 => self.service_p50,

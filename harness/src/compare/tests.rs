@@ -20,7 +20,13 @@ fn pairs(readings: impl IntoIterator<Item = (f64, f64)>) -> Vec<Pair> {
 /// All four read the same.
 fn gating(value: f64) -> Readings {
     let reading = Reading::Gating(value);
-    Readings { cpu_per_attempt: reading, throughput: reading, service_p50: reading, service_p99: reading }
+    Readings {
+        cpu_per_attempt: reading,
+        throughput: reading,
+        service_p50: reading,
+        service_p99: reading,
+        ..Readings::default()
+    }
 }
 
 /// `count` pairs whose ratios lie around `ratio`, above and below in turn, ever further, by up to `spread`.

@@ -1,62 +1,147 @@
-//! The gates as `JUnit` XML, one test case each, as CI services read it. The verdict on the measurement is a property of the
-//! suite.
+//! What was judged as `JUnit` XML, one test case each, as CI services read it: the gates of a run, the metrics of a
+//! comparison. What they were judged by is told by properties of the suite: a measurement that is not valid passes none for
+//! sure.
 
 use std::fmt::Write;
 
-use crate::render::seen;
-use crate::report::{GateReport, Report};
+use crate::compare::{Contest, Verdict};
+use crate::gates::Breach;
+use crate::render::contest::row;
+use crate::render::{metric_words, seen};
+use crate::report::Report;
+
+/// Something that was judged.
+struct Case {
+    name: String,
+    /// What was seen of it.
+    said: String,
+    /// What kind of thing it is.
+    kind: &'static str,
+    outcome: Outcome,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not: a failure.
+    Failed,
+    /// It could not be decided: an error.
+    Undecided,
+}
+
+/// What the cases have in common.
+struct Suite<'a> {
+    name: &'a str,
+    /// What they are: `gates`, `comparison`.
+    class: &'a str,
+    /// RFC 3339.
+    timestamp: &'a str,
+    duration_s: f64,
+    properties: &'a [(&'a str, &'a str)],
+}
 
 /// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not be decided an error.
 pub(super) fn junit(report: &Report) -> String {
-    let count = |ok| report.gates.iter().filter(|gate| gate.ok == ok).count();
-    let counts = format!(
-        "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
-        report.gates.len(),
-        count(Some(false)),
-        count(None),
-        report.totals.duration_s
-    );
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
-    let (name, timestamp) = (escaped(&report.name), escaped(&report.started_at));
-    let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
-    write_properties(&mut out, report);
-    for gate in &report.gates {
-        write_case(&mut out, gate, report.totals.duration_s);
-    }
-    out.push_str("  </testsuite>\n</testsuites>\n");
-    out
-}
-
-/// What the gates were judged by: a measurement that is not valid passes none for sure.
-fn write_properties(out: &mut String, report: &Report) {
+    let case = |gate: &crate::report::GateReport| Case {
+        name: gate.expression.clone(),
+        said: match gate.ok {
+            Some(true) => seen(gate),
+            _ => format!("must hold: {}; seen: {}", gate.expression, seen(gate)),
+        },
+        kind: if gate.kind == Breach::Stops.name() { Breach::Stops.name() } else { Breach::Fails.name() },
+        outcome: match gate.ok {
+            Some(true) => Outcome::Passed,
+            Some(false) => Outcome::Failed,
+            None => Outcome::Undecided,
+        },
+    };
+    let cases: Vec<Case> = report.gates.iter().map(case).collect();
     let properties = [
         ("validity", report.validity.verdict.name()),
         ("run_id", &report.run_id),
         ("target", &report.plan.run.target),
         ("config_hash", &report.plan.config_hash),
     ];
+    let (name, timestamp, duration_s) = (&report.name, &report.started_at, report.totals.duration_s);
+    document(&Suite { name, class: "gates", timestamp, duration_s, properties: &properties }, &cases)
+}
+
+/// The comparison as `JUnit`: a test case per metric that may decide, and one for failures.
+#[must_use]
+pub fn contest_junit(contest: &Contest) -> String {
+    let mut cases: Vec<Case> = contest
+        .comparison
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict != Verdict::Informational)
+        .map(|finding| Case {
+            name: finding.metric.name().to_owned(),
+            said: format!("{}: {}", metric_words(finding.metric), row(contest, finding)),
+            kind: "comparison",
+            outcome: match finding.verdict {
+                Verdict::Regression => Outcome::Failed,
+                Verdict::Pass | Verdict::Informational => Outcome::Passed,
+                Verdict::Inconclusive { .. } | Verdict::Incomparable { .. } => Outcome::Undecided,
+            },
+        })
+        .collect();
+    let failures = contest.failures;
+    cases.push(Case {
+        name: "failures".to_owned(),
+        said: format!(
+            "{:.2} % of the base's items, {:.2} % of the candidate's",
+            failures.base * 100.0,
+            failures.candidate * 100.0
+        ),
+        kind: "comparison",
+        outcome: if failures.more { Outcome::Failed } else { Outcome::Passed },
+    });
+    let properties =
+        [("verdict", contest.verdict.name()), ("base", &contest.base.what), ("candidate", &contest.candidate.what)];
+    let (name, timestamp) = (&contest.name, &contest.started_at);
+    document(&Suite { name, class: "comparison", timestamp, duration_s: 0.0, properties: &properties }, &cases)
+}
+
+/// The document of a suite.
+fn document(suite: &Suite<'_>, cases: &[Case]) -> String {
+    let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
+        cases.len(),
+        count(Outcome::Failed),
+        count(Outcome::Undecided),
+        suite.duration_s
+    );
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
+    let (name, timestamp) = (escaped(suite.name), escaped(suite.timestamp));
+    let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
     out.push_str("    <properties>\n");
-    for (name, value) in properties {
+    for (name, value) in suite.properties {
         let _ = writeln!(out, "      <property name=\"{name}\" value=\"{}\"/>", escaped(value));
     }
     out.push_str("    </properties>\n");
+    for case in cases {
+        write_case(&mut out, suite, case);
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
 }
 
-fn write_case(out: &mut String, gate: &GateReport, duration_s: f64) {
-    let name = escaped(&gate.expression);
-    let element = match gate.ok {
-        Some(true) => None,
-        Some(false) => Some("failure"),
-        None => Some("error"),
+fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, case: &Case) {
+    let (name, said) = (escaped(&case.name), escaped(&case.said));
+    let element = match case.outcome {
+        Outcome::Passed => None,
+        Outcome::Failed => Some("failure"),
+        Outcome::Undecided => Some("error"),
     };
-    let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.gates\" time=\"{duration_s:.3}\">");
-    if let Some(element) = element {
-        let message = escaped(&format!("must hold: {}; seen: {}", gate.expression, seen(gate)));
-        let _ = write!(out, "<{element} type=\"{}\" message=\"{message}\"/>", escaped(&gate.kind));
-    } else {
-        let _ = write!(out, "<system-out>{}</system-out>", escaped(&seen(gate)));
-    }
+    let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.{class}\" time=\"{duration_s:.3}\">");
+    let _ = match element {
+        Some(element) => write!(out, "<{element} type=\"{}\" message=\"{said}\"/>", case.kind),
+        None => write!(out, "<system-out>{said}</system-out>"),
+    };
     out.push_str("</testcase>\n");
 }
 

@@ -63,6 +63,8 @@ pub(super) enum Mark {
     Line(Ink, f64),
     /// A filled area.
     Area(Ink),
+    /// A dot.
+    Dot(Ink),
 }
 
 /// How a text is set.
@@ -251,6 +253,7 @@ impl Canvas<'_> {
     pub(super) fn key(&self, key: Key<'_>, (x, y): (f64, f64)) {
         match key.mark {
             Mark::Line(ink, width) => self.line(&[(x, y), (x + 28.0, y)], ink, width),
+            Mark::Dot(ink) => self.dot((x + 18.0, y), ink),
             Mark::Area(ink) => self.area([x + 8.0, y - 6.0, x + 28.0, y + 6.0], ink),
         }
         self.text(key.label, (x + 34.0, y), Lettering::label(Ink::Text, HPos::Left));

@@ -118,6 +118,22 @@ impl<'c, 'b> Panel<'c, 'b> {
         self.curve(&run, ink, width);
     }
 
+    /// A line from top to bottom.
+    pub(super) fn line_at(&self, x: f64, ink: Ink) {
+        self.canvas.line(&[(self.x_of(x), self.top), (self.x_of(x), self.bottom)], ink, 1.0);
+    }
+
+    /// A dot.
+    pub(super) fn dot(&self, x: f64, y: f64) {
+        self.canvas.dot((self.x_of(x), self.y_of(y)), Ink::Blue);
+    }
+
+    /// A short line across.
+    pub(super) fn mark(&self, x: f64, y: f64, ink: Ink) {
+        let (x, y) = (self.x_of(x), self.y_of(y));
+        self.canvas.line(&[(x, y - 6.0), (x, y + 6.0)], ink, 3.0);
+    }
+
     /// A rectangle between two values of either axis.
     pub(super) fn cell(&self, [x0, x1]: [f64; 2], [y0, y1]: [f64; 2], ink: Ink) {
         self.canvas.area([self.x_of(x0), self.y_of(y1), self.x_of(x1), self.y_of(y0)], ink);

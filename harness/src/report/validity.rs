@@ -7,7 +7,7 @@ mod answers;
 mod machine;
 mod open_loop;
 mod shards;
-mod thresholds;
+pub(crate) mod thresholds;
 mod wording;
 
 use serde::{Deserialize, Serialize};

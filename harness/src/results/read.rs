@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::RESULT;
+use crate::compare::{self, Contest};
 use crate::report::{Report, SCHEMA};
 
 /// Why there is no result to read.
@@ -25,12 +26,14 @@ pub enum ReadError {
         error: io::Error,
     },
     /// It is of another format.
-    #[error("{path} is of the format `{found}`; this version reads `{SCHEMA}`")]
+    #[error("{path} is of the format `{found}`; this version reads `{wanted}`")]
     Schema {
         /// The file.
         path: PathBuf,
         /// What it says it is.
         found: String,
+        /// What can be read here.
+        wanted: &'static str,
     },
     /// It is damaged, or no result at all.
     #[error("{path} is no result: {error}")]
@@ -42,7 +45,7 @@ pub enum ReadError {
     },
 }
 
-/// What every version of the format has.
+/// What every version of a format has.
 #[derive(serde::Deserialize)]
 struct Versioned {
     schema: String,
@@ -53,7 +56,22 @@ struct Versioned {
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
-    let file = if path.is_dir() { path.join(RESULT) } else { path.to_owned() };
+    read_format(path, (RESULT, SCHEMA))
+}
+
+/// Reads what `ab` saved in a directory, or a `comparison.json` by its own name.
+///
+/// # Errors
+/// When there is none, or it is not of [`compare::SCHEMA`].
+pub fn read_contest(path: &Path) -> Result<Contest, ReadError> {
+    read_format(path, (compare::FILE, compare::SCHEMA))
+}
+
+fn read_format<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    (name, wanted): (&str, &'static str),
+) -> Result<T, ReadError> {
+    let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
     let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if path.is_dir() => ReadError::NoResult(path.to_owned()),
         io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
@@ -61,8 +79,8 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
     })?;
     let broken = |error| ReadError::Json { path: file.clone(), error };
     let Versioned { schema: found } = serde_json::from_str(&text).map_err(broken)?;
-    if found != SCHEMA {
-        return Err(ReadError::Schema { path: file, found });
+    if found != wanted {
+        return Err(ReadError::Schema { path: file, found, wanted });
     }
     serde_json::from_str(&text).map_err(broken)
 }

@@ -1,6 +1,10 @@
 //! The signals that a supervisor waits for, held back from their usual effect and read from a descriptor.
 
+use std::os::fd::AsFd;
+use std::time::Duration;
+
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
@@ -27,6 +31,21 @@ impl HeldSignals {
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&awaited()), Some(&mut before))?;
         Ok(Self { before })
+    }
+
+    /// The number of a signal that asks for a stop, as soon as one has come; none when a child has ended first, or `most` is
+    /// over. For a command that waits for other programs and not in [`super::supervise`].
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor for it.
+    pub fn asks_to_stop(&self, most: Duration) -> Result<Option<i32>, Errno> {
+        let signals = Signals::open()?;
+        let timeout = PollTimeout::try_from(most).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(signals.fd.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(signals.take().into_iter().find(|signal| *signal != Signal::SIGCHLD as i32))
     }
 }
 

@@ -115,6 +115,7 @@ fn own_sd(sd: f64) -> f64 {
 
 fn slot(readings: &mut Readings, metric: Metric) -> &mut Reading {
     match metric {
+        Metric::TargetCpuPerAttempt => &mut readings.target_cpu_per_attempt,
         Metric::CpuPerAttempt => &mut readings.cpu_per_attempt,
         Metric::Throughput => &mut readings.throughput,
         Metric::ServiceP50 => &mut readings.service_p50,

@@ -211,6 +211,7 @@ impl Answers {
         let own = self.config.latency.hold(self.config.seed, arrival.id, arrival.attempt);
         self.let_go(parts);
         self.hold(&arrival, own + arrival.growth, &mut headers).await;
+        self.config.work.burn(arrival.id);
         // With the exact capacity, making `Bytes` of it allocates nothing more.
         let mut body = Vec::with_capacity(body_len(arrival.id));
         write_body(self.config.seed, arrival.id, &mut body);

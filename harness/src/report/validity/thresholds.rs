@@ -21,20 +21,20 @@ pub(super) const LOOP_LAG_US: f64 = 20_000.0;
 
 /// Lateness of a single look. So long a gap is no queueing but a process, or a machine, that was stopped; it also makes as
 /// many attempts slow as there were connections, however rare it is.
-pub(super) const FREEZE_US: f64 = 100_000.0;
+pub(crate) const FREEZE_US: f64 = 100_000.0;
 
 /// Part of a CPU's time that the machine below gave to others. It is missing at random moments, so it lengthens times of
 /// the tail first.
-pub(super) const STEAL: f64 = 0.02;
+pub(crate) const STEAL: f64 = 0.02;
 
 /// A run must be as long as this for its stolen time to be judged, s: it is counted in hundredths of a second, and two
 /// of them are no proof of anything.
-pub(super) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
+pub(crate) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
 
 /// How much longer the same work may take after the run than before it, or before it than after. In 80 readings of 40 short
 /// runs on a virtual machine of two cores that were busy with other things, too, all but two were within 7 %, and these
 /// within 10 %.
-pub(super) const SPEED: f64 = 0.15;
+pub(crate) const SPEED: f64 = 0.15;
 
 /// Part of the time in which something on the machine waited for a CPU. Only where the kernel does not say how long the
 /// shards themselves waited: a target on the same machine, and the shards beside each other, make pressure that does

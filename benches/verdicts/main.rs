@@ -1,0 +1,83 @@
+//! Whether `crawlmark ab` tells the truth on the machine at hand: `cargo bench --bench verdicts -- --help`.
+//!
+//! Three questions, each asked as a user asks them, many times with another order of rounds: two targets that differ by
+//! five percent have to be told apart, two equal ones must not be, and a service whose handler costs five percent more CPU
+//! has to be caught by its CPU or by its throughput. It writes what it saw, the runs that went wrong included, and its
+//! exit code is 1 when an answer was wrong.
+
+mod case;
+mod summary;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::case::{Answer, CASES};
+use crate::summary::{Outcome, machine};
+
+/// Runs `crawlmark ab` on targets whose difference is known, and saves what it says of them.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo bench --bench verdicts --")]
+struct Arguments {
+    /// Comparisons of each kind
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
+    runs: u64,
+    /// Where to save what was seen; nowhere unless given
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    // `cargo test --benches` runs every bench without `--bench`, to see that it starts; it must not take a minute.
+    if !has("--bench") || has("--test") {
+        say("verdicts runs only under `cargo bench --bench verdicts`");
+        return ExitCode::SUCCESS;
+    }
+    match ask(&Arguments::parse_from(arguments)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Asks every question, and returns whether every answer was right.
+fn ask(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    let place = tempfile::tempdir()?;
+    let mut outcomes = Vec::new();
+    for case in &CASES {
+        let mut answers: Vec<Answer> = Vec::new();
+        for seed in 1..=arguments.runs {
+            let answer = case.ask(seed, &place.path().join(format!("{}-{seed}", case.name)))?;
+            say(&format!("{:<10} {seed:>3} of {}: {}", case.name, arguments.runs, answer.told()));
+            answers.push(answer);
+        }
+        outcomes.push(Outcome::new(case, answers));
+    }
+    let outcome = summary::markdown(&outcomes, &machine());
+    say(&outcome);
+    if let Some(out) = &arguments.out {
+        fs::create_dir_all(out)?;
+        fs::write(out.join("README.md"), &outcome)?;
+        fs::write(out.join("verdicts.json"), serde_json::to_string_pretty(&outcomes)? + "\n")?;
+        for outcome in &outcomes {
+            fs::copy(outcome.plot(), out.join(format!("{}.svg", outcome.case)))?;
+        }
+    }
+    Ok(outcomes.iter().all(Outcome::is_right))
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}

@@ -1,0 +1,95 @@
+//! A saved run as a round of a comparison: what it read, and whether the machine was itself meanwhile.
+//!
+//! Both are read from the report alone, without a look at which arm it was: a machine that is called disturbed because of
+//! what the candidate did to it would be a way to choose the result.
+
+use std::time::Duration;
+
+use super::design::{Arm, Disturbance, Round};
+use super::metric::{Reading, Readings};
+use crate::report::thresholds::{FREEZE_US, SHORTEST_FOR_STEAL_S, SPEED, STEAL};
+use crate::report::{Latency, Report};
+use crate::stats::Series;
+
+/// CPU time that the target of a run used, where it is known.
+pub type TargetCpu = Option<Duration>;
+
+impl Readings {
+    /// What a run read of each metric. Where the target's CPU is known, it decides in place of the client's: four metrics
+    /// may.
+    #[must_use]
+    pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
+        let attempts = report.totals.attempts as f64;
+        let per_attempt = |cpu_s: f64| Some(cpu_s * 1e6 / attempts).filter(|us| us.is_finite() && *us > 0.0);
+        let target = target_cpu.and_then(|cpu| per_attempt(cpu.as_secs_f64()));
+        let client = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum::<Option<f64>>().and_then(per_attempt);
+        let client_decides: fn(f64) -> Reading =
+            if target.is_some() { Reading::Informational } else { Reading::Gating };
+        let service = report.latency(Series::ServiceOk);
+        Self {
+            target_cpu_per_attempt: target.map_or(Reading::Absent, Reading::Gating),
+            cpu_per_attempt: client.map_or(Reading::Absent, client_decides),
+            throughput: good_per_s(report).map_or(Reading::Absent, Reading::Gating),
+            service_p50: service.map_or(Reading::Absent, |times| percentile(times, ("p50_us", times.p50_us), 2)),
+            service_p99: service.map_or(Reading::Absent, |times| percentile(times, ("p99_us", times.p99_us), 100)),
+        }
+    }
+}
+
+impl Round {
+    /// The run as a round of `arm`.
+    #[must_use]
+    pub fn taken_from(report: &Report, arm: Arm) -> Self {
+        Self { arm, readings: Readings::taken_from(report, None), disturbance: Disturbance::of(report) }
+    }
+}
+
+/// Items per second that were answered as they should be: what fails fast is no throughput.
+fn good_per_s(report: &Report) -> Option<f64> {
+    let ledger = &report.ledger;
+    let ended = (ledger.ended() - ledger.aborted) as f64;
+    let good = (ledger.ok + ledger.not_found) as f64;
+    Some(report.totals.items_per_s * good / ended).filter(|rate| rate.is_finite() && *rate > 0.0)
+}
+
+/// The percentile beyond which one in `one_in` lies. One that is only known to be no less decides nothing.
+fn percentile(times: &Latency, (key, value): (&str, Option<f64>), one_in: u64) -> Reading {
+    match value.map(|us| Reading::percentile(us, times.count / one_in)) {
+        Some(Reading::Gating(us)) if times.is_at_least(key) => Reading::Informational(us),
+        Some(reading) => reading,
+        None => Reading::Absent,
+    }
+}
+
+impl Disturbance {
+    /// Whether the machine was itself during a run.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        let usages = || report.shards.iter().map(|shard| &shard.usage);
+        let stolen = usages().any(|usage| {
+            usage.measured_s.is_some_and(|s| s >= SHORTEST_FOR_STEAL_S) && usage.steal_share.is_some_and(|s| s > STEAL)
+        });
+        let late_us = report.latency(Series::LoopLag).and_then(|lag| lag.max_us).unwrap_or(0.0);
+        match () {
+            () if !alike(&[report]) => Self::SpeedProbe,
+            () if stolen => Self::Steal,
+            () if late_us > FREEZE_US => Self::RunQueue,
+            () => Self::None,
+        }
+    }
+
+    /// The same of the two runs of a pair: the CPU has to have been as fast in one as in the other, too.
+    #[must_use]
+    pub fn of_pair(runs: [&Report; 2]) -> Self {
+        let found = runs.map(Self::of).into_iter().find(|found| *found != Self::None);
+        found.unwrap_or(if alike(&runs) { Self::None } else { Self::SpeedProbe })
+    }
+}
+
+/// Whether the fixed work took about as long before and after each of these runs.
+fn alike(runs: &[&Report]) -> bool {
+    let usages = runs.iter().flat_map(|run| &run.shards).map(|shard| &shard.usage);
+    let times = usages.flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]).flatten();
+    let (least, most) = times.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), us| (least.min(us), most.max(us)));
+    most <= least * (1.0 + SPEED)
+}

@@ -1,0 +1,243 @@
+//! `crawlmark ab`: pairs of rounds of two sides in random order, until it is known whether the candidate is worse.
+//!
+//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_harness::compare`.
+
+mod round;
+mod service;
+mod side;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::compare::{
+    self, Arm, Circumstances, Comparison, Contest, Difference, Disturbance, FILE, Order, OrderSchedule, Overall,
+    RoundReport, comparable, differences, judge_rounds,
+};
+use crawlmark_harness::report::Report;
+use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::{export, plot, render};
+
+use self::round::{Rounds, Taken};
+use self::side::Side;
+use crate::cli::{AbArgs, ContestForm};
+use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
+use crate::run::RUNS;
+use crate::terminal::{self, Stages};
+
+/// The folder of the rounds.
+const ROUNDS: &str = "rounds";
+
+/// The folder of the rounds of the base against itself.
+const EQUALS: &str = "aa";
+
+/// How long a pair is thought to take before one was run.
+const FIRST_GUESS: Duration = Duration::from_secs(5);
+
+/// Compares, and returns the exit code.
+pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
+    let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
+    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
+    let directory = ResultDir::create(&out)?;
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
+    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
+    if !args.quiet {
+        terminal::say(&announcement(&sides));
+    }
+    let mut bench = Bench {
+        rounds: Rounds { held: &held, stages: &mut stages, ready: args.ready },
+        seed: args.seed,
+        place: directory.place(),
+    };
+    let outcome = bench.compare(args, &sides);
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
+    std::mem::forget(held);
+    let Outcome { series, noise_floor, interrupted_by } = outcome?;
+    if series.ran.len() < 2 {
+        return interrupted_by.map_or(Ok(INCONCLUSIVE), |signal| Err(SuperviseError::Stopped(signal).into()));
+    }
+    let contest = Contest::new(
+        series.ran,
+        Circumstances {
+            name: args.name.clone(),
+            sides: sides.map(|side| compare::Side { name: side.arm.to_string(), what: side.what }),
+            differences: series.differences,
+            interrupted: interrupted_by.is_some(),
+            noise_floor,
+        },
+    )?;
+    let files = files(&contest)?;
+    let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
+    if !args.quiet || args.form.is_for_others() {
+        print(&contest, args.form)?;
+    }
+    if !args.quiet {
+        terminal::say(&format!("\nsaved in {}\n", saved.display()));
+    }
+    Ok(interrupted_by.map_or_else(|| exit_code(contest.verdict), signalled))
+}
+
+/// What is saved of a contest beside its rounds.
+pub(crate) fn files(contest: &Contest) -> Result<Vec<(&'static str, String)>, Error> {
+    Ok(vec![
+        (FILE, serde_json::to_string_pretty(contest)? + "\n"),
+        ("summary.md", render::contest_markdown(contest)),
+        ("junit.xml", export::contest_junit(contest)),
+        ("plots/pairs.svg", plot::pairs(contest).svg),
+    ])
+}
+
+/// A comparison that has found nothing is no failure of the candidate's, and no success either.
+pub(crate) const fn exit_code(verdict: Overall) -> u8 {
+    match verdict {
+        Overall::Pass => DONE,
+        Overall::Regression => GATE,
+        Overall::Inconclusive | Overall::Incomparable => INCONCLUSIVE,
+    }
+}
+
+/// Prints a contest: as JSON, as Markdown, or for people.
+pub(crate) fn print(contest: &Contest, form: ContestForm) -> Result<(), Error> {
+    let text = match (form.json, form.markdown) {
+        (true, _) => serde_json::to_string_pretty(contest)? + "\n",
+        (_, true) => render::contest_markdown(contest),
+        _ => render::contest_text(contest, terminal::columns()),
+    };
+    Ok(terminal::print(&text)?)
+}
+
+fn announcement([base, candidate]: &[Side; 2]) -> String {
+    format!(
+        "comparing the base ({}) with the candidate ({})\n  in pairs of rounds, in random order, until it is known: \
+         after 16, 28 or 44 pairs\n",
+        base.what, candidate.what
+    )
+}
+
+/// What came of running rounds.
+struct Outcome {
+    series: Series,
+    noise_floor: Option<Comparison>,
+    interrupted_by: Option<i32>,
+}
+
+/// Rounds that ran, and what differs between the arms.
+#[derive(Default)]
+struct Series {
+    ran: Vec<RoundReport>,
+    differences: Vec<Difference>,
+}
+
+/// Where pairs are run.
+struct Bench<'a> {
+    rounds: Rounds<'a>,
+    seed: u64,
+    place: &'a Path,
+}
+
+impl Bench<'_> {
+    /// Runs the base against itself if that is wanted, then both sides. A signal ends it; what was run stays.
+    fn compare(&mut self, args: &AbArgs, sides: &[Side; 2]) -> Result<Outcome, Error> {
+        let mut outcome = Outcome { series: Series::default(), noise_floor: None, interrupted_by: None };
+        let run = self.both(args, sides, &mut outcome);
+        match run {
+            Ok(()) => {}
+            Err(Error::Supervise(SuperviseError::Stopped(signal))) => outcome.interrupted_by = Some(signal),
+            Err(error) => return Err(error),
+        }
+        // A round without its partner says nothing.
+        outcome.series.ran.truncate(outcome.series.ran.len() / 2 * 2);
+        Ok(outcome)
+    }
+
+    fn both(&mut self, args: &AbArgs, sides: &[Side; 2], outcome: &mut Outcome) -> Result<(), Error> {
+        if let Some(pairs) = args.aa {
+            let equals = [sides[0].clone(), sides[0].playing(Arm::Candidate)];
+            let mut series = Series::default();
+            self.pairs(&equals, (EQUALS, pairs), &mut series)?;
+            outcome.noise_floor = Some(judge_rounds(&series.ran)?.1);
+        }
+        self.pairs(sides, (ROUNDS, args.pairs), &mut outcome.series)
+    }
+
+    /// Runs pairs until the comparison is over, or there are `most` undisturbed ones. A disturbed one is run again in its
+    /// own order.
+    fn pairs(&mut self, sides: &[Side; 2], (folder, most): (&str, u64), series: &mut Series) -> Result<(), Error> {
+        let mut orders = OrderSchedule::new(self.seed);
+        let (mut order, mut undisturbed, mut takes) = (orders.next(), 0, FIRST_GUESS);
+        let mut standing = String::new();
+        while let Some(now) = order.filter(|_| undisturbed < most) {
+            let (clock, name) = (Clock::start(), format!("{} {}", label(folder), series.ran.len() / 2 + 1));
+            if self.rounds.stages.is_drawn() {
+                self.rounds.stages.begin(&name, &standing, takes);
+            }
+            let disturbance = self.pair(sides, (folder, now), series)?;
+            takes = Duration::from_nanos(clock.now().0);
+            let (_, comparison, _) = judge_rounds(&series.ran)?;
+            standing = render::contest_standing(&comparison);
+            let came =
+                if disturbance == Disturbance::None { standing.clone() } else { "disturbed: once more".to_owned() };
+            self.rounds.stages.end(&name, &came);
+            if disturbance == Disturbance::None {
+                undisturbed += 1;
+                order = orders.next();
+            }
+            if comparison.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a pair, and says whether the machine was itself meanwhile.
+    fn pair(
+        &mut self,
+        sides: &[Side; 2],
+        (folder, order): (&str, Order),
+        series: &mut Series,
+    ) -> Result<Disturbance, Error> {
+        let [base, candidate] = sides;
+        let in_turn = match order {
+            Order::BaseFirst => [base, candidate],
+            Order::CandidateFirst => [candidate, base],
+        };
+        let number = series.ran.len() / 2 + 1;
+        let (first, second) = (self.round(in_turn[0], (folder, number))?, self.round(in_turn[1], (folder, number))?);
+        let disturbance = Disturbance::of_pair([&first.0.report, &second.0.report]);
+        if series.ran.is_empty() {
+            let (of_base, of_candidate) = match order {
+                Order::BaseFirst => (&first.0.report, &second.0.report),
+                Order::CandidateFirst => (&second.0.report, &first.0.report),
+            };
+            series.differences = told_apart(sides, of_base, of_candidate);
+            comparable(&series.differences).map_err(|error| Error::Usage(error.to_string()))?;
+        }
+        for ((taken, place), side) in [first, second].iter().zip(in_turn) {
+            let place = (number, side.arm, place.display().to_string());
+            let round = RoundReport::new(&taken.report, place, taken.target_cpu);
+            series.ran.push(RoundReport { disturbance, ..round });
+        }
+        Ok(disturbance)
+    }
+
+    /// Runs a round, and says where its result lies in the comparison's directory.
+    fn round(&mut self, side: &Side, (folder, number): (&str, usize)) -> Result<(Taken, PathBuf), Error> {
+        let place = PathBuf::from(folder).join(format!("{number:03}-{}", side.arm));
+        Ok((self.rounds.run(side, &self.place.join(&place))?, place))
+    }
+}
+
+/// What a pair is called while it runs.
+fn label(folder: &str) -> &'static str {
+    if folder == EQUALS { "a/a" } else { "pair" }
+}
+
+/// What differs between the sides. The ports of targets that each round starts anew are no difference.
+fn told_apart(sides: &[Side; 2], base: &Report, candidate: &Report) -> Vec<Difference> {
+    let mut found = differences(base, candidate);
+    if sides.iter().all(Side::starts_its_target) {
+        found.retain(|difference| difference.what != "plan.target");
+    }
+    found
+}

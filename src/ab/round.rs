@@ -1,0 +1,114 @@
+//! One round: a target if the side has one, and `crawlmark run` in a process of its own.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crawlmark_harness::compare::TargetCpu;
+use crawlmark_harness::process::{ShardExit, fork};
+use crawlmark_harness::report::{Report, Verdict};
+use crawlmark_harness::results::{self, RESULT};
+use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use nix::sys::signal::Signal;
+
+use super::service::Service;
+use super::side::{PORT, Side};
+use crate::error::Error;
+use crate::terminal::Stages;
+
+/// Between two looks at the terminal.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What rounds have in common.
+pub(super) struct Rounds<'a> {
+    pub(super) held: &'a HeldSignals,
+    pub(super) stages: &'a mut Stages,
+    pub(super) ready: Duration,
+}
+
+/// What a round gave.
+pub(super) struct Taken {
+    pub(super) report: Report,
+    pub(super) target_cpu: TargetCpu,
+}
+
+impl Rounds<'_> {
+    /// Runs a round of `side`, whose result goes to `place`.
+    ///
+    /// # Errors
+    /// When it has no result, or one that is not whole; when a signal asks for a stop.
+    pub(super) fn run(&mut self, side: &Side, place: &Path) -> Result<Taken, Error> {
+        let beside = |ending: &str| place.with_extension(ending);
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent).map_err(Error::Output)?;
+        }
+        let target_log = beside("target.log");
+        let service = match &side.target {
+            Some(command) => Some(Service::start(command, &target_log, self.ready, self.held)?),
+            None => None,
+        };
+        let before = service.as_ref().and_then(Service::cpu);
+        let log = beside("log");
+        let exit = self.crawl(side, service.as_ref().map(Service::port), (place, &log))?;
+        let after = service.as_ref().and_then(Service::cpu);
+        drop(service);
+        let target_cpu = before.zip(after).map(|(before, after)| after.saturating_sub(before));
+        let failed = |why: String| Error::Round(format!("run a round of the {}: {why}", side.arm));
+        let report = results::read(place)
+            .map_err(|error| failed(format!("{exit}: {}", last_words(&log, &error.to_string()))))?;
+        if report.validity.verdict == Verdict::Incomplete {
+            return Err(failed(report.validity.reasons.join("; ")));
+        }
+        keep_result(place);
+        for log in [log, target_log] {
+            let _ = fs::remove_file(log);
+        }
+        Ok(Taken { report, target_cpu })
+    }
+
+    /// Crawls in another process, and says how that ended.
+    fn crawl(&mut self, side: &Side, port: Option<u16>, (place, log): (&Path, &PathBuf)) -> Result<ShardExit, Error> {
+        let words = side.words.iter().map(|word| match port {
+            Some(port) => word.replace(PORT, &port.to_string()),
+            None => word.clone(),
+        });
+        let mut run = Command::new(&side.program);
+        run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
+        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::Output)?);
+        let child = fork("crawlmark-ab", move || {
+            let _ = run.exec();
+            127
+        })?;
+        loop {
+            if child.has_ended() {
+                return Ok(child.wait());
+            }
+            if let Some(signal) = self.held.asks_to_stop(LOOK).map_err(Error::Signal)? {
+                child.signal(Signal::SIGTERM);
+                let _ = child.wait();
+                return Err(SuperviseError::Stopped(signal).into());
+            }
+            self.stages.show();
+        }
+    }
+}
+
+/// What a run said last, or else `otherwise`.
+fn last_words(log: &Path, otherwise: &str) -> String {
+    let said = fs::read_to_string(log).unwrap_or_default();
+    said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(otherwise).to_owned()
+}
+
+/// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be all there is.
+fn keep_result(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        if entry.file_name() == RESULT {
+            continue;
+        }
+        // What cannot be removed does no harm.
+        let path = entry.path();
+        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
+}

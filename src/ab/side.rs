@@ -1,0 +1,150 @@
+//! One side of a comparison: what is run for each of its rounds.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use crawlmark_harness::compare::Arm;
+
+use crate::cli::{AbArgs, Cli, Command, RunArgs};
+use crate::error::Error;
+
+/// How long a round takes unless told otherwise, as a flag.
+const ROUND: [&str; 2] = ["-d", "2s"];
+
+/// What stands for the port of a target's command.
+pub(super) const PORT: &str = "{port}";
+
+/// One side.
+#[derive(Debug, Clone)]
+pub(super) struct Side {
+    pub(super) arm: Arm,
+    /// Its crawlmark.
+    pub(super) program: PathBuf,
+    /// What follows `run`, but for where to save.
+    pub(super) words: Vec<String>,
+    /// The command that is its target.
+    pub(super) target: Option<String>,
+    /// What makes it what it is, as typed.
+    pub(super) what: String,
+    starts_its_target: bool,
+}
+
+impl Side {
+    /// The side of `arm`, as typed.
+    ///
+    /// # Errors
+    /// When its flags are none of `run`, or none that a round can have.
+    pub(super) fn new(arm: Arm, args: &AbArgs) -> Result<Self, Error> {
+        let (flag, own, target, program) = match arm {
+            Arm::Base => ("--base", &args.base, &args.base_target, &args.base_bin),
+            Arm::Candidate => ("--cand", &args.cand, &args.cand_target, &args.cand_bin),
+        };
+        let own_words = shlex::split(own)
+            .ok_or_else(|| Error::Usage(format!("{flag} '{own}' has a quotation mark that is not closed")))?;
+        let mut words = args.run.clone();
+        words.extend(own_words);
+        let typed = parsed(flag, &words)?;
+        check(flag, &typed)?;
+        if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
+            words.extend(ROUND.map(str::to_owned));
+        }
+        match (target, &typed.url) {
+            (Some(_), Some(url)) if url.contains(PORT) => {}
+            (Some(_), _) => {
+                return Err(Error::Usage(format!(
+                    "{flag}-target needs a URL with {PORT} in it, as in -- http://127.0.0.1:{PORT}/items/{{id}}: \
+                     each round gives its target a free port"
+                )));
+            }
+            (None, Some(url)) if url.contains(PORT) => {
+                return Err(Error::Usage(format!(
+                    "{PORT} in the URL is the port of a target's command: {flag}-target has none"
+                )));
+            }
+            (None, _) => {}
+        }
+        let program = match program {
+            Some(program) => executable(&format!("{flag}-bin"), program)?,
+            None => std::env::current_exe().map_err(Error::Output)?,
+        };
+        Ok(Self {
+            arm,
+            program,
+            words,
+            starts_its_target: target.is_some() || (typed.url.is_none() && typed.urls.is_none()),
+            target: target.clone(),
+            what: what(args, arm),
+        })
+    }
+
+    /// Whether each round has a target of its own, at an address of its own.
+    pub(super) const fn starts_its_target(&self) -> bool {
+        self.starts_its_target
+    }
+
+    /// The same crawl as the other arm: a side against itself.
+    pub(super) fn playing(&self, arm: Arm) -> Self {
+        Self { arm, ..self.clone() }
+    }
+}
+
+/// What `run` makes of the words. A newer or older crawlmark may know other flags; those of this one are what `ab` knows.
+fn parsed(flag: &str, words: &[String]) -> Result<RunArgs, Error> {
+    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(line).map(|cli| cli.command) {
+        Ok(Command::Run(args)) => Ok(*args),
+        Ok(_) => Err(Error::Usage(format!("{flag}: not flags of `crawlmark run`"))),
+        Err(error) => {
+            let text = error.render().to_string();
+            let text = text.trim_start_matches("error: ").trim_end();
+            Err(Error::Usage(format!("{flag} and the flags after --, together: {text}")))
+        }
+    }
+}
+
+/// Refuses what a round decides itself, and what is decided over all rounds.
+fn check(flag: &str, run: &RunArgs) -> Result<(), Error> {
+    let taken = [
+        ("--out", run.out.is_some()),
+        ("--json", run.json),
+        ("--quiet", run.quiet),
+        ("--fail-if", !run.fail_if.is_empty()),
+        ("--stop-if", !run.stop_if.is_empty()),
+        ("--slo-p99", run.slo_p99.is_some()),
+        ("--max-error-rate", run.max_error_rate.is_some()),
+        ("--strict", run.strict),
+    ];
+    match taken.into_iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(Error::Usage(format!(
+            "{name} is for single runs: leave it out of {flag} and of what follows --; the comparison is what is saved and judged"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn executable(flag: &str, program: &std::path::Path) -> Result<PathBuf, Error> {
+    use std::os::unix::fs::PermissionsExt;
+    let refused = |why: String| Error::Usage(format!("{flag} {}: {why}", program.display()));
+    let found = std::fs::canonicalize(program).map_err(|error| refused(error.to_string()))?;
+    let kind = std::fs::metadata(&found).map_err(|error| refused(error.to_string()))?;
+    if kind.is_file() && kind.permissions().mode() & 0o111 != 0 {
+        Ok(found)
+    } else {
+        Err(refused("is no program".to_owned()))
+    }
+}
+
+/// What the side has that the flags of both do not say.
+fn what(args: &AbArgs, arm: Arm) -> String {
+    let (own, target, program) = match arm {
+        Arm::Base => (&args.base, &args.base_target, &args.base_bin),
+        Arm::Candidate => (&args.cand, &args.cand_target, &args.cand_bin),
+    };
+    let parts = [
+        program.as_ref().map(|program| program.display().to_string()),
+        target.clone(),
+        Some(own.trim().to_owned()).filter(|own| !own.is_empty()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "as it is".to_owned() } else { parts.join(", ") }
+}

@@ -1,0 +1,110 @@
+//! What can be typed after `ab`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::units::parse_duration;
+
+use super::{ContestForm, parse_name};
+
+pub(super) const EXAMPLES: &str = "\
+A round is `crawlmark run` in a process of its own, with the flags after --, those
+of its side after them, and 2 s unless -d, -n or --ids says otherwise. A pair is a
+round of either side, one right after the other, in an order drawn at random. The
+comparison ends after 16, 28 or 44 pairs, as soon as it knows.
+
+Exit codes: 0 pass: no metric is worse by 4 % · 3 regression: one is worse, surely,
+              and by 2 % at least (the 99th percentile: 5 %), or more items fail
+            5 inconclusive, or nothing to compare · 129 / 130 / 143 ended by a
+              signal; what was measured until then is saved
+
+Examples:
+  Is 21 ms told from 20 ms? Two bundled targets:
+    crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' -- -c 8
+  Two targets that run already:
+    crawlmark ab --base http://127.0.0.1:8080/items/{id} \\
+        --cand http://127.0.0.1:8081/items/{id} -- -c 32 -d 5s
+  Two builds of a service, each started for every round on a port of its own:
+    crawlmark ab --base-target './old --port {port}' --cand-target './new --port {port}' \\
+        -- http://127.0.0.1:{port}/items/{id} -c 32 -d 3s --expect json
+  Two settings of the crawl, two versions of crawlmark:
+    crawlmark ab --base '-c 64' --cand '-c 128' -- http://127.0.0.1:8080/items/{id}
+    crawlmark ab --base-bin ./crawlmark-0.1 -- http://127.0.0.1:8080/items/{id}
+  What this machine makes of two equal sides, first:
+    crawlmark ab --aa --base '-c 64' --cand '-c 128' -- http://127.0.0.1:8080/items/{id}";
+
+/// Arguments of `ab`.
+#[derive(Debug, Args)]
+pub struct AbArgs {
+    /// What the base has beyond the flags of both: flags of `crawlmark run`, or its URL
+    #[arg(
+        long,
+        alias = "baseline",
+        value_name = "FLAGS",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true,
+        help_heading = "Sides"
+    )]
+    pub base: String,
+    /// What the candidate has
+    #[arg(
+        long,
+        alias = "candidate",
+        value_name = "FLAGS",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true,
+        help_heading = "Sides"
+    )]
+    pub cand: String,
+    /// A shell's command that is the base's target: started before each of its rounds and ended after it
+    ///
+    /// It listens on the loopback port that {port} stands for, in the command and in the URL ($PORT for programs that read
+    /// that). The round begins when it accepts connections, and its CPU time is one of the things compared.
+    #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
+    pub base_target: Option<String>,
+    /// The same of the candidate
+    #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
+    pub cand_target: Option<String>,
+    /// The crawlmark that crawls for the base; this one unless given
+    #[arg(long, value_name = "FILE", help_heading = "Sides")]
+    pub base_bin: Option<PathBuf>,
+    /// The crawlmark that crawls for the candidate
+    #[arg(long, value_name = "FILE", help_heading = "Sides")]
+    pub cand_bin: Option<PathBuf>,
+    /// How long a target's command may take to accept connections
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
+    pub ready: Duration,
+
+    /// Undisturbed pairs, at most; a verdict needs 16
+    #[arg(long, value_name = "N", default_value_t = 44, value_parser = clap::value_parser!(u64).range(1..=44), help_heading = "Comparison")]
+    pub pairs: u64,
+    /// First run so many pairs of the base against itself, to see what this machine makes of equal sides
+    #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = clap::value_parser!(u64).range(1..=44), help_heading = "Comparison")]
+    pub aa: Option<u64>,
+    /// What the order of the rounds is drawn from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Comparison")]
+    pub seed: u64,
+
+    /// Where to save the comparison; results/runs/TIME-NAME unless given
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// A short name for the comparison
+    #[arg(long, default_value = "ab", value_parser = parse_name, help_heading = "Results")]
+    pub name: String,
+    /// How the comparison is printed.
+    #[command(flatten)]
+    pub form: ContestForm,
+    /// Print nothing but errors (and what --json or --markdown asks for)
+    #[arg(long, help_heading = "Results")]
+    pub quiet: bool,
+    /// Do not show what is being done
+    #[arg(long, help_heading = "Results")]
+    pub no_progress: bool,
+
+    /// Flags of `crawlmark run` for both sides, and the URL
+    #[arg(last = true, value_name = "RUN FLAGS")]
+    pub run: Vec<String>,
+}

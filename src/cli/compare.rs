@@ -1,0 +1,66 @@
+//! What can be typed after `compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const EXAMPLES: &str = "\
+Two directories of results, whose runs took turns (base, candidate, candidate,
+base, ...), get a verdict; so does the directory of an `ab`. Two single results
+get a table of what they measured: one run of each proves nothing, whatever it
+shows. Runs that did not take turns are refused.
+
+Exit codes: 0 pass · 3 regression · 5 inconclusive, or single results
+            2 the results are of different things, or were not run in pairs
+
+Examples:
+  Two runs beside each other:
+    crawlmark compare results/runs/before results/runs/after
+  What an `ab` found, once more, for a comment on a change:
+    crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
+  Rounds that a script ran in turn:
+    crawlmark compare rounds/base rounds/candidate --json
+  When did it change?
+    crawlmark compare --history results/runs";
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A result, a directory of results, or what `ab` saved
+    #[arg(value_name = "BASE", required_unless_present = "history")]
+    pub base: Option<PathBuf>,
+    /// A result, or a directory of results
+    #[arg(value_name = "CAND")]
+    pub candidate: Option<PathBuf>,
+    /// Where the results in this directory changed over time: advice only, exit code 0
+    ///
+    /// Looked at are the results of the latest one's plan, machine and name. A change is shown from 2 % on, when chance parts
+    /// a history as well in no more than 1 of 100 cases, and with five results on either side.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate", "out", "markdown"])]
+    pub history: Option<PathBuf>,
+    /// Save the comparison, with its plot, to this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How the comparison is printed.
+    #[command(flatten)]
+    pub form: ContestForm,
+}
+
+/// What a comparison is printed as.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ContestForm {
+    /// Print the comparison as JSON to standard output, and nothing else there
+    #[arg(long, conflicts_with = "markdown", help_heading = "Results")]
+    pub json: bool,
+    /// Print the comparison as Markdown to standard output, for a step summary or a comment on a change
+    #[arg(long, help_heading = "Results")]
+    pub markdown: bool,
+}
+
+impl ContestForm {
+    /// Whether a program, or a page, reads it.
+    #[must_use]
+    pub const fn is_for_others(self) -> bool {
+        self.json || self.markdown
+    }
+}

@@ -1,0 +1,114 @@
+//! `crawlmark compare`: what saved rounds come to, or what an `ab` found, once more.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crawlmark_harness::compare::{
+    Arm, Circumstances, Contest, Disturbance, FILE, History, Round, RoundReport, Side, comparable, differences, pair_up,
+};
+use crawlmark_harness::render;
+use crawlmark_harness::report::Report;
+use crawlmark_harness::results::{RESULT, ReadError, ResultDir, read, read_contest};
+
+use crate::ab::{exit_code, files, print};
+use crate::cli::{CompareArgs, ContestForm};
+use crate::error::{DONE, Error};
+use crate::terminal;
+
+/// Compares, and returns the exit code.
+pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
+    let contest = match (&args.base, &args.candidate, &args.history) {
+        (.., Some(directory)) => return history(directory, args.form),
+        (None, ..) => return Err(Error::Usage("name a base and a candidate".to_owned())),
+        (Some(base), None, _) => saved(base)?,
+        (Some(base), Some(candidate), _) => contest(base, candidate)?,
+    };
+    if let Some(out) = &args.out {
+        let directory = ResultDir::create(out)?;
+        let files = files(&contest)?;
+        directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
+    }
+    print(&contest, args.form)?;
+    if let Some(out) = &args.out {
+        terminal::say(&format!("\nsaved in {}\n", out.display()));
+    }
+    Ok(exit_code(contest.verdict))
+}
+
+/// Where the results in a directory changed: advice, so nothing fails.
+fn history(directory: &Path, form: ContestForm) -> Result<u8, Error> {
+    let found = results(Arm::Base, directory)?;
+    let found = found.into_iter().map(|found| (found.path.display().to_string(), found.report)).collect();
+    let Some(history) = History::of(found) else { return Ok(DONE) };
+    let text = if form.json {
+        serde_json::to_string_pretty(&history)? + "\n"
+    } else {
+        render::history_text(&history, terminal::columns())
+    };
+    terminal::print(&text)?;
+    Ok(DONE)
+}
+
+/// What an `ab` saved, judged again from its rounds.
+fn saved(path: &Path) -> Result<Contest, Error> {
+    if !path.join(FILE).exists() && !path.ends_with(FILE) {
+        return Err(Error::Usage(format!(
+            "{} is not what `crawlmark ab` saved: name that, or a base and a candidate",
+            path.display()
+        )));
+    }
+    let Contest { name, base, candidate, differences, interrupted, noise_floor, rounds, .. } = read_contest(path)?;
+    let sides = [base, candidate];
+    Ok(Contest::new(rounds, Circumstances { name, sides, differences, interrupted, noise_floor })?)
+}
+
+/// A result and where it lies.
+struct Found {
+    arm: Arm,
+    report: Report,
+    path: PathBuf,
+}
+
+/// What the results at two places come to, as a comparison of pairs; two single results are one pair.
+fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
+    let mut found = results(Arm::Base, base)?;
+    found.extend(results(Arm::Candidate, candidate)?);
+    // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts as text.
+    found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
+    let rounds: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();
+    pair_up(&rounds)?;
+    let of = |arm| found.iter().find(|found| found.arm == arm).map(|found| &found.report);
+    let differences = of(Arm::Base).zip(of(Arm::Candidate)).map_or_else(Vec::new, |(a, b)| differences(a, b));
+    comparable(&differences).map_err(|error| Error::Usage(error.to_string()))?;
+    let reports = found.chunks(2).enumerate().flat_map(|(number, pair)| {
+        let disturbance = match pair {
+            [first, second] => Disturbance::of_pair([&first.report, &second.report]),
+            _ => Disturbance::None,
+        };
+        pair.iter().map(move |found| {
+            let place = (number + 1, found.arm, found.path.display().to_string());
+            RoundReport { disturbance, ..RoundReport::new(&found.report, place, None) }
+        })
+    });
+    let side = |path: &Path, arm: Arm| Side { name: arm.to_string(), what: path.display().to_string() };
+    let circumstances = Circumstances {
+        name: "compare".to_owned(),
+        sides: [side(base, Arm::Base), side(candidate, Arm::Candidate)],
+        differences,
+        interrupted: false,
+        noise_floor: None,
+    };
+    Ok(Contest::new(reports.collect(), circumstances)?)
+}
+
+/// The result at `path`, or those in the directories in it.
+fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
+    let one = |path: PathBuf| -> Result<Found, ReadError> { Ok(Found { arm, report: read(&path)?, path }) };
+    if !path.is_dir() || path.join(RESULT).exists() {
+        return Ok(vec![one(path.to_owned())?]);
+    }
+    let entries = fs::read_dir(path).map_err(|error| ReadError::Io { path: path.to_owned(), error })?;
+    let inner = entries.flatten().map(|entry| entry.path()).filter(|inner| inner.join(RESULT).exists());
+    let found: Vec<Found> = inner.map(one).collect::<Result<_, _>>()?;
+    if found.is_empty() { Err(ReadError::NoResult(path.to_owned()).into()) } else { Ok(found) }
+}

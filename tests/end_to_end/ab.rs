@@ -1,0 +1,261 @@
+//! `crawlmark ab` and `compare` from outside: rounds run in pairs, in fresh processes and in the order drawn; what is said is
+//! what is saved; a loss that nobody can miss is found, and bad input is refused before anything runs.
+#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use crawlmark_harness::compare::{Order, OrderSchedule};
+use jsonschema::Validator;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{end_with_children, signal, wait_for, working_in};
+use crate::run::program;
+
+static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/comparison-1.schema.json")).unwrap());
+
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+
+/// Rounds that take no longer than they must.
+const SHORT: [&str; 7] = ["--", "-n", "256", "-c", "32", "-s", "1"];
+
+/// A command that goes on, in a directory of its own. Dropped, it is ended.
+struct Started {
+    child: Child,
+    place: TempDir,
+}
+
+/// What one came to.
+struct Done {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+    place: TempDir,
+}
+
+impl Started {
+    fn new(args: &[&str]) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(place.path().join(name)).unwrap();
+        fs::create_dir(place.path().join("work")).unwrap();
+        let child = Command::new(program())
+            .args(args)
+            .current_dir(place.path().join("work"))
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .unwrap();
+        Self { child, place }
+    }
+
+    fn end(mut self) -> Done {
+        let status = wait_for("the end of the comparison", || self.child.try_wait().unwrap());
+        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
+        let work = place.path().join("work").canonicalize().unwrap();
+        assert_eq!(working_in(&work), Vec::<i32>::new(), "a process is left");
+        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        end_with_children(&mut self.child);
+    }
+}
+
+impl Done {
+    /// The saved comparison, which fits its schema.
+    #[track_caller]
+    fn contest(&self) -> Value {
+        let saved: Value =
+            serde_json::from_str(&fs::read_to_string(self.saved().join("comparison.json")).unwrap()).unwrap();
+        let complaints: Vec<String> =
+            VALIDATOR.iter_errors(&saved).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert_eq!(complaints, Vec::<String>::new());
+        saved
+    }
+
+    fn saved(&self) -> PathBuf {
+        self.place.path().join("work/out")
+    }
+
+    #[track_caller]
+    fn code(self, expected: i32) -> Self {
+        assert_eq!(self.code, Some(expected), "{}{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// Runs `ab` with these flags and short rounds.
+fn ab(args: &[&str], rounds: &[&str]) -> Done {
+    Started::new(&[&["ab", "--out", "out"], args, rounds].concat()).end()
+}
+
+fn crawlmark(args: &[&str]) -> Done {
+    Started::new(args).end()
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
+    let done = ab(
+        &["--pairs", "2", "--seed", "7", "--json", "--base", "--connect-timeout 3s", "--cand", "--connect-timeout 4s"],
+        &SHORT,
+    )
+    .code(5);
+    let contest = done.contest();
+    assert_eq!(contest, serde_json::from_str::<Value>(&done.stdout).unwrap());
+    let rounds = contest["rounds"].as_array().unwrap();
+    let undisturbed: Vec<&[Value]> = rounds.chunks(2).filter(|pair| pair[0]["disturbance"] == "none").collect();
+    let orders: Vec<Order> = OrderSchedule::new(7).take(2).collect();
+    for (pair, order) in undisturbed.iter().zip(&orders) {
+        let arms: Vec<&str> = pair.iter().map(|round| round["arm"].as_str().unwrap()).collect();
+        let expected = if *order == Order::BaseFirst { ["base", "candidate"] } else { ["candidate", "base"] };
+        assert_eq!(arms, expected);
+    }
+    assert_eq!(undisturbed.len(), 2);
+    let mut supervisors = Vec::new();
+    for round in rounds {
+        let directory = done.saved().join(round["result"].as_str().unwrap());
+        let names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["result.json"]);
+        let result: Value = serde_json::from_str(&fs::read_to_string(directory.join("result.json")).unwrap()).unwrap();
+        assert_eq!(result["ledger"]["ok"], 256);
+        assert_eq!(result["started_at"], round["started_at"]);
+        let its_own = if round["arm"] == "base" { "3000000" } else { "4000000" };
+        assert_eq!(result["plan"]["workload"]["connect_timeout_us"], its_own);
+        supervisors.push(result["run_id"].as_str().unwrap().to_owned());
+    }
+    supervisors.sort();
+    supervisors.dedup();
+    assert_eq!(supervisors.len(), rounds.len(), "each round is a process of its own");
+    assert_eq!(contest["differences"].as_array().map(Vec::len), Some(1));
+    assert_eq!(contest["differences"][0]["what"], "plan.workload.connect_timeout_us");
+    for file in ["summary.md", "junit.xml", "plots/pairs.svg"] {
+        assert!(done.saved().join(file).exists(), "{file}");
+    }
+    // Judged again from what was saved, it is the same.
+    let again = crawlmark(&["compare", &text(&done.saved()), "--json"]).code(5);
+    assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), contest);
+}
+
+/// A target as a command of the shell: the bundled one, as a program of its own.
+fn served(latency: &str) -> String {
+    format!("exec {} serve --processes 1 --listen 127.0.0.1:{{port}} --latency {latency}", program().display())
+}
+
+#[test]
+fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
+    let (base, candidate) = (served("5ms"), served("10ms"));
+    let sides = ["--base-target", &base, "--cand-target", &candidate, "--markdown"];
+    let url = "http://127.0.0.1:{port}/items/{id}";
+    let done = ab(&sides, &["--", url, "-n", "256", "-c", "16", "-s", "1"]).code(3);
+    let contest = done.contest();
+    assert_eq!(contest["verdict"], "regression");
+    assert_eq!(contest["differences"], serde_json::json!([]), "another port is no difference");
+    let findings = contest["comparison"]["findings"].as_array().unwrap();
+    let named = |name: &str| findings.iter().find(|finding| finding["metric"] == name).unwrap();
+    for (metric, ratio) in [("throughput", 0.4..0.75), ("service_p50", 1.5..2.1)] {
+        assert_eq!(named(metric)["verdict"], "regression", "{metric}");
+        assert!(ratio.contains(&named(metric)["evidence"]["ratio"].as_f64().unwrap()), "{metric}");
+    }
+    // The target's own CPU decides in place of the client's.
+    assert!(named("target_cpu_per_attempt")["evidence"]["p_adjusted"].is_f64());
+    assert_eq!(named("cpu_per_attempt")["verdict"], "informational");
+    assert_eq!(done.stdout, fs::read_to_string(done.saved().join("summary.md")).unwrap());
+    assert!(done.stdout.starts_with("# ab: regression\n"), "{}", done.stdout);
+}
+
+#[test]
+fn a_signal_ends_it_and_what_was_measured_is_kept() {
+    let comparison = Started::new(&[&["ab", "--out", "out"][..], &SHORT].concat());
+    let rounds = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    let work = comparison.place.path().join("work");
+    wait_for("the third round", || {
+        let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
+        (rounds(&partial) > 3).then_some(())
+    });
+    signal(i32::try_from(comparison.child.id()).unwrap(), Signal::SIGINT);
+    let done = comparison.end().code(130);
+    let contest = done.contest();
+    assert_eq!(contest["interrupted"], true);
+    assert!(!contest["rounds"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
+    let url = "http://127.0.0.1:{port}/items/{id}";
+    for (args, says) in [
+        (&["--base", "--nonsense"][..], "--base and the flags after --, together: unexpected argument '--nonsense'"),
+        (&["--cand", "--out here"], "--out is for single runs"),
+        (&["--cand", "--fail-if rate>1"], "--fail-if is for single runs"),
+        (&["--base", "'open"], "has a quotation mark that is not closed"),
+        (&["--base-target", "true"], "needs a URL with {port} in it"),
+        (&["--cand-bin", "/nowhere/crawlmark"], "--cand-bin /nowhere/crawlmark: No such file"),
+        (&["--cand-bin", "/etc/passwd"], "is no program"),
+        (&["--base", url], "--base-target has none"),
+        (&["--pairs", "0"], "0 is not in 1..=44"),
+    ] {
+        let done = ab(args, &SHORT).code(2);
+        assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
+        assert!(!done.saved().exists());
+    }
+    // Two loads are two things: known once a pair has run.
+    let done = ab(&["--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(2);
+    assert!(done.stderr.contains("plan.rate") && done.stderr.contains("two loads"), "{}", done.stderr);
+}
+
+#[test]
+fn a_target_that_does_not_listen_is_told_by_its_last_words() {
+    let url = "http://127.0.0.1:{port}/items/{id}";
+    let sides = |target| ["--ready", "300ms", "--base-target", target, "--cand-target", target];
+    let done = ab(&sides("echo no such disk; exit 3"), &["--", url, "-n", "10"]).code(1);
+    assert!(
+        done.stderr.contains("ended before it accepted a connection; its last words: no such disk"),
+        "{}",
+        done.stderr
+    );
+    let done = ab(&sides("exec sleep 100"), &["--", url, "-n", "10"]).code(1);
+    assert!(done.stderr.contains("after 300 ms (--ready)"), "{}", done.stderr);
+    assert!(!done.saved().exists());
+}
+
+#[test]
+fn saved_results_are_compared_as_they_were_run() {
+    let done = ab(&["--pairs", "2"], &SHORT).code(5);
+    let [base, candidate] = ["base", "candidate"].map(|arm| {
+        let gathered = done.place.path().join(arm);
+        fs::create_dir(&gathered).unwrap();
+        for round in fs::read_dir(done.saved().join("rounds")).unwrap().flatten() {
+            if round.file_name().to_string_lossy().ends_with(arm) {
+                fs::rename(round.path(), gathered.join(round.file_name())).unwrap();
+            }
+        }
+        text(&gathered)
+    });
+    let all = crawlmark(&["compare", &base, &candidate, "--json", "--out", "out"]).code(5);
+    assert_eq!(all.contest()["rounds"].as_array().unwrap().len(), done.contest()["rounds"].as_array().unwrap().len());
+    let [one, other] = [format!("{base}/001-base"), format!("{candidate}/001-candidate")];
+    let single = crawlmark(&["compare", &one, &other]).code(5);
+    assert!(single.stdout.contains("warning     one run of each"), "{}", single.stdout);
+    let unpaired = crawlmark(&["compare", &base, &other]).code(2);
+    assert!(unpaired.stderr.contains("are not paired"), "{}", unpaired.stderr);
+    for (args, says) in [
+        (&["compare", "/nowhere", &other][..], "/nowhere does not exist"),
+        (&["compare", &base], "is not what `crawlmark ab` saved"),
+        (&["compare", "/etc", &other], "holds no result.json"),
+    ] {
+        let refused = crawlmark(args).code(2);
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}
