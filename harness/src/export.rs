@@ -15,10 +15,10 @@ mod openmetrics;
 mod points;
 mod step_summary;
 
-pub use self::junit::contest_junit;
 use std::fmt;
 use std::str::FromStr;
 
+pub use self::junit::contest_junit;
 use crate::report::Report;
 
 /// A format of another tool.
