@@ -15,7 +15,7 @@ use crawlmark_harness::report::CommandLine;
 use super::Cli;
 
 /// What is typed again as it was: nobody hides a secret in it.
-const RECORDED: [&str; 43] = [
+const RECORDED: [&str; 44] = [
     "url",
     "urls",
     "ids",
@@ -54,6 +54,7 @@ const RECORDED: [&str; 43] = [
     "target_profile",
     "target_latency",
     "target_latency_per_in_flight",
+    "target_work",
     "target_stall",
     "target_limits",
     "target_faults",
