@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -192,10 +193,14 @@ impl Runner {
     }
 }
 
+/// Whether this build has `run --export`.
+fn exports() -> bool {
+    Cli::command().find_subcommand("run").unwrap().get_arguments().any(|argument| argument.get_id() == "export")
+}
+
 /// The words without `--export` and its value while this build has no such flag.
 fn known(words: Vec<String>) -> Vec<String> {
-    let cli = Cli::command();
-    if cli.find_subcommand("run").unwrap().get_arguments().any(|argument| argument.get_id() == "export") {
+    if exports() {
         return words;
     }
     let mut known = Vec::new();
@@ -298,6 +303,31 @@ fn a_commit_that_does_not_start_is_no_comparison() {
     assert_eq!(ended.code, Some(1), "{}", ended.said);
     assert!(ended.said.contains("::error title=No comparison::") && ended.said.contains("./service"), "{}", ended.said);
     assert_eq!(ended.summary, "");
+}
+
+#[test]
+fn a_push_adds_to_the_history() {
+    if !exports() {
+        return;
+    }
+    for workflow in [github(), gitlab()] {
+        let runner = Runner::with_services(["1ms", "1ms"]);
+        runner.script("bin/curl", "#!/bin/bash\nuntil (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done\n");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let more =
+            [("START", "exec ./base/service {port}"), ("LOAD", "-n 256 -c 16 -s 1 --expect whole"), ("PORT", &port)];
+        let mut said = String::new();
+        for body in workflow.bodies.iter().filter(|body| body.job == "measure" && calls(&body.text) > 0) {
+            let ended = runner.run(&body.text, &workflow.variables, &more);
+            assert_eq!(ended.code, Some(0), "{}", ended.said);
+            said = ended.said + &ended.summary;
+        }
+        assert!(said.contains("1 result named service"), "{said}");
+        for file in ["history/0123abc/result.json", "benchmark-bigger.json", "benchmark-smaller.json", "bencher.json"] {
+            let text = fs::read_to_string(runner.path("work").join(file)).unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{file}: {text}");
+        }
+    }
 }
 
 #[test]
