@@ -12,7 +12,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::compare::{
     self, Arm, Circumstances, Comparison, Contest, Difference, Disturbance, FILE, Order, OrderSchedule, Overall,
-    RoundReport, comparable, differences, judge_rounds,
+    RoundReport, Rule, comparable, differences, judge_rounds,
 };
 use crawlmark_harness::report::Report;
 use crawlmark_harness::results::{ResultDir, default_path};
@@ -41,9 +41,10 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
     let directory = ResultDir::create(&out)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
+    service::adopt_orphans()?;
     let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
     if !args.quiet {
-        terminal::say(&announcement(&sides));
+        terminal::say(&announcement(&sides, args.pairs));
     }
     let mut bench = Bench {
         rounds: Rounds { held: &held, stages: &mut stages, ready: args.ready },
@@ -55,7 +56,8 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     std::mem::forget(held);
     let Outcome { series, noise_floor, interrupted_by } = outcome?;
     if series.ran.len() < 2 {
-        return interrupted_by.map_or(Ok(INCONCLUSIVE), |signal| Err(SuperviseError::Stopped(signal).into()));
+        terminal::say("a signal ended it before a pair of rounds was complete: nothing is saved\n");
+        return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
     }
     let contest = Contest::new(
         series.ran,
@@ -107,12 +109,21 @@ pub(crate) fn print(contest: &Contest, form: ContestForm) -> Result<(), Error> {
     Ok(terminal::print(&text)?)
 }
 
-fn announcement([base, candidate]: &[Side; 2]) -> String {
-    format!(
-        "comparing the base ({}) with the candidate ({})\n  in pairs of rounds, in random order, until it is known: \
-         after 16, 28 or 44 pairs\n",
-        base.what, candidate.what
-    )
+fn announcement([base, candidate]: &[Side; 2], most: u64) -> String {
+    let rule = Rule::standard();
+    let looks = rule.looks().iter().filter(|look| look.pairs as u64 <= most);
+    let looks: Vec<String> = looks.map(|look| look.pairs.to_string()).collect();
+    let until = match looks.split_last() {
+        None => format!("{most} at most: too few for a verdict"),
+        Some((last, [])) => format!("until it is known: after {last} pairs, or not"),
+        Some((last, before)) => format!("until it is known: after {} or {last} pairs", before.join(", ")),
+    };
+    let columns = terminal::columns_beside();
+    let lines = [
+        format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what),
+        format!("  in pairs of rounds, in random order, {until}"),
+    ];
+    lines.iter().flat_map(|line| render::wrapped(line, columns)).fold(String::new(), |all, line| all + line + "\n")
 }
 
 /// What came of running rounds.

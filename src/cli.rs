@@ -42,9 +42,10 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usage
-            3 a gate failed; selftest: a row failed · 4 the measurement is invalid (a shard died, or --strict)
-            (3 is 99 with `run --k6-exit-codes`)
-            5 a gate could not be decided; selftest: disturbed, nothing proved; report: no steady state found
+            3 a gate failed; selftest: a row failed; ab, compare: a regression (with `run --k6-exit-codes` 99)
+            4 the measurement is invalid (a shard died, or --strict)
+            5 a gate could not be decided; selftest: disturbed, nothing proved; report: no steady state found;
+              ab, compare: inconclusive
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
             Of several, the signal's comes first, then 4, 3, 5";
 

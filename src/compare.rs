@@ -71,6 +71,12 @@ struct Found {
 
 /// What the results at two places come to, as a comparison of pairs; two single results are one pair.
 fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
+    if fs::canonicalize(base).is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place)) {
+        return Err(Error::Usage(format!(
+            "{} is compared with itself: name another base or candidate",
+            base.display()
+        )));
+    }
     let mut found = results(Arm::Base, base)?;
     found.extend(results(Arm::Candidate, candidate)?);
     // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts as text.
@@ -103,6 +109,12 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
 
 /// The result at `path`, or those in the directories in it.
 fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
+    if path.join(FILE).exists() {
+        return Err(Error::Usage(format!(
+            "{} is what `crawlmark ab` saved, with rounds of either side: `crawlmark compare` of it alone judges it again",
+            path.display()
+        )));
+    }
     let one = |path: PathBuf| -> Result<Found, ReadError> { Ok(Found { arm, report: read(&path)?, path }) };
     if !path.is_dir() || path.join(RESULT).exists() {
         return Ok(vec![one(path.to_owned())?]);

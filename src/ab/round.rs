@@ -9,7 +9,7 @@ use std::time::Duration;
 use crawlmark_harness::compare::TargetCpu;
 use crawlmark_harness::process::{ShardExit, fork};
 use crawlmark_harness::report::{Report, Verdict};
-use crawlmark_harness::results::{self, RESULT};
+use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use nix::sys::signal::Signal;
 
@@ -51,13 +51,22 @@ impl Rounds<'_> {
         };
         let before = service.as_ref().and_then(Service::cpu);
         let log = beside("log");
-        let exit = self.crawl(side, service.as_ref().map(Service::port), (place, &log))?;
+        let exit = self.crawl(side, service.as_ref(), (place, &log))?;
         let after = service.as_ref().and_then(Service::cpu);
+        let ended = service.as_ref().and_then(Service::ended);
         drop(service);
         let target_cpu = before.zip(after).map(|(before, after)| after.saturating_sub(before));
         let failed = |why: String| Error::Round(format!("run a round of the {}: {why}", side.arm));
-        let report = results::read(place)
-            .map_err(|error| failed(format!("{exit}: {}", last_words(&log, &error.to_string()))))?;
+        if let Some(ended) = ended {
+            return Err(failed(ended));
+        }
+        let report = match results::read(place) {
+            Ok(report) => report,
+            Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
+                return Err(failed(format!("{exit}: {}", complaint(&log, &side.program))));
+            }
+            Err(error) => return Err(failed(error.to_string())),
+        };
         if report.validity.verdict == Verdict::Incomplete {
             return Err(failed(report.validity.reasons.join("; ")));
         }
@@ -68,10 +77,15 @@ impl Rounds<'_> {
         Ok(Taken { report, target_cpu })
     }
 
-    /// Crawls in another process, and says how that ended.
-    fn crawl(&mut self, side: &Side, port: Option<u16>, (place, log): (&Path, &PathBuf)) -> Result<ShardExit, Error> {
-        let words = side.words.iter().map(|word| match port {
-            Some(port) => word.replace(PORT, &port.to_string()),
+    /// Crawls in another process, and says how that ended. It is ended when there is nothing left to crawl.
+    fn crawl(
+        &mut self,
+        side: &Side,
+        service: Option<&Service>,
+        (place, log): (&Path, &PathBuf),
+    ) -> Result<ShardExit, Error> {
+        let words = side.words.iter().map(|word| match service {
+            Some(service) => word.replace(PORT, &service.port().to_string()),
             None => word.clone(),
         });
         let mut run = Command::new(&side.program);
@@ -85,6 +99,10 @@ impl Rounds<'_> {
             if child.has_ended() {
                 return Ok(child.wait());
             }
+            if service.is_some_and(Service::has_ended) {
+                child.signal(Signal::SIGTERM);
+                return Ok(child.wait());
+            }
             if let Some(signal) = self.held.asks_to_stop(LOOK).map_err(Error::Signal)? {
                 child.signal(Signal::SIGTERM);
                 let _ = child.wait();
@@ -95,10 +113,13 @@ impl Rounds<'_> {
     }
 }
 
-/// What a run said last, or else `otherwise`.
-fn last_words(log: &Path, otherwise: &str) -> String {
+/// What a run that saved nothing complained of: its error, or else what it said last.
+fn complaint(log: &Path, program: &Path) -> String {
     let said = fs::read_to_string(log).unwrap_or_default();
-    said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or(otherwise).to_owned()
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    let error = lines.clone().find_map(|line| line.strip_prefix("error: "));
+    let silent = || format!("{} saved no result and said nothing: is it a crawlmark?", program.display());
+    error.or_else(|| lines.next_back()).map_or_else(silent, str::to_owned)
 }
 
 /// Leaves `result.json` of a round and nothing else: of eighty rounds, pictures and logs would be all there is.

@@ -12,6 +12,7 @@ use crawlmark_harness::process::{Child, fork};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::waitpid;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
@@ -26,6 +27,9 @@ const CONNECT: Duration = Duration::from_millis(500);
 
 /// How long it may take to end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How often what a target left behind is looked for: once for what is there, and again for what that started meanwhile.
+const GENERATIONS: usize = 20;
 
 /// A running target. Dropped, it is ended.
 #[derive(Debug)]
@@ -66,7 +70,7 @@ impl Service {
     fn await_ready(&self, ready: Duration, held: &HeldSignals) -> Result<(), Error> {
         let (clock, address) = (Clock::start(), SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)));
         loop {
-            if self.child.has_ended() {
+            if self.has_ended() {
                 return Err(self.failed("it ended before it accepted a connection"));
             }
             if TcpStream::connect_timeout(&address, CONNECT).is_ok() {
@@ -86,9 +90,31 @@ impl Service {
     }
 
     fn failed(&self, why: &str) -> Error {
+        Error::Round(format!("start the target `{}`: {why}{}", self.command, self.last_words()))
+    }
+
+    /// What the target said last, if anything.
+    fn last_words(&self) -> String {
         let said = fs::read_to_string(&self.log).unwrap_or_default();
-        let said = said.lines().last().map_or_else(String::new, |line| format!("; its last words: {line}"));
-        Error::Round(format!("start the target `{}`: {why}{said}", self.command))
+        said.lines().last().map_or_else(String::new, |line| format!("; its last words: {line}"))
+    }
+
+    /// What to say of a target whose command has ended by itself. A round with it counts for nothing: of a target that
+    /// crashed half of the round is missing, and one that put itself into the background is not measured.
+    pub(super) fn ended(&self) -> Option<String> {
+        let said = || {
+            format!(
+                "its target `{}` ended before the round did, and has to stay in the foreground until it gets SIGTERM{}",
+                self.command,
+                self.last_words()
+            )
+        };
+        self.has_ended().then(said)
+    }
+
+    /// Whether its command has ended by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.child.has_ended()
     }
 
     /// CPU time that its processes have used; none when none of them is there to be asked. A process of it that is gone is
@@ -118,6 +144,33 @@ impl Drop for Service {
             let _ = kill(Pid::from_raw(relative.pid), Signal::SIGKILL);
         }
         let _ = self.child.wait();
+        end_orphans();
+    }
+}
+
+/// Has this process inherit what a target's command leaves behind, so that it can be found and ended.
+///
+/// # Errors
+/// When the kernel does not allow it.
+pub(super) fn adopt_orphans() -> Result<(), Error> {
+    prctl::set_child_subreaper(true).map_err(Error::Signal)
+}
+
+/// Ends what targets left to this process: while no round runs, it has no other children.
+fn end_orphans() {
+    let own = std::process::id().cast_signed();
+    for _ in 0..GENERATIONS {
+        let orphans: Vec<Relative> = family(own).into_iter().filter(|relative| relative.pid != own).collect();
+        if orphans.is_empty() {
+            break;
+        }
+        for orphan in &orphans {
+            let _ = kill(Pid::from_raw(orphan.pid), Signal::SIGKILL);
+        }
+        // What these leave behind is inherited in turn.
+        for orphan in orphans.iter().filter(|orphan| orphan.parent == own) {
+            let _ = waitpid(Pid::from_raw(orphan.pid), None);
+        }
     }
 }
 

@@ -5,12 +5,19 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::render::wrapped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::say;
+use super::{columns_beside, say};
 
 /// Draws per second at most.
 const DRAW_HZ: u8 = 5;
+
+/// What stands before what is said of a stage: its name.
+const INDENT: usize = 12;
+
+/// A terminal with less than this has shorter bars.
+const NARROW: usize = 60;
 
 /// The steps of a bar.
 const STEPS: u64 = 1_000;
@@ -54,7 +61,8 @@ impl Stages {
             Self::Bars(current) => {
                 let target = ProgressDrawTarget::stderr_with_hz(DRAW_HZ);
                 let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-                let template = format!("  {{prefix:<9}} [{{bar:20}}] {{elapsed}} of {seconds}s  {{wide_msg}}");
+                let width = if columns_beside() < NARROW { 8 } else { 20 };
+                let template = format!("  {{prefix:<9}} [{{bar:{width}}}] {{elapsed}} of {seconds}s  {{wide_msg}}");
                 let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
                 bar.set_style(style.progress_chars("=> "));
                 bar.set_prefix(name.to_owned());
@@ -83,7 +91,11 @@ impl Stages {
                 }
             }
         }
-        say(&format!("  {name:<9} {came}\n"));
+        let mut name = name;
+        for line in wrapped(came, columns_beside().saturating_sub(INDENT)) {
+            say(&format!("  {name:<9} {line}\n"));
+            name = "";
+        }
     }
 }
 

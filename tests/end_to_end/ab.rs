@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -231,6 +232,56 @@ fn a_target_that_does_not_listen_is_told_by_its_last_words() {
 }
 
 #[test]
+fn a_target_that_does_not_stay_is_told_and_nothing_of_it_is_left() {
+    let url = "http://127.0.0.1:{port}/items/{id}";
+    let served = served("5ms");
+    let serve = served.trim_start_matches("exec ");
+    // A round has a log from its start on.
+    let in_a_round =
+        "until ls .out*/rounds/001-base.log .out*/rounds/001-candidate.log 2>&- | grep -q .; do sleep 0.05; done";
+    // As some services put themselves into the background: in a session of its own, with a parent that goes.
+    let daemon = format!("setsid {serve} & {in_a_round}");
+    let crashes = format!("{serve} & {in_a_round}; kill -9 $!; echo out of luck");
+    for (target, says) in [(&daemon, "has to stay in the foreground"), (&crashes, "; its last words: out of luck")] {
+        let sides = ["--base-target", target, "--cand-target", target];
+        let done = ab(&sides, &["--", url, "-d", "60s", "-c", "1", "-s", "1"]).code(1);
+        assert!(done.stderr.contains("ended before the round did") && done.stderr.contains(says), "{}", done.stderr);
+        assert!(!done.saved().exists());
+    }
+}
+
+#[test]
+fn a_program_that_is_no_crawlmark_is_told_by_what_it_complains_of() {
+    let place = tempfile::tempdir().unwrap();
+    let older = place.path().join("older");
+    fs::write(&older, "#!/bin/sh\nprintf 'error: no --quiet here\\n\\nFor more, see --help\\n' >&2\nexit 2\n").unwrap();
+    fs::set_permissions(&older, fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, says) in [
+        ("/bin/true", "exited cleanly: "),
+        ("/bin/true", "true saved no result and said nothing: is it a crawlmark?"),
+        (&text(&older), "exited with code 2: no --quiet here\n"),
+    ] {
+        let done = ab(&["--base-bin", program, "--cand-bin", program], &SHORT).code(1);
+        assert!(done.stderr.contains(says) && !done.stderr.contains("partial"), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn a_signal_before_the_first_pair_is_over_leaves_nothing() {
+    let comparison = Started::new(&["ab", "--out", "out", "--pairs", "20", "--", "-d", "60s", "-c", "1", "-s", "1"]);
+    let work = comparison.place.path().join("work");
+    wait_for("the first round", || {
+        let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
+        fs::read_dir(partial).ok()?.next().map(|_| ())
+    });
+    signal(i32::try_from(comparison.child.id()).unwrap(), Signal::SIGINT);
+    let done = comparison.end().code(130);
+    assert!(done.stderr.contains("until it is known: after 16 pairs, or not\n"), "{}", done.stderr);
+    assert!(done.stderr.ends_with("before a pair of rounds was complete: nothing is saved\n"), "{}", done.stderr);
+    assert!(!done.saved().exists());
+}
+
+#[test]
 fn saved_results_are_compared_as_they_were_run() {
     let done = ab(&["--pairs", "2"], &SHORT).code(5);
     let [base, candidate] = ["base", "candidate"].map(|arm| {
@@ -254,6 +305,9 @@ fn saved_results_are_compared_as_they_were_run() {
         (&["compare", "/nowhere", &other][..], "/nowhere does not exist"),
         (&["compare", &base], "is not what `crawlmark ab` saved"),
         (&["compare", "/etc", &other], "holds no result.json"),
+        (&["compare", &one, &one], "is compared with itself"),
+        (&["compare", &text(&done.saved()), &other], "`crawlmark compare` of it alone"),
+        (&["compare", "--history", &text(&done.saved())], "is what `crawlmark ab` saved"),
     ] {
         let refused = crawlmark(args).code(2);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);

@@ -97,7 +97,7 @@ pub fn contest_standing(comparison: &Comparison) -> String {
             Verdict::Pass => " pass",
             _ => "",
         };
-        Some(format!("{} {}{verdict}", finding.metric.name(), change(&finding.evidence?)))
+        Some(format!("{} {}{verdict}", short_name(finding.metric), change(&finding.evidence?)))
     });
     told.collect::<Vec<_>>().join("  ")
 }

@@ -11,7 +11,8 @@ use crate::compare::{Change, History, Metric};
 pub fn history_text(history: &History, columns: usize) -> String {
     let mut out = String::new();
     let count = history.results.len();
-    let _ = writeln!(out, "{count} results named {} of one plan on one kind of machine", history.name);
+    let results = if count == 1 { "result" } else { "results" };
+    let _ = writeln!(out, "{count} {results} named {} of one plan on one kind of machine", history.name);
     for (name, past) in [("first", history.results.first()), ("latest", history.results.last())] {
         if let Some(past) = past {
             write_row(&mut out, name, &format!("{}, {}", past.started_at, past.result), columns);

@@ -1,0 +1,386 @@
+//! The workflows under `results/ci`: they are YAML, what they tell crawlmark is what this build understands, and what they
+//! make of its exit codes is seen by running their shell.
+#![expect(clippy::unwrap_used, reason = "a test whose workflow cannot be read is over")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::{CommandFactory, Parser};
+use crawlmark::cli::{Cli, Command as Typed};
+use saphyr::{LoadableYamlNode, Yaml};
+use tempfile::TempDir;
+
+use crate::process::working_in;
+use crate::run::program;
+
+const GITHUB: &str = include_str!("../../results/ci/github-actions.yml");
+const GITLAB: &str = include_str!("../../results/ci/gitlab-ci.yml");
+
+/// The job in both that compares.
+const COMPARE: &str = "compare";
+
+/// Stands for crawlmark: notes what it is told and ends as it is bid. It leaves what the shell after it reads.
+const STUB: &str = r#"#!/bin/sh
+printf '%s\0' "$@" > "$CALLS/$$"
+case $1 in
+ab) [ "$STUB_CODE" = 1 ] || { mkdir -p comparison; echo '# stub' > comparison/summary.md; } ;;
+run) mkdir -p result; echo '# stub' > result/summary.md; echo "{}" > result/result.json ;;
+esac
+exit "$STUB_CODE"
+"#;
+
+/// A piece of shell in a workflow.
+struct Body {
+    job: String,
+    text: String,
+}
+
+/// A workflow, as far as it matters here.
+struct Workflow {
+    variables: BTreeMap<String, String>,
+    bodies: Vec<Body>,
+}
+
+fn load(text: &'static str) -> Yaml<'static> {
+    let mut documents = Yaml::load_from_str(text).unwrap();
+    assert_eq!(documents.len(), 1);
+    documents.remove(0)
+}
+
+/// The entries of a mapping.
+fn entries<'a>(yaml: &'a Yaml<'static>) -> impl Iterator<Item = (String, &'a Yaml<'static>)> {
+    yaml.as_mapping().unwrap().iter().map(|(key, value)| (scalar(key), value))
+}
+
+fn scalar(yaml: &Yaml<'_>) -> String {
+    yaml.as_str().map(str::to_owned).or_else(|| yaml.as_integer().map(|number| number.to_string())).unwrap()
+}
+
+fn scalars(yaml: &Yaml<'static>) -> BTreeMap<String, String> {
+    entries(yaml).map(|(key, value)| (key, scalar(value))).collect()
+}
+
+fn github() -> Workflow {
+    let workflow = load(GITHUB);
+    let bodies = entries(&workflow["jobs"]).flat_map(|(job, what)| {
+        let steps = what["steps"].as_sequence().unwrap().iter();
+        let runs = steps.filter_map(|step| step.as_mapping_get("run").map(scalar)).collect::<Vec<_>>();
+        runs.into_iter().map(move |text| Body { job: job.clone(), text })
+    });
+    Workflow { bodies: bodies.collect(), variables: scalars(&workflow["env"]) }
+}
+
+fn gitlab() -> Workflow {
+    let workflow = load(GITLAB);
+    let bodies = entries(&workflow).flat_map(|(job, what)| {
+        let scripts = ["before_script", "script"].into_iter().filter_map(|key| what.as_mapping_get(key));
+        let runs: Vec<String> =
+            scripts.flat_map(|script| script.as_sequence().unwrap().iter().map(scalar).collect::<Vec<_>>()).collect();
+        runs.into_iter().map(move |text| Body { job: job.clone(), text })
+    });
+    let variables = scalars(&workflow[".benchmark"]["variables"]);
+    // GitLab expands what a `$` names, and makes one of two.
+    let variables = variables.into_iter().map(|(name, value)| (name, value.replace("$$", "$"))).collect();
+    Workflow { bodies: bodies.collect(), variables }
+}
+
+impl Workflow {
+    /// The shell of the job's step that runs `crawlmark`.
+    fn calling(&self, job: &str) -> &str {
+        let mut found = self.bodies.iter().filter(|body| body.job == job && calls(&body.text) > 0);
+        let body = found.next().unwrap();
+        assert!(found.next().is_none());
+        &body.text
+    }
+}
+
+/// How often a piece of shell calls crawlmark.
+fn calls(text: &str) -> usize {
+    text.lines().filter(|line| line.trim_start().starts_with("crawlmark ")).count()
+}
+
+/// Where a piece of shell runs: programs of its own that come first, and a directory.
+struct Runner {
+    root: TempDir,
+}
+
+/// What a piece of shell came to.
+struct Ended {
+    code: Option<i32>,
+    said: String,
+    summary: String,
+}
+
+impl Runner {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["bin", "calls", "work", "work/base", "work/candidate"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        Self { root }
+    }
+
+    /// One where crawlmark is a stub, and nothing is reached by any network.
+    fn with_stubs() -> Self {
+        let runner = Self::new();
+        runner.script("bin/crawlmark", STUB);
+        runner.script("bin/curl", "#!/bin/sh\n");
+        runner
+    }
+
+    /// One where crawlmark is this build's, and the two commits' services hold each answer for so long.
+    fn with_services(latencies: [&str; 2]) -> Self {
+        let runner = Self::new();
+        std::os::unix::fs::symlink(program(), runner.path("bin/crawlmark")).unwrap();
+        for (side, latency) in ["base", "candidate"].into_iter().zip(latencies) {
+            let serve = format!("exec crawlmark serve --processes 1 --latency {latency} --listen \"127.0.0.1:$1\"");
+            runner.script(&format!("work/{side}/service"), &format!("#!/bin/sh\n{serve}\n"));
+        }
+        runner
+    }
+
+    fn path(&self, inner: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(inner)
+    }
+
+    fn script(&self, inner: &str, text: &str) {
+        let path = self.path(inner);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Runs a piece of shell as both hosts do, with the workflow's variables and what the host sets. Nothing may be left.
+    fn run(&self, text: &str, variables: &BTreeMap<String, String>, more: &[(&str, &str)]) -> Ended {
+        let work = self.path("work");
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
+        let output = Command::new("bash")
+            .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", text])
+            .current_dir(&work)
+            .envs(variables)
+            .env("PATH", path)
+            .env("CALLS", self.path("calls"))
+            .env("STUB_CODE", "0")
+            .env("GITHUB_STEP_SUMMARY", self.path("summary"))
+            .env("GITHUB_SHA", "0123abc")
+            .env("RUNNER_TEMP", &work)
+            .env("CI_COMMIT_SHA", "0123abc")
+            .env("CI_PROJECT_DIR", &work)
+            .envs(more.iter().copied())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        for place in ["work", "work/base", "work/candidate"] {
+            assert_eq!(working_in(&self.path(place)), Vec::<i32>::new(), "a process is left");
+        }
+        Ended {
+            code: output.status.code(),
+            said: String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+            summary: fs::read_to_string(self.path("summary")).unwrap_or_default(),
+        }
+    }
+
+    /// What the stub was told.
+    fn told(&self) -> Vec<Vec<String>> {
+        let words = |path: PathBuf| {
+            let text = fs::read_to_string(path).unwrap();
+            text.split_terminator('\0').map(str::to_owned).collect()
+        };
+        fs::read_dir(self.path("calls")).unwrap().map(|entry| words(entry.unwrap().path())).collect()
+    }
+}
+
+/// Whether this build has `run --export`.
+fn exports() -> bool {
+    Cli::command().find_subcommand("run").unwrap().get_arguments().any(|argument| argument.get_id() == "export")
+}
+
+/// The words without `--export` and its value while this build has no such flag.
+fn known(words: Vec<String>) -> Vec<String> {
+    if exports() {
+        return words;
+    }
+    let mut known = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if word == "--export" {
+            assert!(words.next().unwrap().contains('='));
+        } else {
+            known.push(word);
+        }
+    }
+    known
+}
+
+#[test]
+fn what_crawlmark_is_told_is_what_this_build_understands() {
+    for workflow in [github(), gitlab()] {
+        let mut commands = Vec::new();
+        for body in workflow.bodies.iter().filter(|body| calls(&body.text) > 0) {
+            let runner = Runner::with_stubs();
+            fs::create_dir(runner.path("work/result")).unwrap();
+            fs::write(runner.path("work/result/result.json"), "{}").unwrap();
+            // What ends at once is ended in vain, which is to be no failure.
+            let ended = runner.run(&body.text, &workflow.variables, &[("START", "true")]);
+            assert_eq!(ended.code, Some(0), "{}: {}", body.job, ended.said);
+            let told = runner.told();
+            assert_eq!(told.len(), calls(&body.text), "{}", body.text);
+            for words in told {
+                commands.push(words[0].clone());
+                let typed = Cli::try_parse_from(std::iter::once("crawlmark".to_owned()).chain(known(words)));
+                if let Typed::Ab(ab) = typed.unwrap().command {
+                    Cli::try_parse_from(["crawlmark", "run"].into_iter().chain(ab.run.iter().map(String::as_str)))
+                        .unwrap();
+                }
+            }
+        }
+        commands.sort();
+        assert_eq!(commands, ["ab", "compare", "run"]);
+    }
+}
+
+#[test]
+fn a_regression_fails_an_inconclusive_comparison_warns_and_whatever_else_is_an_error() {
+    let (github, gitlab) = (github(), gitlab());
+    assert_eq!(load(GITLAB)[COMPARE]["allow_failure"]["exit_codes"].as_integer(), Some(5));
+    for (code, on_github, annotation, on_gitlab) in [
+        (0, 0, "", ""),
+        (1, 1, "::error title=No comparison::crawlmark ended with exit code 1:", "No comparison"),
+        (2, 2, "::error title=No comparison::crawlmark ended with exit code 2:", "No comparison"),
+        (3, 3, "::error title=Regression::", "Regression"),
+        (5, 0, "::warning title=Inconclusive::", "Inconclusive"),
+        (130, 130, "::error title=No comparison::", "No comparison"),
+    ] {
+        let stub_code = code.to_string();
+        let more = [("STUB_CODE", stub_code.as_str())];
+        let runner = Runner::with_stubs();
+        let ended = runner.run(github.calling(COMPARE), &github.variables, &more);
+        assert_eq!(ended.code, Some(on_github), "{}", ended.said);
+        assert!(ended.said.starts_with(annotation) && ended.said.is_empty() == annotation.is_empty(), "{}", ended.said);
+        assert_eq!(ended.summary, if code == 1 { "" } else { "# stub\n" });
+        let ended = Runner::with_stubs().run(gitlab.calling(COMPARE), &gitlab.variables, &more);
+        assert_eq!(ended.code, Some(code));
+        assert!(ended.said.starts_with(on_gitlab) && ended.said.is_empty() == on_gitlab.is_empty(), "{}", ended.said);
+    }
+}
+
+/// What a stand-in of a service needs, and rounds that are short.
+const STAND_IN: [(&str, &str); 2] = [("START", "exec ./service {port}"), ("LOAD", "-n 256 -c 16 -s 1")];
+
+#[test]
+fn a_commit_that_answers_half_as_fast_fails_its_job() {
+    let github = github();
+    let runner = Runner::with_services(["5ms", "10ms"]);
+    let ended = runner.run(github.calling(COMPARE), &github.variables, &STAND_IN);
+    assert_eq!(ended.code, Some(3), "{}", ended.said);
+    assert!(ended.said.contains("::error title=Regression::"), "{}", ended.said);
+    assert!(ended.summary.starts_with("# service: regression\n"), "{}", ended.summary);
+    for file in ["comparison.json", "junit.xml", "plots/pairs.svg"] {
+        assert!(runner.path("work/comparison").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn a_comparison_that_ends_before_it_knows_warns() {
+    let few = [&STAND_IN[..], &[("PAIRS", "2")]].concat();
+    for (workflow, code, says) in [(github(), 0, "::warning title=Inconclusive::"), (gitlab(), 5, "Inconclusive: ")] {
+        let runner = Runner::with_services(["1ms", "1ms"]);
+        let ended = runner.run(workflow.calling(COMPARE), &workflow.variables, &few);
+        assert_eq!(ended.code, Some(code), "{}", ended.said);
+        assert!(ended.said.contains(says), "{}", ended.said);
+    }
+}
+
+#[test]
+fn a_commit_that_does_not_start_is_no_comparison() {
+    let github = github();
+    let runner = Runner::with_services(["1ms", "1ms"]);
+    fs::remove_file(runner.path("work/candidate/service")).unwrap();
+    let ended = runner.run(github.calling(COMPARE), &github.variables, &STAND_IN);
+    assert_eq!(ended.code, Some(1), "{}", ended.said);
+    assert!(ended.said.contains("::error title=No comparison::") && ended.said.contains("./service"), "{}", ended.said);
+    assert_eq!(ended.summary, "");
+}
+
+#[test]
+fn a_push_adds_to_the_history() {
+    if !exports() {
+        return;
+    }
+    for workflow in [github(), gitlab()] {
+        let runner = Runner::with_services(["1ms", "1ms"]);
+        runner.script("bin/curl", "#!/bin/bash\nuntil (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done\n");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+        let more =
+            [("START", "exec ./base/service {port}"), ("LOAD", "-n 256 -c 16 -s 1 --expect whole"), ("PORT", &port)];
+        let mut said = String::new();
+        for body in workflow.bodies.iter().filter(|body| body.job == "measure" && calls(&body.text) > 0) {
+            let ended = runner.run(&body.text, &workflow.variables, &more);
+            assert_eq!(ended.code, Some(0), "{}", ended.said);
+            said = ended.said + &ended.summary;
+        }
+        assert!(said.contains("1 result named service"), "{said}");
+        for file in ["history/0123abc/result.json", "benchmark-bigger.json", "benchmark-smaller.json", "bencher.json"] {
+            let text = fs::read_to_string(runner.path("work").join(file)).unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{file}: {text}");
+        }
+    }
+}
+
+#[test]
+fn nothing_that_was_built_runs_beside_a_secret_and_every_job_ends() {
+    let workflow = load(GITHUB);
+    assert_eq!(scalars(&workflow["permissions"]), BTreeMap::from([("contents".to_owned(), "read".to_owned())]));
+    for (job, what) in entries(&workflow["jobs"]) {
+        assert!(what["timeout-minutes"].as_integer().is_some(), "{job}");
+        let may_write = what.as_mapping_get("permissions").is_some();
+        let steps = what["steps"].as_sequence().unwrap();
+        for step in steps {
+            if let Some(uses) = step.as_mapping_get("uses") {
+                let uses = scalar(uses);
+                let (action, version) = uses.split_once("@v").unwrap();
+                assert!(!version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{uses}");
+                if action == "actions/checkout" {
+                    assert_eq!(step["with"]["persist-credentials"].as_bool(), Some(false), "{job}");
+                }
+            }
+            if let Some(run) = step.as_mapping_get("run").map(scalar) {
+                // What a branch is called, or a title, is text to the shell and nothing that it runs.
+                assert!(!run.contains("${{") && !run.contains("set -x"), "{run}");
+                assert!(!may_write || !run.contains("START") && !run.contains("BUILD"), "{run}");
+            }
+            assert!(may_write || step.as_mapping_get("env").is_none(), "{job}");
+        }
+    }
+    let workflow = load(GITLAB);
+    let jobs: Vec<_> = entries(&workflow).collect();
+    for (job, what) in &jobs {
+        let time = what.as_mapping_get("timeout").is_some();
+        assert!(time || what["extends"].as_str() == Some(".benchmark"), "{job}");
+    }
+    assert_eq!(
+        jobs.iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>(),
+        [".benchmark", COMPARE, "comment", "measure", "publish"]
+    );
+}
+
+#[test]
+fn a_token_reaches_curl_and_no_log() {
+    let runner = Runner::with_stubs();
+    runner.script("bin/curl", "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../calls/arguments\ncat > ../calls/config\n");
+    let gitlab = gitlab();
+    let body = gitlab.bodies.iter().find(|body| body.job == "comment").unwrap();
+    let more = [("BENCHMARK_TOKEN", "glpat-secret"), ("CI_API_V4_URL", "http://gitlab.test/api/v4")];
+    let ended = runner.run(&body.text, &gitlab.variables, &more);
+    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "There is no comparison to tell of.\n"));
+    fs::create_dir(runner.path("work/comparison")).unwrap();
+    fs::write(runner.path("work/comparison/summary.md"), "# stub\n").unwrap();
+    let ended = runner.run(&body.text, &gitlab.variables, &more);
+    assert_eq!((ended.code, ended.said.as_str()), (Some(0), ""));
+    let read = |name: &str| fs::read_to_string(runner.path("calls").join(name)).unwrap();
+    assert_eq!(read("config"), "header = \"PRIVATE-TOKEN: glpat-secret\"\n");
+    assert!(!read("arguments").contains("secret") && read("arguments").contains("body@comparison/summary.md"));
+}
