@@ -41,7 +41,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
     let directory = ResultDir::create(&out)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    service::adopt_orphans()?;
+    service::adopt_orphans();
     let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
     if !args.quiet {
         terminal::say(&announcement(&sides, args.pairs));

@@ -149,11 +149,9 @@ impl Drop for Service {
 }
 
 /// Has this process inherit what a target's command leaves behind, so that it can be found and ended.
-///
-/// # Errors
-/// When the kernel does not allow it.
-pub(super) fn adopt_orphans() -> Result<(), Error> {
-    prctl::set_child_subreaper(true).map_err(Error::Signal)
+pub(super) fn adopt_orphans() {
+    // Every kernel since 3.4 can; without it, only what leaves its session and its parent would be missed.
+    let _ = prctl::set_child_subreaper(true);
 }
 
 /// Ends what targets left to this process: while no round runs, it has no other children.
