@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use crawlmark::cli::{Cli, Command as Typed};
 use saphyr::{LoadableYamlNode, Yaml};
 use tempfile::TempDir;
@@ -193,28 +193,6 @@ impl Runner {
     }
 }
 
-/// Whether this build has `run --export`.
-fn exports() -> bool {
-    Cli::command().find_subcommand("run").unwrap().get_arguments().any(|argument| argument.get_id() == "export")
-}
-
-/// The words without `--export` and its value while this build has no such flag.
-fn known(words: Vec<String>) -> Vec<String> {
-    if exports() {
-        return words;
-    }
-    let mut known = Vec::new();
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        if word == "--export" {
-            assert!(words.next().unwrap().contains('='));
-        } else {
-            known.push(word);
-        }
-    }
-    known
-}
-
 #[test]
 fn what_crawlmark_is_told_is_what_this_build_understands() {
     for workflow in [github(), gitlab()] {
@@ -230,7 +208,7 @@ fn what_crawlmark_is_told_is_what_this_build_understands() {
             assert_eq!(told.len(), calls(&body.text), "{}", body.text);
             for words in told {
                 commands.push(words[0].clone());
-                let typed = Cli::try_parse_from(std::iter::once("crawlmark".to_owned()).chain(known(words)));
+                let typed = Cli::try_parse_from(std::iter::once("crawlmark".to_owned()).chain(words));
                 if let Typed::Ab(ab) = typed.unwrap().command {
                     Cli::try_parse_from(["crawlmark", "run"].into_iter().chain(ab.run.iter().map(String::as_str)))
                         .unwrap();
@@ -307,9 +285,6 @@ fn a_commit_that_does_not_start_is_no_comparison() {
 
 #[test]
 fn a_push_adds_to_the_history() {
-    if !exports() {
-        return;
-    }
     for workflow in [github(), gitlab()] {
         let runner = Runner::with_services(["1ms", "1ms"]);
         runner.script("bin/curl", "#!/bin/bash\nuntil (: < /dev/tcp/127.0.0.1/$PORT) 2>&-; do sleep 0.05; done\n");
