@@ -40,7 +40,7 @@ pub struct Latency {
     pub p999_us: Option<f64>,
     /// The greatest.
     pub max_us: Option<f64>,
-    /// The percentiles above of which is only known that they are no less: so many attempts were cut off.
+    /// The percentiles above, and the greatest, of which is only known that they are no less: so many attempts were cut off.
     pub at_least: Vec<String>,
     /// Values beyond the histogram's bounds.
     pub overflow: u64,
@@ -78,6 +78,8 @@ impl Latency {
             Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(us(ns)),
         };
         let at_least = REPORTED.iter().filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
+        // What was cut off may have taken longer than anything that ended.
+        let slowest = (exact.censored > 0 && exact.count > 0).then_some("max_us");
         Self {
             count: exact.count,
             min_us: some(exact.min_ns),
@@ -87,7 +89,7 @@ impl Latency {
             p99_us: known(p99),
             p999_us: known(p999),
             max_us: some(exact.max_ns),
-            at_least: at_least.map(|(_, name)| (*name).to_owned()).collect(),
+            at_least: at_least.map(|(_, name)| *name).chain(slowest).map(str::to_owned).collect(),
             overflow: exact.overflow,
             censored: exact.censored,
             hdr: (detail == Detail::Histogram).then(|| encode(timing)).flatten(),
