@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::recut::{Ask, Cut, CutError, CutReport, Outcomes, SCHEMA, Span};
 use crawlmark_harness::render;
 use crawlmark_harness::report::Latency;
@@ -90,6 +91,23 @@ fn the_cut_of_everything_is_the_report() {
         (counted.binding.rate, counted.binding.concurrency) == (0.75, 0.25) && counted.cpu_us_per_attempt == Some(20.0)
     );
     assert_eq!(serde_json::from_str::<CutReport>(&serde_json::to_string(&cut).unwrap()).unwrap(), cut);
+}
+
+#[test]
+fn rates_of_an_open_loop_are_counted_until_its_last_request_was_intended() {
+    let mut saved = saved(SMALL, 4);
+    saved.report.plan.run.duration = Some(Duration::from_secs(5));
+    let until = |saved: &Saved| {
+        let everything = cut(saved, &Ask::EVERYTHING);
+        let counted = everything.counted.unwrap();
+        assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.items as f64));
+        let words = format!(" over {:.2} s", everything.part.duration_s);
+        assert!(render::text(&saved.report, 200).contains(&words), "{words}");
+        Some(everything.part.duration_s)
+    };
+    assert_close(until(&saved), Some(5.0));
+    saved.report.plan.run.arrivals = Arrivals::Asap;
+    assert_close(until(&saved), Some(6.0));
 }
 
 #[test]
