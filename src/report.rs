@@ -51,10 +51,10 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
                 .to_owned(),
         ));
     }
-    export::check(&args.exports)?;
     for result in &args.results {
-        let report = results::read(result)?;
         let directory = args.out.as_deref().unwrap_or(own_directory(result));
+        export::check(&args.exports, Some(directory))?;
+        let report = results::read(result)?;
         let written = export::write(&report, directory, &args.exports)?;
         if !args.quiet && !export::prints(&args.exports) {
             let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();
@@ -66,5 +66,6 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
 
 /// Where a result is: a `result.json` may be named by itself.
 fn own_directory(result: &Path) -> &Path {
-    if result.is_dir() { result } else { result.parent().unwrap_or(result) }
+    let above = result.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if result.is_dir() { result } else { above }
 }

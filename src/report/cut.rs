@@ -7,6 +7,7 @@ use crawlmark_harness::recut::{Ask, Cut};
 use crawlmark_harness::render;
 use crawlmark_harness::results::{self, Reading};
 
+use super::own_directory;
 use crate::cli::ReportArgs;
 use crate::error::{DONE, Error};
 use crate::terminal::{self, Stages};
@@ -25,7 +26,7 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     };
     let report = results::read(result)?;
     let cut = Cut::of(&report, ask)?;
-    let own = if result.is_dir() { result } else { result.parent().unwrap_or(result) };
+    let own = own_directory(result);
     refuse_the_result_itself(args.out.as_deref(), own)?;
     let mut progress = Progress::new(args.quiet);
     let cut = results::recut(own, &report, cut, |reading| progress.show(reading));
