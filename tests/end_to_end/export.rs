@@ -155,6 +155,9 @@ fn an_export_goes_where_it_is_told() {
         ("three --export csv=three/../three/result.json", "it is the result itself"),
         ("three --export csv=three/latency.hlog", "it is the result itself"),
         ("three --export csv --png", "cannot be used with"),
+        ("three --out four", "--out four holds another result"),
+        ("three --export csv --out four", "--out four holds another result"),
+        ("three --from 0s --out four", "--out four holds another result"),
     ] {
         let args: Vec<&str> = ["report"].into_iter().chain(line.split(' ')).collect();
         let said = call(place.path(), &args);
