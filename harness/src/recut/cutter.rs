@@ -192,9 +192,10 @@ impl<'a> Cutter<'a> {
         for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
             let Some(told) = shard.latency.get(series.name()) else { continue };
             let logged = self.logged.get(&(shard.shard, series)).copied().unwrap_or_default();
-            astray.overflow += told.overflow;
-            astray.censored += told.censored.saturating_sub(logged.ages);
-            astray.missing += told.count.saturating_sub(told.overflow).saturating_sub(logged.times);
+            let missing = told.count.saturating_sub(told.overflow).saturating_sub(logged.times);
+            astray.overflow = astray.overflow.saturating_add(told.overflow);
+            astray.censored = astray.censored.saturating_add(told.censored.saturating_sub(logged.ages));
+            astray.missing = astray.missing.saturating_add(missing);
         }
         astray
     }
