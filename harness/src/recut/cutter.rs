@@ -59,7 +59,8 @@ impl<'a> Cutter<'a> {
             bounds: Bounds::for_timeout(plan.timeout),
             piles: BTreeMap::new(),
             logged: BTreeMap::new(),
-            warm_s: u64::try_from(plan.warmup.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX),
+            // What was measured in the second in which the warm-up ended is in the log, too.
+            warm_s: plan.warmup.as_secs(),
             run_s: report.intervals.iter().map(|row| row.start_s.saturating_add(1)).max().unwrap_or(0),
             report,
             cut,

@@ -139,6 +139,15 @@ fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
 }
 
 #[test]
+fn a_log_is_whole_when_the_warm_up_ended_within_a_second() {
+    let saved = saved(Size { warmup: Duration::from_millis(1_500), ..SMALL }, 3);
+    let after = cut(&saved, &Ask::EVERYTHING);
+    assert_eq!((after.part.from_s, after.notes), (2, Vec::new()));
+    assert_eq!(after.latency["service"].at_least, cut(&saved, &part(2, 6, "")).latency["service"].at_least);
+    assert_eq!(after.latency["service_throttled"].censored, 0);
+}
+
+#[test]
 fn what_the_log_cannot_tell_is_told() {
     let mut saved = saved(SMALL, 4);
     let log = saved.directory().join(LOG);
