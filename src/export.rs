@@ -2,20 +2,22 @@
 //! hold is up to `crawlmark_harness::export`.
 
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::export::export;
 use crawlmark_harness::report::Report;
-use crawlmark_harness::results::{ResultError, remake};
+use crawlmark_harness::results::{LOG, RESULT, ResultError, remake};
 
 use crate::cli::{Destination, Export};
 use crate::error::Error;
 use crate::terminal;
 
-/// Whether each has a place of its own that can be written to, before anything is measured for it.
-pub(crate) fn check(exports: &[Export]) -> Result<(), Error> {
-    for (n, Export { format, to }) in exports.iter().enumerate() {
-        let taken = exports[..n].iter().find(|other| other.to == *to && (*to != Destination::Result));
+/// Whether each has a place of its own that can be written to, before anything is measured for it. `result` is the directory
+/// that those without a file go to; none while it is yet to be made.
+pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Error> {
+    for (n, export @ Export { format, to }) in exports.iter().enumerate() {
+        let taken = exports[..n].iter().find(|other| is_same_place(other, export, result));
         if let Some(Export { format: other, .. }) = taken {
             let both = "they cannot be in the same place, give one of them a file of its own";
             return Err(Error::Usage(format!("--export {other} and --export {format}: {both}")));
@@ -32,7 +34,37 @@ pub(crate) fn prints(exports: &[Export]) -> bool {
     exports.iter().any(|export| export.to == Destination::Output)
 }
 
+/// Whether one would take the place of the other, by whatever names they call it. The same asked for twice is no harm.
+fn is_same_place(one: &Export, other: &Export, result: Option<&Path>) -> bool {
+    let file = |Export { format, to }: &Export| match to {
+        Destination::Output => None,
+        Destination::Result => result.map(|directory| real(&directory.join(format.file_name()))),
+        Destination::File(path) => Some(real(path)),
+    };
+    match (&one.to, &other.to) {
+        (Destination::Output, Destination::Output) => true,
+        (Destination::Result, Destination::Result) => false,
+        _ => file(one).is_some_and(|path| file(other) == Some(path)),
+    }
+}
+
+/// A path by its real name, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let in_folder = |_: io::Error| Ok(fs::canonicalize(folder(path))?.join(path.file_name().unwrap_or_default()));
+    fs::canonicalize(path).or_else(in_folder).unwrap_or_else(|_: io::Error| path.to_owned())
+}
+
+/// Whether a file is what a run measured, which no export can bring back.
+fn is_measured(path: &Path) -> bool {
+    let path = real(path);
+    [RESULT, LOG].iter().any(|name| path.file_name().is_some_and(|file| file == *name))
+        && [RESULT, LOG].iter().all(|name| folder(&path).join(name).exists())
+}
+
 fn check_file(path: &Path) -> Result<(), String> {
+    if is_measured(path) {
+        return Err("it is the result itself, which is never overwritten: name another file".to_owned());
+    }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err("it is a directory, name a file in it".to_owned()),
         // A device or a pipe is written to as it is.

@@ -6,7 +6,7 @@ mod overlay;
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::plot;
-use crawlmark_harness::results::{self, PAGE};
+use crawlmark_harness::results::{self, PAGE, RESULT};
 
 use crate::cli::{Destination, ReportArgs};
 use crate::error::{DONE, Error};
@@ -33,8 +33,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
 
 /// Makes everything of one result anew, and returns where its page is.
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
+    let directory = directory(result, args)?;
     let report = results::read(result)?;
-    let directory = args.out.as_deref().unwrap_or(own_directory(result));
     results::remake(directory, &results::made_from(&report))?;
     if let Some(ground) = args.png {
         results::remake(directory, &results::pictures(&plot::all(&report), ground.into())?)?;
@@ -51,10 +51,10 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
                 .to_owned(),
         ));
     }
-    export::check(&args.exports)?;
     for result in &args.results {
+        let directory = directory(result, args)?;
+        export::check(&args.exports, Some(directory))?;
         let report = results::read(result)?;
-        let directory = args.out.as_deref().unwrap_or(own_directory(result));
         let written = export::write(&report, directory, &args.exports)?;
         if !args.quiet && !export::prints(&args.exports) {
             let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();
@@ -64,7 +64,20 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
     Ok(DONE)
 }
 
+/// Where what is made of a result goes. It must not take the place of what was made of another.
+fn directory<'a>(result: &'a Path, args: &'a ReportArgs) -> Result<&'a Path, Error> {
+    let own = own_directory(result);
+    let out = args.out.as_deref().unwrap_or(own);
+    let real = |path: &Path| path.canonicalize().ok();
+    if out.join(RESULT).exists() && real(out) != real(own) {
+        let why = "holds another result, whose summary and page are of its own run: name another directory";
+        return Err(Error::Usage(format!("--out {} {why}", out.display())));
+    }
+    Ok(out)
+}
+
 /// Where a result is: a `result.json` may be named by itself.
 fn own_directory(result: &Path) -> &Path {
-    if result.is_dir() { result } else { result.parent().unwrap_or(result) }
+    let above = result.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if result.is_dir() { result } else { above }
 }

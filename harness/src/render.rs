@@ -183,7 +183,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
             format!(
                 "{} items/s over {}{} ({} attempts/s, {} in flight at most)",
                 decimal(totals.items_per_s),
-                seconds(totals.duration_s),
+                seconds(report.rates_until_s()),
                 report
                     .warmup
                     .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s))),

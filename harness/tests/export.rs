@@ -337,3 +337,13 @@ proptest! {
         prop_assert_eq!(html, ["<sub>", "</sub>"]);
     }
 }
+
+#[test]
+fn a_series_of_somebody_elses_is_not_made_the_name_of_a_metric() {
+    let mut report = saved();
+    let service = report.latency["service"].clone();
+    report.latency.insert("a{b=\"c\"} 1\n# EOF\nd".to_owned(), service);
+    let text = export(&report, Format::OpenMetrics).unwrap();
+    assert!(text.lines().filter(|line| *line == "# EOF").count() == 1 && text.ends_with("# EOF\n"), "{text}");
+    assert!(text.contains("crawlmark_service_seconds_bucket{") && !text.contains("crawlmark_a{"), "{text}");
+}

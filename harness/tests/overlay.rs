@@ -149,6 +149,32 @@ fn like_is_drawn_beside_like() {
 }
 
 #[test]
+fn what_is_only_known_to_be_no_less_is_said_to_be_so() {
+    let of = |name: &str, us: f64, at_least: &[&str]| {
+        let mut report = run(name, 9);
+        let service = report.latency.get_mut("service").unwrap();
+        (service.p50_us, service.p99_us) = (Some(us), Some(us));
+        service.at_least = at_least.iter().map(ToString::to_string).collect();
+        service.censored = at_least.len() as u64;
+        report
+    };
+    let both = ["p50_us", "p99_us"];
+    let caption = |runs: &[Report], name: &str| plot(&overlaid(runs), name).caption.clone();
+    let certain = [of("slow", 9e6, &both), of("fast", 2e3, &[])];
+    for name in ["tail", "median"] {
+        let said = caption(&certain, name);
+        assert!(said.contains("at least 9.00 s, and fast the lowest, 2.00 ms.") && !said.contains("order"), "{said}");
+    }
+    assert!(plot(&overlaid(&certain), "figures").svg.contains("&gt;= 9.00 s"));
+    let said = caption(&certain, "spectrum");
+    assert!(said.contains("; 2 more were cut off or never sent"), "{said}");
+    let said = caption(&[of("slow", 9e6, &[]), of("fast", 2e3, &both)], "median");
+    assert!(said.contains("at least 2.00 ms; what is at least so much may be more"), "{said}");
+    let said = caption(&[of("a", 2e3, &both), of("b", 2e3, &[])], "median");
+    assert!(said.contains("all that have one had a median service time of at least 2.00 ms."), "{said}");
+}
+
+#[test]
 fn labels_are_short_and_no_two_are_alike() {
     let with_connections = |connections| {
         let mut report = run("crawl", 3);

@@ -57,10 +57,10 @@ pub struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write only this, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
-    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT)]
+    #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with_all = ["png", "CutArgs"])]
     pub exports: Vec<Export>,
     /// Save each plot as PNG, too, on a light ground unless it is --png=dark
-    #[arg(long, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light")]
+    #[arg(long, value_enum, value_name = "light|dark", num_args = 0..=1, require_equals = true, default_missing_value = "light", conflicts_with = "CutArgs")]
     pub png: Option<Ground>,
     /// Print nothing but errors
     #[arg(long)]

@@ -7,6 +7,7 @@ use crawlmark_harness::recut::{Ask, Cut};
 use crawlmark_harness::render;
 use crawlmark_harness::results::{self, Reading};
 
+use super::{directory, own_directory};
 use crate::cli::ReportArgs;
 use crate::error::{DONE, Error};
 use crate::terminal::{self, Stages};
@@ -25,8 +26,8 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     };
     let report = results::read(result)?;
     let cut = Cut::of(&report, ask)?;
-    let own = if result.is_dir() { result } else { result.parent().unwrap_or(result) };
-    refuse_the_result_itself(args.out.as_deref(), own)?;
+    let own = own_directory(result);
+    refuse_the_result_itself(args, result)?;
     let mut progress = Progress::new(args.quiet);
     let cut = results::recut(own, &report, cut, |reading| progress.show(reading));
     progress.end();
@@ -46,16 +47,17 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// The summary of a part must not take the place of that of the whole.
-fn refuse_the_result_itself(out: Option<&Path>, own: &Path) -> Result<(), Error> {
+/// The summary of a part must not take the place of that of a whole.
+fn refuse_the_result_itself(args: &ReportArgs, result: &Path) -> Result<(), Error> {
     let real = |path: &Path| path.canonicalize().ok();
-    match out {
-        Some(out) if real(out).is_some() && real(out) == real(own) => Err(Error::Usage(format!(
+    let (out, own) = (directory(result, args)?, own_directory(result));
+    if args.out.is_some() && real(out).is_some() && real(out) == real(own) {
+        return Err(Error::Usage(format!(
             "--out {} is the result itself, whose summary.md is of the whole run: name another directory for the part",
             out.display()
-        ))),
-        _ => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 /// Says how far the reading is once it has taken long.

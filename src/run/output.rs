@@ -63,7 +63,7 @@ impl Wanted {
             (false, false, true) => Output::SummaryWithPercentiles,
             (false, false, false) => Output::Summary,
         };
-        export::check(&exports)?;
+        export::check(&exports, None)?;
         Ok(Self { output, exports, png: args.png, codes: if args.k6_exit_codes { Codes::K6 } else { Codes::Own } })
     }
 

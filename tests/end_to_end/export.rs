@@ -146,13 +146,29 @@ fn an_export_goes_where_it_is_told() {
     assert!(said.stdout.starts_with("## crawl\n"), "{}", said.stdout);
     let said = call(place.path(), &["report", "three/result.json", "four", "--export", "k6-summary"]);
     assert_eq!(said.stdout, "three/k6-summary.json\nfour/k6-summary.json\n", "{}", said.stderr);
-    for (args, says) in [
-        (["report", "three", "four", "--export", "csv=-"], "several results"),
-        (["report", "nowhere", "three", "--export", "csv"], "nowhere"),
+    let measured = fs::read(place.path().join("three/result.json")).unwrap();
+    for (line, says) in [
+        ("three four --export csv=-", "several results"),
+        ("nowhere three --export csv", "nowhere"),
+        ("three --export csv=a --export hgrm=./a", "they cannot be in the same place"),
+        ("three --export csv --export hgrm=three/intervals.csv", "they cannot be in the same place"),
+        ("three --export csv=three/../three/result.json", "it is the result itself"),
+        ("three --export csv=three/latency.hlog", "it is the result itself"),
+        ("three --export csv --png", "cannot be used with"),
+        ("three --out four", "--out four holds another result"),
+        ("three --export csv --out four", "--out four holds another result"),
+        ("three --from 0s --out four", "--out four holds another result"),
     ] {
+        let args: Vec<&str> = ["report"].into_iter().chain(line.split(' ')).collect();
         let said = call(place.path(), &args);
-        assert!(said.code == Some(2) && said.stderr.contains(says), "{}", said.stderr);
+        assert!(said.code == Some(2) && said.stderr.contains(says), "{line}: {}", said.stderr);
     }
+    assert_eq!(fs::read(place.path().join("three/result.json")).unwrap(), measured);
+    assert!(!place.path().join("a").exists() && !place.path().join("three/intervals.csv").exists());
+    // Named from inside, too, a result is not taken for another place.
+    let inside = place.path().join("three");
+    let said = call(&inside, &["report", "result.json", "--from", "0s", "--out", "."]);
+    assert!(said.code == Some(2) && said.stderr.contains("is the result itself"), "{}", said.stderr);
 }
 
 #[test]

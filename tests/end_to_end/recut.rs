@@ -145,6 +145,8 @@ fn a_part_is_saved_where_it_is_told_and_a_run_without_one_is_told_so() {
         ("--steady".to_owned(), 5, "failed to find a steady state: "),
         (format!("--from 1s {own}"), 2, "out of one result at a time"),
         (format!("--from 1s --out {own}"), 2, "is the result itself"),
+        ("--from 1s --export csv".to_owned(), 2, "cannot be used with"),
+        ("--from 1s --png".to_owned(), 2, "cannot be used with"),
     ] {
         let said = report(&result, &line);
         assert_eq!((said.code, &*said.stdout), (Some(code), ""), "{line}: {}", said.stderr);

@@ -82,7 +82,7 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("target", report.plan.run.target.clone()),
         ("items", list(states.map(|(state, count)| format!("{} {state}", grouped(count))))),
-        ("rate", format!("{} items/s over {}", decimal(totals.items_per_s), seconds(totals.duration_s))),
+        ("rate", format!("{} items/s over {}", decimal(totals.items_per_s), seconds(report.rates_until_s()))),
         ("attempts", format!("{}, {}/s", grouped(totals.attempts), decimal(totals.attempts_per_s))),
     ];
     for (name, series) in [("response times", Series::ResponseOk), ("service times", Series::ServiceOk)] {

@@ -89,7 +89,7 @@ fn figures(report: &Report, clocked: &Clocked<'_>) -> Vec<(String, String, Strin
     let figure = |name: &str, value: String, of: String| (name.to_owned(), value, of);
     let cpu = cpu_us_per_attempt(report).map_or_else(|| UNKNOWN.to_owned(), micros);
     vec![
-        figure("items", per_s(totals.items_per_s), format!("over {}{left_out}", seconds(totals.duration_s))),
+        figure("items", per_s(totals.items_per_s), format!("over {}{left_out}", seconds(report.rates_until_s()))),
         figure("attempts", per_s(totals.attempts_per_s), format!("{} in all", grouped(totals.attempts))),
         figure("items ok", grouped(ledger.ok), format!("of {} planned", grouped(ledger.planned))),
         figure("throttled", percent(report.manners.throttled_share), "of attempts".to_owned()),

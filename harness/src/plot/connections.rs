@@ -25,7 +25,7 @@ pub(super) fn plot(report: &Report) -> Plot {
 fn caption(report: &Report, seconds: &Seconds<'_>, opened: &Line<'_>) -> String {
     let totals = &report.totals;
     let took = report.latency(Series::Connect).and_then(|latency| latency.p50_us);
-    let took = took.map_or_else(String::new, |us| format!(", in {} at the median", micros(us)));
+    let took = took.map_or_else(String::new, |us| format!(", opened in {} at the median", micros(us)));
     let most = peak(&opened.steps)
         .map_or_else(String::new, |(step, _)| format!(", most of them at {}", seconds.spoken(step.from_s)));
     format!(

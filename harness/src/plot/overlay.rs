@@ -16,7 +16,7 @@ use super::seconds::Seconds;
 use super::spectrum::{self, Curve};
 use crate::report::{Latency, Report};
 use crate::stats::Series;
-use crate::units::micros;
+use crate::units::{grouped, micros};
 
 /// The most runs whose lines can be told apart.
 pub const MOST_RUNS: usize = Ink::LINES.len();
@@ -147,12 +147,8 @@ fn tail(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Plot> {
         (false, Clocked::Response) => &|seconds| seconds.greatest(|row| row.response_p90_us),
         (false, _) => &|seconds| seconds.greatest(|row| row.p90_us),
     };
-    let (title, name, figure): (_, _, fn(&Latency) -> Option<f64>) = if is_p99 {
-        ("p99 over time", "p99", |latency| latency.p99_us)
-    } else {
-        ("p90 over time", "p90", |latency| latency.p90_us)
-    };
-    let mut caption = times(drawn, clocked, (name, figure));
+    let (title, figure) = if is_p99 { ("p99 over time", P99) } else { ("p90 over time", P90) };
+    let mut caption = times(drawn, clocked, &figure);
     if !is_p99 {
         caption
             .insert_str(caption.len() - 1, "; not every run has the thousand good answers per second that a p99 takes");
@@ -165,7 +161,7 @@ fn median(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Plot> {
         Clocked::Response => &|seconds| seconds.greatest(|row| row.response_p50_us),
         _ => &|seconds| seconds.greatest(|row| row.p50_us),
     };
-    timed(("median", "Median over time"), of).plot(drawn, times(drawn, clocked, ("median", |latency| latency.p50_us)))
+    timed(("median", "Median over time"), of).plot(drawn, times(drawn, clocked, &MEDIAN))
 }
 
 fn timed<'a>((name, title): (&'static str, &'static str), of: &'a dyn Fn(&Seconds<'_>) -> Vec<Step>) -> Course<'a> {
@@ -179,23 +175,57 @@ fn timed<'a>((name, title): (&'static str, &'static str), of: &'a dyn Fn(&Second
     }
 }
 
+/// A percentile of all times of a run.
+struct Figure {
+    name: &'static str,
+    /// Its name in a report.
+    key: &'static str,
+    of: fn(&Latency) -> Option<f64>,
+}
+
+const MEDIAN: Figure = Figure { name: "median", key: "p50_us", of: |latency| latency.p50_us };
+const P90: Figure = Figure { name: "p90", key: "p90_us", of: |latency| latency.p90_us };
+const P99: Figure = Figure { name: "p99", key: "p99_us", of: |latency| latency.p99_us };
+
 /// Which run had the highest figure of all its times, and which the lowest.
-fn times(drawn: &[Drawn<'_>], clocked: Clocked, (name, of): (&str, fn(&Latency) -> Option<f64>)) -> String {
+fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figure) -> String {
     let (what, warning) = (clocked.name(), clocked.warning());
     let found = Extremes::of(drawn, |report| report.latency(clocked.series()).and_then(of));
+    let bounds: Vec<&str> = drawn
+        .iter()
+        .filter(|one| one.run.report.latency(clocked.series()).is_some_and(|latency| latency.is_at_least(key)))
+        .map(|one| one.run.label)
+        .collect();
+    let said =
+        |(label, us): (&str, f64)| format!("{}{}", if bounds.contains(&label) { "at least " } else { "" }, micros(us));
     match found {
         None => format!("No run had enough good answers for a {name} of its {what} times{warning}."),
-        Some(Extremes { greatest: (label, us), known: 1, .. }) => {
-            format!("Over the whole run {label} had a {name} {what} time of {}; no other has one{warning}.", micros(us))
+        Some(Extremes { greatest, known: 1, .. }) => {
+            let (label, us) = (greatest.0, said(greatest));
+            format!("Over the whole run {label} had a {name} {what} time of {us}; no other has one{warning}.")
         }
-        Some(Extremes { least: (_, low), greatest: (_, high), .. }) if micros(low) == micros(high) => {
-            format!("Over the whole run all that have one had a {name} {what} time of {}{warning}.", micros(high))
+        Some(Extremes { least, greatest, .. }) if micros(least.1) == micros(greatest.1) => {
+            let sign = if bounds.is_empty() { "" } else { "at least " };
+            format!(
+                "Over the whole run all that have one had a {name} {what} time of {sign}{}{warning}.",
+                micros(least.1)
+            )
         }
-        Some(Extremes { least: (least, low), greatest: (greatest, high), .. }) => format!(
-            "Over the whole run {greatest} had the highest {name} {what} time, {}, and {least} the lowest, {}{warning}.",
-            micros(high),
-            micros(low)
-        ),
+        Some(Extremes { least, greatest, .. }) => {
+            // Only the highest may be higher yet, and still be the highest.
+            let order = if bounds.iter().all(|label| *label == greatest.0) {
+                ""
+            } else {
+                "; what is at least so much may be more, so they may come in another order"
+            };
+            format!(
+                "Over the whole run {} had the highest {name} {what} time, {}, and {} the lowest, {}{order}{warning}.",
+                greatest.0,
+                said(greatest),
+                least.0,
+                said(least)
+            )
+        }
     }
 }
 
@@ -206,10 +236,15 @@ fn curves<'a>(drawn: &[Drawn<'a>], clocked: Clocked) -> Plot {
     };
     let (curves, slowest): (Vec<Curve<'_>>, Vec<Option<f64>>) = drawn.iter().filter_map(curve).unzip();
     let slowest = slowest.into_iter().flatten().reduce(f64::max);
+    let censored = |one: &Drawn<'_>| one.run.report.latency(clocked.series()).map_or(0, |latency| latency.censored);
+    let cut = match drawn.iter().map(censored).fold(0, u64::saturating_add) {
+        0 => String::new(),
+        n => format!("; {} more were cut off or never sent, and rank beyond the ends of their curves", grouped(n)),
+    };
     let (what, warning) = (clocked.name(), clocked.warning());
     let caption = match slowest {
         Some(us) => format!(
-            "Each curve holds the {what} times of all good answers of its run; the slowest of them all took {}{warning}.",
+            "Each curve holds the {what} times of all good answers of its run; the slowest of them all took {}{cut}{warning}.",
             micros(us)
         ),
         None => format!("No run had a good answer, so there are no {what} times to show."),

@@ -1,26 +1,18 @@
 //! The whole distribution of the latency, by the number of nines.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
-
 use super::Plot;
 use super::canvas::{Head, Key, Mark, sheet};
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, time};
 use crate::report::{Latency, Report};
-use crate::stats::Series;
+use crate::stats::{SAMPLES_BEYOND, Series};
 use crate::units::{grouped, micros};
 
 const FIELD: f64 = 240.0;
 
 /// Points of a curve: three pixels each.
 const POINTS: u32 = 180;
-
-/// Samples that must lie beyond a percentile before the report prints it.
-const SAMPLES_BEYOND: f64 = 10.0;
 
 /// A curve: nines and microseconds.
 pub(super) struct Curve<'a> {
@@ -74,10 +66,11 @@ pub(super) fn draw(name: &'static str, caption: String, curves: &[Curve<'_>]) ->
 impl<'a> Curve<'a> {
     /// None without a value that lies in the histogram.
     pub(super) fn of(latency: &Latency, key: Key<'a>) -> Option<Self> {
-        let histogram = decode(latency.hdr.as_deref()?)?;
+        let distribution = latency.distribution()?;
+        let histogram = distribution.histogram();
         let inside = histogram.len() as f64;
         // What overflowed or was cut off is slower than what the histogram holds, as far as is known: it ranks last.
-        let total = latency.count as f64 + latency.censored as f64;
+        let total = distribution.all() as f64;
         if inside < 1.0 || total < inside {
             return None;
         }
@@ -94,11 +87,6 @@ impl<'a> Curve<'a> {
         let points = (0..=POINTS).map(point).chain([slowest]).collect();
         Some(Self { key, points, total, censored: latency.censored })
     }
-}
-
-fn decode(hdr: &str) -> Option<Histogram<u64>> {
-    let bytes = STANDARD.decode(hdr).ok()?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 /// The percentile that so many nines stand for: `0 %`, `90 %`, `99.9 %`; empty between them.

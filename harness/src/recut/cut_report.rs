@@ -59,7 +59,8 @@ pub struct Part {
     pub from_s: u64,
     /// The one after the last.
     pub to_s: u64,
-    /// How long that is, without what of the last second lies after the run's last answer: what rates are counted over.
+    /// How long that is, without what lies after the run's last answer, and in an open loop after its last request was
+    /// intended: what rates are counted over.
     pub duration_s: f64,
     /// Where the run's last second ends.
     pub run_s: u64,

@@ -59,7 +59,8 @@ impl<'a> Cutter<'a> {
             bounds: Bounds::for_timeout(plan.timeout),
             piles: BTreeMap::new(),
             logged: BTreeMap::new(),
-            warm_s: u64::try_from(plan.warmup.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u64::MAX),
+            // What was measured in the second in which the warm-up ended is in the log, too.
+            warm_s: plan.warmup.as_secs(),
             run_s: report.intervals.iter().map(|row| row.start_s.saturating_add(1)).max().unwrap_or(0),
             report,
             cut,
@@ -131,10 +132,10 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The run's last second ends with its last answer.
+    /// The run's last second ends where its rates do.
     fn duration_s(&self) -> f64 {
         let from = self.cut.from_s as f64;
-        (self.cut.to_s as f64).min(self.report.totals.duration_s.max(from)) - from
+        (self.cut.to_s as f64).min(self.report.rates_until_s().max(from)) - from
     }
 
     fn part(&self, duration_s: f64) -> Part {
@@ -192,9 +193,10 @@ impl<'a> Cutter<'a> {
         for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
             let Some(told) = shard.latency.get(series.name()) else { continue };
             let logged = self.logged.get(&(shard.shard, series)).copied().unwrap_or_default();
-            astray.overflow += told.overflow;
-            astray.censored += told.censored.saturating_sub(logged.ages);
-            astray.missing += told.count.saturating_sub(told.overflow).saturating_sub(logged.times);
+            let missing = told.count.saturating_sub(told.overflow).saturating_sub(logged.times);
+            astray.overflow = astray.overflow.saturating_add(told.overflow);
+            astray.censored = astray.censored.saturating_add(told.censored.saturating_sub(logged.ages));
+            astray.missing = astray.missing.saturating_add(missing);
         }
         astray
     }

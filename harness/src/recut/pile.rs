@@ -43,7 +43,7 @@ impl Pile {
     /// cut off at no age: the percentiles that it could change are then only known to be no less.
     pub(super) fn timing(&self, bounds: Bounds, astray: u64) -> Timing {
         let histogram = filled(bounds, &self.times);
-        let ages = (self.censored() + astray > 0).then(|| {
+        let ages = (self.censored() > 0 || astray > 0).then(|| {
             let mut ages = filled(bounds, &self.ages);
             // 0 has a cell in any histogram.
             let _ = ages.record_n(0, astray);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::share;
-use crate::plan::Arrivals;
+use super::{Report, share};
+use crate::plan::{Arrivals, RunPlan};
 use crate::stats::Counters;
 use crate::supervisor::ShardRecord;
 use crate::units::IdRange;
@@ -155,8 +155,22 @@ pub(super) struct Window {
 impl Window {
     /// Its length, of a run whose last attempt ended `last_s` after the start, s.
     fn measured_s(&self, last_s: f64) -> f64 {
+        (self.end_s(last_s) - self.warmup.as_secs_f64()).max(0.0)
+    }
+
+    /// Where it ends, s after the start.
+    fn end_s(&self, last_s: f64) -> f64 {
         let intended_until = self.duration.filter(|_| self.arrivals.gaps().is_some());
-        let end = intended_until.map_or(last_s, |duration| last_s.min(duration.as_secs_f64()));
-        (end - self.warmup.as_secs_f64()).max(0.0)
+        intended_until.map_or(last_s, |duration| last_s.min(duration.as_secs_f64()))
+    }
+}
+
+impl Report {
+    /// What the rates of the totals are counted up to, from the end of the warm-up on, s after the common start: the last
+    /// answer, and in an open loop no later than the last request was intended.
+    #[must_use]
+    pub fn rates_until_s(&self) -> f64 {
+        let RunPlan { arrivals, warmup, duration, .. } = self.plan.run;
+        Window { arrivals, warmup, duration }.end_s(self.totals.duration_s)
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::recut::{Ask, Cut, CutError, CutReport, Outcomes, SCHEMA, Span};
 use crawlmark_harness::render;
 use crawlmark_harness::report::Latency;
@@ -93,6 +94,23 @@ fn the_cut_of_everything_is_the_report() {
 }
 
 #[test]
+fn rates_of_an_open_loop_are_counted_until_its_last_request_was_intended() {
+    let mut saved = saved(SMALL, 4);
+    saved.report.plan.run.duration = Some(Duration::from_secs(5));
+    let until = |saved: &Saved| {
+        let everything = cut(saved, &Ask::EVERYTHING);
+        let counted = everything.counted.unwrap();
+        assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.items as f64));
+        let words = format!(" over {:.2} s", everything.part.duration_s);
+        assert!(render::text(&saved.report, 200).contains(&words), "{words}");
+        Some(everything.part.duration_s)
+    };
+    assert_close(until(&saved), Some(5.0));
+    saved.report.plan.run.arrivals = Arrivals::Asap;
+    assert_close(until(&saved), Some(6.0));
+}
+
+#[test]
 fn parts_that_cover_the_run_add_up_to_it() {
     let saved = saved(SMALL, 2);
     let whole = sum(&[cut(&saved, &Ask::EVERYTHING)]);
@@ -118,6 +136,15 @@ fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
     assert_is_the_report(&after, &saved);
     let warm_up = cut(&saved, &Ask { span: Span::Seconds { from: None, to: Some(2) }, ..Ask::EVERYTHING });
     assert_eq!((warm_up.part.from_s, warm_up.counted.unwrap().attempts), (0, 2 * 3 * 400));
+}
+
+#[test]
+fn a_log_is_whole_when_the_warm_up_ended_within_a_second() {
+    let saved = saved(Size { warmup: Duration::from_millis(1_500), ..SMALL }, 3);
+    let after = cut(&saved, &Ask::EVERYTHING);
+    assert_eq!((after.part.from_s, after.notes), (2, Vec::new()));
+    assert_eq!(after.latency["service"].at_least, cut(&saved, &part(2, 6, "")).latency["service"].at_least);
+    assert_eq!(after.latency["service_throttled"].censored, 0);
 }
 
 #[test]

@@ -21,20 +21,31 @@ struct Figure {
     unit: String,
     of: fn(&Report, Clocked) -> Option<f64>,
     said: fn(f64) -> String,
+    /// Whether it is only known to be no less.
+    is_at_least: fn(&Report, Clocked) -> bool,
 }
 
 pub(super) fn plot(drawn: &[Drawn<'_>], clocked: Clocked) -> Plot {
     let figures = [
-        Figure { unit: "items per second".to_owned(), of: |report, _| Some(report.totals.items_per_s), said: spoken },
+        Figure {
+            unit: "items per second".to_owned(),
+            of: |report, _| Some(report.totals.items_per_s),
+            said: spoken,
+            is_at_least: |_, _| false,
+        },
         Figure {
             unit: "CPU of the client per attempt".to_owned(),
             of: |report, _| cpu_us_per_attempt(report),
             said: micros,
+            is_at_least: |_, _| false,
         },
         Figure {
             unit: format!("p99 of the {} times of good answers", clocked.name()),
             of: |report, clocked| report.latency(clocked.series())?.p99_us,
             said: micros,
+            is_at_least: |report, clocked| {
+                report.latency(clocked.series()).is_some_and(|latency| latency.is_at_least("p99_us"))
+            },
         },
     ];
     let groups: Vec<(&str, Vec<Bar>)> =
@@ -60,7 +71,8 @@ impl Figure {
             match value(one) {
                 Some(value) => {
                     let part = if top > 0.0 { value / top } else { 0.0 };
-                    Bar { name, part, value: (self.said)(value), ink: one.ink }
+                    let sign = if (self.is_at_least)(one.run.report, clocked) { ">= " } else { "" };
+                    Bar { name, part, value: format!("{sign}{}", (self.said)(value)), ink: one.ink }
                 }
                 // Nothing to see, and the reason in its place.
                 None => Bar { name, part: 0.0, value: "not known".to_owned(), ink: Ink::Paper },
