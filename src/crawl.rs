@@ -7,6 +7,7 @@
 mod answer;
 mod connection;
 mod dial;
+mod discreet;
 mod expect;
 pub mod manners;
 mod pool;
@@ -25,6 +26,7 @@ use crawlmark_harness::workload::Workload;
 
 use self::connection::{Connection, Failure};
 pub use self::dial::{Dial, Stream, Tcp};
+pub use self::discreet::discreet;
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 use self::pool::Pool;

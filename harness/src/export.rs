@@ -120,7 +120,7 @@ impl FromStr for Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// A history of benchmarks would take a part of a run for a whole one.
-    #[error("export {0}: the run {1}, so its figures are no point of a history; let it end, and export that")]
+    #[error("export {0}: the run {1}, so its figures are no point of a history; export one that ended well")]
     Partial(Format, &'static str),
     /// There is no figure to keep.
     #[error("export {0}: the run measured nothing that a history could keep; see `validity` in its result.json")]

@@ -13,11 +13,12 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::report::CommandLine;
 
 use super::Cli;
+use crate::crawl::discreet;
 
-/// What is typed again as it was: nobody hides a secret in it.
+/// What is typed again as it was: nobody hides a secret in it, but for the query of a URL.
 const RECORDED: [&str; 44] = [
-    "url",
-    "urls",
+    URL,
+    URLS,
     "ids",
     "requests",
     "duration",
@@ -69,6 +70,8 @@ const TARGET_PROCESSES: &str = "target_processes";
 const HEADERS: &str = "headers";
 const BODY: &str = "body";
 const URLS: &str = "urls";
+/// What may hold one in its query.
+const URL: &str = "url";
 
 /// What was typed after `run`; nothing of another command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,6 +100,13 @@ impl Typed {
                     all.withheld.extend(values.iter().map(|value| format!("--header '{}: ...'", name_of(value))));
                 }
                 BODY => all.withheld.push("--body ...".to_owned()),
+                URL => {
+                    let told: Vec<String> = values.iter().map(|url| discreet(url)).collect();
+                    if told != values {
+                        all.withheld.push("secrets in the query of the URL, which stand there as `...`".to_owned());
+                    }
+                    all.record(argument, told);
+                }
                 id if RECORDED.contains(&id) => all.record(argument, values),
                 _ => {}
             }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use hyper::Uri;
 
+use super::discreet::discreet;
+
 /// Where the ID goes.
 const PLACE: &str = "{id}";
 
@@ -154,10 +156,11 @@ fn scheme_error(text: &str) -> TemplateError {
     }
 }
 
+/// As it may be shown and saved: see [`discreet`].
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.before)?;
-        self.after.as_ref().map_or(Ok(()), |after| write!(f, "{PLACE}{after}"))
+        let after = self.after.as_ref().map_or_else(String::new, |after| format!("{PLACE}{after}"));
+        f.write_str(&discreet(&format!("http://{}{}{after}", self.authority, self.before)))
     }
 }
 

@@ -85,12 +85,32 @@ fn the_command_of_a_run_on_the_bundled_target_starts_the_same_one() {
 #[test]
 fn secrets_are_neither_in_the_page_nor_in_the_command() {
     let target = Target::start("");
-    let url = target.url();
-    let args = [&*url, "-n", "20", "-m", "GET", "-H", "authorization: Bearer sesame", "-H", "x-key:sesame"];
+    let url = format!("{}?api_key=sesame&page=2", target.url());
+    let args = [
+        &*url,
+        "-n",
+        "20",
+        "--expect",
+        "json",
+        "--export",
+        "openmetrics",
+        "-m",
+        "GET",
+        "-H",
+        "authorization: Bearer sesame",
+        "-H",
+        "x-key:sesame",
+    ];
     let ended = Run::start(args.into_iter().chain(["--body", "sesame"])).end();
     let report = ended.report(ended.code().unwrap());
     let page = page(&ended);
     assert!(!page.contains("sesame") && !report.json().to_string().contains("sesame"));
-    assert_eq!(withheld(&report), ["--header 'authorization: ...'", "--header 'x-key: ...'", "--body ..."]);
+    let of_the_url = "secrets in the query of the URL, which stand there as `...`";
+    assert_eq!(withheld(&report), [of_the_url, "--header 'authorization: ...'", "--header 'x-key: ...'", "--body ..."]);
+    assert!(report.text("/plan/target").ends_with("?api_key=...&page=2"), "{}", report.text("/plan/target"));
+    for entry in std::fs::read_dir(ended.result()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        let bytes = std::fs::read(entry.path()).unwrap();
+        assert!(!bytes.windows(6).any(|six| six == b"sesame"), "{}", entry.path().display());
+    }
     assert!(page.contains("--header &#39;authorization: ...&#39;") && page.contains("--body ..."));
 }

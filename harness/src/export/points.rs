@@ -1,8 +1,8 @@
 //! The figures of a run that are fit for a history of benchmarks, for the formats that keep one.
 //!
 //! Such a history compares each point with the one before. So a percentile that is only known to be no less than its value is
-//! no point, nor is a count that is usually 0, since every change from 0 is infinite. A run that was stopped early or lost a
-//! part has none at all. One whose verdict is another than `valid` has its points, for a history on a shared machine knows no
+//! no point, nor is a count that is usually 0, since every change from 0 is infinite. A run that was stopped early, lost a
+//! part or was mostly refused has none at all: what fails fast is not fast. One whose verdict is another than `valid` has its points, for a history on a shared machine knows no
 //! others, and the verdict goes with them.
 
 use super::{ExportError, Format};
@@ -36,6 +36,9 @@ pub(super) struct Point {
 pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, ExportError> {
     if report.validity.verdict == Verdict::Incomplete {
         return Err(ExportError::Partial(format, "is incomplete"));
+    }
+    if report.validity.verdict == Verdict::TargetLimited {
+        return Err(ExportError::Partial(format, "was mostly refused or failed"));
     }
     if report.interrupted {
         return Err(ExportError::Partial(format, "was stopped early"));

@@ -126,8 +126,9 @@ fn caption(columns: &[Column], what: &str, seconds: &Seconds<'_>) -> String {
     let has_it = |column: &&Column| column.counts.get(slowest).is_some_and(|count| *count > 0);
     let first_s = columns.iter().find(has_it).map_or(0.0, |column| column.from_s);
     format!(
-        "Of {} {} had a {what} time between {} and {}, more than in any other band; the slowest took {} or more, first at {}.",
+        "Of {}{} {} had a {what} time between {} and {}, more than in any other band; the slowest took {} or more, first at {}.",
         counted(total, "good answer"),
+        if seconds.warmup_s > 0.0 { ", those of the warm-up included," } else { "" },
         percent(*count as f64 / total as f64),
         band(cell),
         band(cell + 1),

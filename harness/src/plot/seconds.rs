@@ -18,6 +18,8 @@ pub(super) struct Seconds<'a> {
     pub(super) end_s: f64,
     /// Seconds in a step.
     pub(super) width: u64,
+    /// What is left out of the run's figures at its start, s; in plots over time it is shown.
+    pub(super) warmup_s: f64,
 }
 
 /// The seconds of a step.
@@ -39,7 +41,8 @@ impl<'a> Seconds<'a> {
         let last_s = rows.iter().rev().find(|row| row.attempts > 0).map_or(0.0, |row| row.start_s as f64);
         let known_s = if report.totals.duration_s.is_finite() { report.totals.duration_s } else { 0.0 };
         let end_s = if known_s > last_s { known_s } else { last_s + 1.0 };
-        Self { rows, end_s, width: whole_seconds(end_s).div_ceil(most).max(1) }
+        let warmup_s = report.plan.run.warmup.as_secs_f64();
+        Self { rows, end_s, warmup_s, width: whole_seconds(end_s).div_ceil(most).max(1) }
     }
 
     /// In steps of so many seconds, above 0, as another run has them.
@@ -115,9 +118,13 @@ impl<'a> Seconds<'a> {
     /// What the time axis shows; `each` says what a step of several seconds holds of them.
     pub(super) fn axis_name(&self, each: &str) -> String {
         let unit = self.unit().1;
+        let warmup = match self.warmup_s {
+            none if none <= 0.0 => String::new(),
+            warmup_s => format!("; the first {} s are warm-up", trimmed(warmup_s)),
+        };
         match self.width {
-            1 => format!("time since the start, {unit}"),
-            width => format!("time since the start, {unit} (each step is {each} {width} s)"),
+            1 => format!("time since the start, {unit}{warmup}"),
+            width => format!("time since the start, {unit} (each step is {each} {width} s){warmup}"),
         }
     }
 
