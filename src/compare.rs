@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::compare::{
-    Arm, Circumstances, Contest, Disturbance, FILE, History, Round, RoundReport, Side, comparable, differences, pair_up,
+    Arm, Circumstances, Contest, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
+    differences, pair_up,
 };
 use crawlmark_harness::render;
 use crawlmark_harness::report::Report;
@@ -83,9 +84,8 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
     let rounds: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();
     pair_up(&rounds)?;
-    let of = |arm| found.iter().find(|found| found.arm == arm).map(|found| &found.report);
-    let differences = of(Arm::Base).zip(of(Arm::Candidate)).map_or_else(Vec::new, |(a, b)| differences(a, b));
-    comparable(&differences).map_err(|error| Error::Usage(error.to_string()))?;
+    one_at_a_time(&found)?;
+    let differences = told_apart(&found)?;
     let reports = found.chunks(2).enumerate().flat_map(|(number, pair)| {
         let disturbance = match pair {
             [first, second] => Disturbance::of_pair([&first.report, &second.report]),
@@ -105,6 +105,31 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
         noise_floor: None,
     };
     Ok(Contest::new(reports.collect(), circumstances)?)
+}
+
+/// Refuses runs that shared the machine, given by their start. Of one pair nothing is judged.
+fn one_at_a_time(found: &[Found]) -> Result<(), Error> {
+    let neighbours = found.windows(2).filter(|_| found.len() > 2);
+    let mut at_once = neighbours.filter(|two| two[0].report.finished_at > two[1].report.started_at);
+    at_once.next().map_or(Ok(()), |two| {
+        Err(Error::Usage(format!(
+            "{} was still running when {} began: each measured the other; run them one right after the other",
+            two[0].path.display(),
+            two[1].path.display()
+        )))
+    })
+}
+
+/// What differs between the rounds of any pair, each thing once. A directory may hold runs of more than one plan.
+fn told_apart(found: &[Found]) -> Result<Vec<Difference>, Error> {
+    let mut told: Vec<Difference> = Vec::new();
+    for pair in found.chunks(2) {
+        let of = |arm| pair.iter().find(|found| found.arm == arm).map(|found| &found.report);
+        let here = of(Arm::Base).zip(of(Arm::Candidate)).map_or_else(Vec::new, |(a, b)| differences(a, b));
+        comparable(&here).map_err(|error| Error::Usage(error.to_string()))?;
+        told.extend(here.into_iter().filter(|one| told.iter().all(|other| other.what != one.what)).collect::<Vec<_>>());
+    }
+    Ok(told)
 }
 
 /// The result at `path`, or those in the directories in it.

@@ -105,6 +105,19 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
 }
 
 #[test]
+fn two_arms_that_answer_nothing_do_not_pass_by_their_cpu() {
+    let mut report = saved();
+    report.ledger.failed += report.ledger.ok + report.ledger.not_found;
+    (report.ledger.ok, report.ledger.not_found) = (0, 0);
+    let readings = Readings::taken_from(&report, None);
+    assert_eq!(readings.throughput, Reading::Gating(0.0), "a reading, and not a missing one");
+    let readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..readings };
+    let rounds =
+        rounds(16, 0.0).into_iter().map(|round| RoundReport { items: 1_000, failed: 1_000, readings, ..round });
+    assert_eq!(contest(rounds.collect()).verdict, Overall::Incomparable);
+}
+
+#[test]
 fn a_machine_is_disturbed_by_what_its_shards_saw_whichever_arm_it_was() {
     let quiet = saved();
     assert_eq!(Disturbance::of(&quiet), Disturbance::None);

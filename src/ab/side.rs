@@ -24,7 +24,7 @@ pub(super) struct Side {
     pub(super) words: Vec<String>,
     /// The command that is its target.
     pub(super) target: Option<String>,
-    /// What makes it what it is, as typed.
+    /// What makes it what it is, as typed, without the values of headers and without bodies: it is saved and published.
     pub(super) what: String,
     starts_its_target: bool,
 }
@@ -42,7 +42,7 @@ impl Side {
         let own_words = shlex::split(own)
             .ok_or_else(|| Error::Usage(format!("{flag} '{own}' has a quotation mark that is not closed")))?;
         let mut words = args.run.clone();
-        words.extend(own_words);
+        words.extend(own_words.iter().cloned());
         let typed = parsed(flag, &words)?;
         check(flag, &typed)?;
         if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
@@ -73,7 +73,7 @@ impl Side {
             words,
             starts_its_target: target.is_some() || (typed.url.is_none() && typed.urls.is_none()),
             target: target.clone(),
-            what: what(args, arm),
+            what: what(args, arm, &told(own, &own_words, &typed)),
         })
     }
 
@@ -135,10 +135,10 @@ fn executable(flag: &str, program: &std::path::Path) -> Result<PathBuf, Error> {
 }
 
 /// What the side has that the flags of both do not say.
-fn what(args: &AbArgs, arm: Arm) -> String {
-    let (own, target, program) = match arm {
-        Arm::Base => (&args.base, &args.base_target, &args.base_bin),
-        Arm::Candidate => (&args.cand, &args.cand_target, &args.cand_bin),
+fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
+    let (target, program) = match arm {
+        Arm::Base => (&args.base_target, &args.base_bin),
+        Arm::Candidate => (&args.cand_target, &args.cand_bin),
     };
     let parts = [
         program.as_ref().map(|program| program.display().to_string()),
@@ -147,4 +147,42 @@ fn what(args: &AbArgs, arm: Arm) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "as it is".to_owned() } else { parts.join(", ") }
+}
+
+/// A side's own flags as typed, or, where they hold what may be a secret, word by word without it.
+fn told(own: &str, words: &[String], run: &RunArgs) -> String {
+    let header = |word: &str| {
+        let header = run.headers.iter().find(|header| word.ends_with(header.as_str()))?;
+        let name = header.split_once(':').map_or("", |(name, _)| name);
+        Some(format!("{}{name}: ...", word.strip_suffix(header.as_str())?))
+    };
+    let body = |word: &str| {
+        let flag = word.strip_suffix(run.body.as_str()).filter(|_| !run.body.is_empty())?;
+        ["", "--body="].contains(&flag).then(|| format!("{flag}..."))
+    };
+    let hidden: Vec<Option<String>> = words.iter().map(|word| header(word).or_else(|| body(word))).collect();
+    if hidden.iter().all(Option::is_none) {
+        return own.to_owned();
+    }
+    let told: Vec<String> = words.iter().zip(hidden).map(|(word, told)| told.unwrap_or_else(|| word.clone())).collect();
+    told.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_side_is_holds_no_secret() {
+        for (own, expected) in [
+            ("-c 8  --target-latency '20ms'", "-c 8  --target-latency '20ms'"),
+            ("-c 8 -H 'authorization: Bearer hush'", "-c 8 -H authorization: ..."),
+            ("-H'x-key: hush' --body hush", "-Hx-key: ... --body ..."),
+            ("'--header=cookie:hush' --body=hush -c 2", "--header=cookie: ... --body=... -c 2"),
+        ] {
+            let words = shlex::split(own).unwrap();
+            let run = parsed("--base", &words).unwrap();
+            assert_eq!(told(own, &words, &run), expected);
+        }
+    }
 }

@@ -301,6 +301,19 @@ fn saved_results_are_compared_as_they_were_run() {
     assert!(single.stdout.contains("warning     one run of each"), "{}", single.stdout);
     let unpaired = crawlmark(&["compare", &base, &other]).code(2);
     assert!(unpaired.stderr.contains("are not paired"), "{}", unpaired.stderr);
+    // A later pair counts for as much as the first: neither another plan nor runs at the same time may hide in it.
+    let last = format!("{candidate}/002-candidate/result.json");
+    let as_it_was = fs::read_to_string(&last).unwrap();
+    fs::write(&last, as_it_was.replacen("\"warmup_us\": 0", "\"warmup_us\": 1", 1)).unwrap();
+    let mixed = crawlmark(&["compare", &base, &candidate]).code(2);
+    assert!(mixed.stderr.contains("plan.warmup_us is 0 of the base and 1 of the candidate"), "{}", mixed.stderr);
+    fs::write(&last, as_it_was).unwrap();
+    let first = format!("{base}/001-base/result.json");
+    let as_it_was = fs::read_to_string(&first).unwrap();
+    fs::write(&first, as_it_was.replacen("\"finished_at\": \"2", "\"finished_at\": \"9", 1)).unwrap();
+    let at_once = crawlmark(&["compare", &base, &candidate]).code(2);
+    assert!(at_once.stderr.contains("001-base was still running when"), "{}", at_once.stderr);
+    fs::write(&first, as_it_was).unwrap();
     for (args, says) in [
         (&["compare", "/nowhere", &other][..], "/nowhere does not exist"),
         (&["compare", &base], "is not what `crawlmark ab` saved"),

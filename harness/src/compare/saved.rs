@@ -127,8 +127,9 @@ impl Failures {
     fn of(rounds: &[RoundReport]) -> Self {
         let part = |arm| {
             let own = || rounds.iter().filter(|round| round.arm == arm);
-            let items: u64 = own().map(|round| round.items).sum();
-            own().map(|round| round.failed).sum::<u64>() as f64 / items.max(1) as f64
+            // Read from a file, they may be anything, and more together than a number of items can be.
+            let items: f64 = own().map(|round| round.items as f64).sum();
+            own().map(|round| round.failed as f64).sum::<f64>() / items.max(1.0)
         };
         let (base, candidate) = (part(Arm::Base), part(Arm::Candidate));
         Self { base, candidate, more: candidate - base > MORE_FAILURES }

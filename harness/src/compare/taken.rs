@@ -29,7 +29,7 @@ impl Readings {
         Self {
             target_cpu_per_attempt: target.map_or(Reading::Absent, Reading::Gating),
             cpu_per_attempt: client.map_or(Reading::Absent, client_decides),
-            throughput: good_per_s(report).map_or(Reading::Absent, Reading::Gating),
+            throughput: Reading::Gating(good_per_s(report)),
             service_p50: service.map_or(Reading::Absent, |times| percentile(times, ("p50_us", times.p50_us), 2)),
             service_p99: service.map_or(Reading::Absent, |times| percentile(times, ("p99_us", times.p99_us), 100)),
         }
@@ -44,12 +44,14 @@ impl Round {
     }
 }
 
-/// Items per second that were answered as they should be: what fails fast is no throughput.
-fn good_per_s(report: &Report) -> Option<f64> {
+/// Items per second that were answered as they should be: what fails fast is no throughput. 0 when none was: of two arms that
+/// answer nothing, a reading that is missing in both would leave the verdict to their CPU.
+fn good_per_s(report: &Report) -> f64 {
     let ledger = &report.ledger;
     let ended = (ledger.ended() - ledger.aborted) as f64;
     let good = (ledger.ok + ledger.not_found) as f64;
-    Some(report.totals.items_per_s * good / ended).filter(|rate| rate.is_finite() && *rate > 0.0)
+    let rate = report.totals.items_per_s * good / ended;
+    if rate.is_finite() { rate } else { 0.0 }
 }
 
 /// The percentile beyond which one in `one_in` lies. One that is only known to be no less decides nothing.
