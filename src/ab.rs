@@ -54,7 +54,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let outcome = bench.compare(args, &sides);
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
-    let Outcome { series, noise_floor, interrupted_by } = outcome?;
+    let Outcome { series, noise_floor, interrupted_by, failed } = outcome?;
     if series.ran.len() < 2 {
         terminal::say("a signal ended it before a pair of rounds was complete: nothing is saved\n");
         return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
@@ -65,7 +65,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
             name: args.name.clone(),
             sides: sides.map(|side| compare::Side { name: side.arm.to_string(), what: side.what }),
             differences: series.differences,
-            interrupted: interrupted_by.is_some(),
+            interrupted: interrupted_by.is_some() || failed.is_some(),
             noise_floor,
         },
     )?;
@@ -77,7 +77,10 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     if !args.quiet {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
-    Ok(interrupted_by.map_or_else(|| exit_code(contest.verdict), signalled))
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(interrupted_by.map_or_else(|| exit_code(contest.verdict), signalled)),
+    }
 }
 
 /// What is saved of a contest beside its rounds.
@@ -131,6 +134,8 @@ struct Outcome {
     series: Series,
     noise_floor: Option<Comparison>,
     interrupted_by: Option<i32>,
+    /// What came of a round that gave nothing, after others that did.
+    failed: Option<Error>,
 }
 
 /// Rounds that ran, and what differs between the arms.
@@ -148,13 +153,15 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs the base against itself if that is wanted, then both sides. A signal ends it; what was run stays.
+    /// Runs the base against itself if that is wanted, then both sides. A signal ends it, and so does a round that fails; what
+    /// was run stays.
     fn compare(&mut self, args: &AbArgs, sides: &[Side; 2]) -> Result<Outcome, Error> {
-        let mut outcome = Outcome { series: Series::default(), noise_floor: None, interrupted_by: None };
+        let mut outcome = Outcome { series: Series::default(), noise_floor: None, interrupted_by: None, failed: None };
         let run = self.both(args, sides, &mut outcome);
         match run {
             Ok(()) => {}
             Err(Error::Supervise(SuperviseError::Stopped(signal))) => outcome.interrupted_by = Some(signal),
+            Err(error @ Error::Round(_)) if outcome.series.ran.len() >= 2 => outcome.failed = Some(error),
             Err(error) => return Err(error),
         }
         // A round without its partner says nothing.
@@ -167,7 +174,7 @@ impl Bench<'_> {
             let equals = [sides[0].clone(), sides[0].playing(Arm::Candidate)];
             let mut series = Series::default();
             self.pairs(&equals, (EQUALS, pairs), &mut series)?;
-            outcome.noise_floor = Some(judge_rounds(&series.ran)?.1);
+            outcome.noise_floor = Some(judge_rounds(&series.ran)?);
         }
         self.pairs(sides, (ROUNDS, args.pairs), &mut outcome.series)
     }
@@ -185,7 +192,7 @@ impl Bench<'_> {
             }
             let disturbance = self.pair(sides, (folder, now), series)?;
             takes = Duration::from_nanos(clock.now().0);
-            let (_, comparison, _) = judge_rounds(&series.ran)?;
+            let comparison = judge_rounds(&series.ran)?;
             standing = render::contest_standing(&comparison);
             let came =
                 if disturbance == Disturbance::None { standing.clone() } else { "disturbed: once more".to_owned() };

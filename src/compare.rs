@@ -8,7 +8,7 @@ use crawlmark_harness::compare::{
     differences, pair_up,
 };
 use crawlmark_harness::render;
-use crawlmark_harness::report::Report;
+use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{RESULT, ReadError, ResultDir, read, read_contest};
 
 use crate::ab::{exit_code, files, print};
@@ -80,6 +80,12 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     }
     let mut found = results(Arm::Base, base)?;
     found.extend(results(Arm::Candidate, candidate)?);
+    if let Some(part) = found.iter().find(|found| found.report.validity.verdict == Verdict::Incomplete) {
+        return Err(Error::Usage(format!(
+            "{} is incomplete, and a part is not compared with a whole: run it again",
+            part.path.display()
+        )));
+    }
     // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts as text.
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
     let rounds: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();

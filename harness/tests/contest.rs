@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crawlmark_harness::compare::{
     Arm, Circumstances, Contest, DesignError, Difference, Disturbance, Metric, Order, OrderSchedule, Overall, Reading,
-    Readings, RoundReport, Side, comparable, differences,
+    Readings, RoundReport, Side, Verdict as Found, comparable, differences,
 };
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::{export, plot, render};
@@ -40,11 +40,12 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
                 target_cpu_per_attempt: Reading::Absent,
                 cpu_per_attempt: reading(20.0 * noise),
                 throughput: reading(1_000.0 / factor),
+                ok_share: reading(1.0),
                 service_p50: reading(20_000.0 * factor),
                 service_p99: Reading::Informational(30_000.0 * factor),
             },
             items: 1_000,
-            failed: 1,
+            failed: 0,
         }
     };
     let mut rounds = Vec::new();
@@ -177,13 +178,25 @@ fn a_loss_is_told_in_every_form() {
 #[test]
 fn equal_arms_pass_and_what_fails_more_does_not() {
     let equal = contest(rounds(16, 0.0));
-    assert_eq!((equal.verdict, equal.failures.more), (Overall::Pass, false));
+    assert_eq!(equal.verdict, Overall::Pass);
     let mut failing = rounds(16, 0.0);
-    failing.iter_mut().filter(|round| round.arm == Arm::Candidate).for_each(|round| round.failed = 20);
+    for round in failing.iter_mut().filter(|round| round.arm == Arm::Candidate) {
+        (round.failed, round.readings.ok_share) = (20, reading(0.98));
+    }
     let failing = contest(failing);
-    assert_eq!((failing.verdict, failing.comparison.verdict), (Overall::Regression, Overall::Pass));
-    assert!(render::contest_text(&failing, 100).starts_with("Regression: the candidate fails more of its items"));
+    assert_eq!(failing.verdict, Overall::Regression);
+    assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, Found::Regression);
+    assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, Found::Pass);
+    assert!(render::contest_text(&failing, 100).contains("part of the items that were ok -2.0 %"));
     assert!(export::contest_junit(&failing).contains("<failure"));
+    // Nobody failed: then it is no metric, and takes no share of the error.
+    assert_eq!(equal.comparison.finding(Metric::OkShare), None);
+    // A few of them failing now and then on both sides is no regression.
+    let mut flaky = rounds(16, 0.0);
+    for (number, round) in flaky.iter_mut().enumerate() {
+        round.readings.ok_share = reading(1.0 - (number * 7 % 5) as f64 * 0.01);
+    }
+    assert_ne!(contest(flaky).verdict, Overall::Regression);
 }
 
 #[test]

@@ -11,7 +11,6 @@ use crawlmark_harness::process::{ShardExit, fork};
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
-use nix::sys::signal::Signal;
 
 use super::service::Service;
 use super::side::{PORT, Side};
@@ -20,6 +19,9 @@ use crate::terminal::Stages;
 
 /// Between two looks at the terminal.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a run that is asked to end may take: for what it has under way, and its report.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// What rounds have in common.
 pub(super) struct Rounds<'a> {
@@ -100,12 +102,10 @@ impl Rounds<'_> {
                 return Ok(child.wait());
             }
             if service.is_some_and(Service::has_ended) {
-                child.signal(Signal::SIGTERM);
-                return Ok(child.wait());
+                return Ok(child.end(GRACE));
             }
             if let Some(signal) = self.held.asks_to_stop(LOOK).map_err(Error::Signal)? {
-                child.signal(Signal::SIGTERM);
-                let _ = child.wait();
+                let _ = child.end(GRACE);
                 return Err(SuperviseError::Stopped(signal).into());
             }
             self.stages.show();

@@ -15,7 +15,7 @@ round of either side, one right after the other, in an order drawn at random. Th
 comparison ends after 16, 28 or 44 pairs, as soon as it knows.
 
 Exit codes: 0 pass: no metric is worse by 4 % · 3 regression: one is worse, surely,
-              and by 2 % at least (the 99th percentile: 5 %), or more items fail
+              and by 2 % at least (99th percentile: 5 %, part that is ok: 1 %)
             5 inconclusive, or nothing to compare · 129 / 130 / 143 ended by a
               signal; what was measured until then is saved
 
@@ -62,7 +62,8 @@ pub struct AbArgs {
     /// A shell's command that is the base's target: started before each of its rounds and ended after it
     ///
     /// It listens on the loopback port that {port} stands for, in the command and in the URL ($PORT for programs that read
-    /// that). The round begins when it accepts connections, and its CPU time is one of the things compared.
+    /// that). The round begins when it accepts connections, and its CPU time is one of the things compared. It is saved as typed:
+    /// secrets belong in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
     /// The same of the candidate

@@ -14,7 +14,7 @@ use crawlmark::cli::{Cli, Command as Typed};
 use saphyr::{LoadableYamlNode, Yaml};
 use tempfile::TempDir;
 
-use crate::process::working_in;
+use crate::process::{wait_for, working_in};
 use crate::run::program;
 
 const GITHUB: &str = include_str!("../../results/ci/github-actions.yml");
@@ -174,7 +174,8 @@ impl Runner {
             .output()
             .unwrap();
         for place in ["work", "work/base", "work/candidate"] {
-            assert_eq!(working_in(&self.path(place)), Vec::<i32>::new(), "a process is left");
+            // What was told to end may take a moment to.
+            wait_for("the end of every process", || working_in(&self.path(place)).is_empty().then_some(()));
         }
         Ended {
             code: output.status.code(),

@@ -47,6 +47,12 @@ pub enum Doubt {
         /// So many.
         disturbed: usize,
     },
+    /// The candidate's reading is too coarse, or only a bound, where the base's is not: a percentile of fewer answers, or of
+    /// answers that were cut off. Left out, it would let a candidate pass that is slower than can be told.
+    Coarse {
+        /// In so many pairs.
+        pairs: usize,
+    },
     /// The noise leaves room for both.
     Noise,
 }
@@ -179,7 +185,11 @@ impl Comparison {
 
     /// Whether a further look is of no use: something is a regression, or nothing is undecided.
     pub(super) fn is_decided(&self) -> bool {
-        let undecided = |finding: &Finding| matches!(finding.verdict, Verdict::Inconclusive { .. });
+        // More pairs make no reading finer.
+        let undecided = |finding: &Finding| match finding.verdict {
+            Verdict::Inconclusive { because, .. } => !matches!(because, Doubt::Coarse { .. }),
+            _ => false,
+        };
         self.verdict == Overall::Regression || !self.findings.iter().any(undecided)
     }
 
@@ -203,6 +213,10 @@ impl fmt::Display for Doubt {
             Self::TooDisturbed { disturbed } => {
                 write!(f, "{disturbed} pairs were disturbed, more than a quarter: the machine is not quiet enough")
             }
+            Self::Coarse { pairs } => write!(
+                f,
+                "in {pairs} pairs it is too coarse, or only a bound, for the candidate where it is neither for the base"
+            ),
             Self::Noise => f.write_str("the noise leaves room for a loss and for none"),
         }
     }

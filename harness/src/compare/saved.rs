@@ -1,8 +1,7 @@
 //! A comparison as it is saved: `comparison.json` (schema `crawlmark.comparison/1`).
 //!
 //! Made by `ab` from rounds that it ran, and by `compare` from rounds that were saved. What it found is the
-//! [`Comparison`] of [`judge`](super::judge), and one thing more: an arm that fails more of its items has not become
-//! faster, whatever its clock says.
+//! [`Comparison`] of [`judge`](super::judge).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +9,7 @@ use super::design::{Arm, DesignError, Disturbance, Order, Pair};
 use super::differences::Difference;
 use super::finding::{Comparison, Overall};
 use super::judge;
-use super::metric::{Metric, Readings};
+use super::metric::{Metric, Reading, Readings};
 use super::rule::Rule;
 use super::taken::TargetCpu;
 use crate::report::{Ledger, Report, Verdict};
@@ -20,9 +19,6 @@ pub const SCHEMA: &str = "crawlmark.comparison/1";
 
 /// The name of the file.
 pub const FILE: &str = "comparison.json";
-
-/// The part of its items that the candidate may fail beyond what the base fails.
-const MORE_FAILURES: f64 = 0.01;
 
 /// A comparison, whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,7 +33,7 @@ pub struct Contest {
     pub started_at: String,
     /// RFC 3339, UTC: the end of the last one.
     pub finished_at: String,
-    /// Whether a signal ended it before it was over.
+    /// Whether a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
     /// What is compared with.
     pub base: Side,
@@ -45,7 +41,7 @@ pub struct Contest {
     pub candidate: Side,
     /// What differs between their plans and machines, besides what was measured.
     pub differences: Vec<Difference>,
-    /// Over all: the comparison's, unless the candidate fails more of its items.
+    /// Over all: the comparison's.
     pub verdict: Overall,
     /// What was found.
     pub comparison: Comparison,
@@ -73,8 +69,6 @@ pub struct Failures {
     pub base: f64,
     /// Of the candidate.
     pub candidate: f64,
-    /// Whether the candidate's are more by a hundredth of its items: that is a regression.
-    pub more: bool,
 }
 
 /// A round.
@@ -131,8 +125,7 @@ impl Failures {
             let items: f64 = own().map(|round| round.items as f64).sum();
             own().map(|round| round.failed as f64).sum::<f64>() / items.max(1.0)
         };
-        let (base, candidate) = (part(Arm::Base), part(Arm::Candidate));
-        Self { base, candidate, more: candidate - base > MORE_FAILURES }
+        Self { base: part(Arm::Base), candidate: part(Arm::Candidate) }
     }
 }
 
@@ -140,21 +133,23 @@ impl Failures {
 ///
 /// # Errors
 /// When their order does not allow a verdict: see [`DesignError`].
-pub fn judge_rounds(rounds: &[RoundReport]) -> Result<(Overall, Comparison, Failures), DesignError> {
-    let comparison = judge(&pairs(rounds), &Rule::standard())?;
-    let failures = Failures::of(rounds);
-    let verdict = if failures.more { Overall::Regression } else { comparison.verdict };
-    Ok((verdict, comparison, failures))
+pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
+    judge(&pairs(rounds), &Rule::standard())
 }
 
 /// The pairs of rounds that ran one right after the other. A last round without a partner is left out.
 fn pairs(rounds: &[RoundReport]) -> Vec<Pair> {
+    // What is 1 throughout tells nothing, and would cost the others a share of the error.
+    let all_ok = rounds.iter().all(|round| round.readings.ok_share == Reading::Gating(1.0));
     let pair = |two: &[RoundReport]| {
         let [first, second] = two else { return None };
         let (base, candidate) = if first.arm == Arm::Base { (first, second) } else { (second, first) };
+        let readings = |round: &RoundReport| {
+            if all_ok { Readings { ok_share: Reading::Absent, ..round.readings } } else { round.readings }
+        };
         let order = if first.arm == Arm::Base { Order::BaseFirst } else { Order::CandidateFirst };
         let disturbance = if base.disturbance == Disturbance::None { candidate.disturbance } else { base.disturbance };
-        Some(Pair { order, base: base.readings, candidate: candidate.readings, disturbance })
+        Some(Pair { order, base: readings(base), candidate: readings(candidate), disturbance })
     };
     rounds.chunks(2).filter_map(pair).collect()
 }
@@ -168,7 +163,7 @@ pub struct Circumstances {
     pub sides: [Side; 2],
     /// What differs between them.
     pub differences: Vec<Difference>,
-    /// Whether a signal ended it before it was over.
+    /// Whether a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
     /// What equal arms showed.
     pub noise_floor: Option<Comparison>,
@@ -181,7 +176,7 @@ impl Contest {
     /// When that order does not allow a verdict: see [`DesignError`].
     pub fn new(rounds: Vec<RoundReport>, circumstances: Circumstances) -> Result<Self, DesignError> {
         let Circumstances { name, sides: [base, candidate], differences, interrupted, noise_floor } = circumstances;
-        let (verdict, comparison, failures) = judge_rounds(&rounds)?;
+        let comparison = judge_rounds(&rounds)?;
         let told = |round: Option<&RoundReport>, time: fn(&RoundReport) -> &String| {
             round.map_or_else(String::new, |r| time(r).clone())
         };
@@ -195,9 +190,9 @@ impl Contest {
             base,
             candidate,
             differences,
-            verdict,
+            verdict: comparison.verdict,
             comparison,
-            failures,
+            failures: Failures::of(&rounds),
             noise_floor,
             rounds,
         })

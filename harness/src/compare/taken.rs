@@ -15,8 +15,7 @@ use crate::stats::Series;
 pub type TargetCpu = Option<Duration>;
 
 impl Readings {
-    /// What a run read of each metric. Where the target's CPU is known, it decides in place of the client's: four metrics
-    /// may.
+    /// What a run read of each metric. Where the target's CPU is known, it decides in place of the client's.
     #[must_use]
     pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
         let attempts = report.totals.attempts as f64;
@@ -30,6 +29,7 @@ impl Readings {
             target_cpu_per_attempt: target.map_or(Reading::Absent, Reading::Gating),
             cpu_per_attempt: client.map_or(Reading::Absent, client_decides),
             throughput: Reading::Gating(good_per_s(report)),
+            ok_share: ok_share(report),
             service_p50: service.map_or(Reading::Absent, |times| percentile(times, ("p50_us", times.p50_us), 2)),
             service_p99: service.map_or(Reading::Absent, |times| percentile(times, ("p99_us", times.p99_us), 100)),
         }
@@ -52,6 +52,18 @@ fn good_per_s(report: &Report) -> f64 {
     let good = (ledger.ok + ledger.not_found) as f64;
     let rate = report.totals.items_per_s * good / ended;
     if rate.is_finite() { rate } else { 0.0 }
+}
+
+/// The part of the items that were ok, of those that ended by themselves. An item that is not there is not ok: a candidate
+/// that lost its items answers fast. Where not all were, half an item is added to those that were and to those that were not,
+/// so that none at all has a logarithm, too.
+fn ok_share(report: &Report) -> Reading {
+    let ended = report.ledger.ended() - report.ledger.aborted;
+    match report.ledger.ok {
+        _ if ended == 0 => Reading::Absent,
+        ok if ok == ended => Reading::Gating(1.0),
+        ok => Reading::Gating((ok as f64 + 0.5) / (ended as f64 + 1.0)),
+    }
 }
 
 /// The percentile beyond which one in `one_in` lies. One that is only known to be no less decides nothing.

@@ -193,6 +193,20 @@ fn a_coarse_reading_informs_and_decides_nothing() {
 }
 
 #[test]
+fn a_candidate_that_is_too_slow_to_tell_how_slow_does_not_pass() {
+    let mut pairs = around(1.0, 0.003, 16);
+    assert_eq!(judged(&pairs).verdict, Overall::Pass);
+    pairs[3].candidate.service_p99 = Reading::Informational(9.0);
+    let comparison = judged(&pairs);
+    assert_eq!((comparison.verdict, comparison.is_over()), (Overall::Inconclusive, true));
+    let because = Doubt::Coarse { pairs: 1 };
+    assert!(
+        matches!(verdict(&comparison, Metric::ServiceP99), Verdict::Inconclusive { because: b, .. } if b == because)
+    );
+    assert_eq!(verdict(&comparison, Metric::Throughput), Verdict::Pass);
+}
+
+#[test]
 fn a_metric_that_cannot_be_compared_says_so_and_spoils_a_pass() {
     let mut pairs = around(1.0, 0.01, 16);
     pairs[2].candidate.service_p50 = Reading::Absent;

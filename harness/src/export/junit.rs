@@ -68,10 +68,10 @@ pub(super) fn junit(report: &Report) -> String {
     document(&Suite { name, class: "gates", timestamp, duration_s, properties: &properties }, &cases)
 }
 
-/// The comparison as `JUnit`: a test case per metric that may decide, and one for failures.
+/// The comparison as `JUnit`: a test case per metric that may decide.
 #[must_use]
 pub fn contest_junit(contest: &Contest) -> String {
-    let mut cases: Vec<Case> = contest
+    let cases: Vec<Case> = contest
         .comparison
         .findings
         .iter()
@@ -87,17 +87,6 @@ pub fn contest_junit(contest: &Contest) -> String {
             },
         })
         .collect();
-    let failures = contest.failures;
-    cases.push(Case {
-        name: "failures".to_owned(),
-        said: format!(
-            "{:.2} % of the base's items, {:.2} % of the candidate's",
-            failures.base * 100.0,
-            failures.candidate * 100.0
-        ),
-        kind: "comparison",
-        outcome: if failures.more { Outcome::Failed } else { Outcome::Passed },
-    });
     let properties =
         [("verdict", contest.verdict.name()), ("base", &contest.base.what), ("candidate", &contest.candidate.what)];
     let (name, timestamp) = (&contest.name, &contest.started_at);

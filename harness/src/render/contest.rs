@@ -13,6 +13,7 @@ pub const fn metric_words(metric: Metric) -> &'static str {
         Metric::TargetCpuPerAttempt => "CPU of the target per attempt",
         Metric::CpuPerAttempt => "CPU of the client per attempt",
         Metric::Throughput => "good items per second",
+        Metric::OkShare => "part of the items that were ok",
         Metric::ServiceP50 => "service time, median",
         Metric::ServiceP99 => "service time, p99",
     }
@@ -24,6 +25,7 @@ pub(super) const fn short_name(metric: Metric) -> &'static str {
         Metric::TargetCpuPerAttempt => "target CPU",
         Metric::CpuPerAttempt => "client CPU",
         Metric::Throughput => "throughput",
+        Metric::OkShare => "ok share",
         Metric::ServiceP50 => "p50",
         Metric::ServiceP99 => "p99",
     }
@@ -56,9 +58,6 @@ pub fn contest_headline(contest: &Contest) -> String {
         .collect();
     let pairs = pairs(contest);
     match contest.verdict {
-        Overall::Regression if worse.is_empty() => {
-            format!("Regression: the candidate fails more of its items, {pairs}.")
-        }
         Overall::Regression => format!("Regression: the candidate is worse in {}, {pairs}.", worse.join("; ")),
         Overall::Pass => format!("Pass: the candidate is in no metric worse by 4 % or more, {pairs}."),
         Overall::Inconclusive => format!("Inconclusive: {}, {pairs}.", undecided(contest)),
@@ -158,6 +157,7 @@ fn said(finding: &Finding) -> String {
             // The headline says how many are missing.
             match because {
                 Doubt::TooFewPairs { .. } => "undecided".to_owned(),
+                Doubt::Coarse { .. } => format!("inconclusive ({because})"),
                 Doubt::TooDisturbed { .. } | Doubt::Noise => format!("inconclusive ({because}{found})"),
             }
         }
@@ -176,6 +176,7 @@ fn typical(contest: &Contest, arm: Arm, metric: Metric) -> String {
 pub(super) fn in_unit(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", decimal(value)),
+        Metric::OkShare => format!("{:.2} %", value * 100.0),
         Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt | Metric::ServiceP50 | Metric::ServiceP99 => micros(value),
     }
 }
@@ -195,8 +196,7 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
     let failures = contest.failures;
     if failures.base > 0.0 || failures.candidate > 0.0 {
         let [base, candidate] = [failures.base, failures.candidate].map(|part| decimal(part * 100.0));
-        let more = if failures.more { ": that is a REGRESSION, whatever its times are" } else { "" };
-        notes.push(("failures", format!("{base} % of the items of the base, {candidate} % of the candidate's{more}")));
+        notes.push(("failures", format!("{base} % of the items of the base, {candidate} % of the candidate's")));
     }
     let doubted: Vec<&str> =
         contest.rounds.iter().map(|round| round.validity.name()).filter(|name| *name != "valid").collect();
@@ -226,7 +226,7 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
         }
     }
     if contest.interrupted {
-        notes.push(("note", "a signal ended it before it was over".to_owned()));
+        notes.push(("note", "it was ended before it was over".to_owned()));
     }
     notes
 }

@@ -175,6 +175,16 @@ fn s4_the_correction_alone_keeps_four_metrics_to_1_percent() {
     assert!(rate <= 0.01, "{rate}");
 }
 
+/// S4, where some items fail, so that there is a fifth metric, whose p values are a quarter greater: 0.96 % is the bound, and
+/// 60,000 trials gave 0.83 % (without that, 1.05 %).
+#[test]
+fn s4_a_fifth_metric_takes_its_share_of_the_same_error() {
+    let five = [FOUR[0], FOUR[1], FOUR[2], FOUR[3], Metric::OkShare];
+    let mut machine = Machine::new(10, Noise::Gaussian(0.15));
+    let rate = share(5_000, || judged(&machine.pairs(&five, 0.0)).verdict == Overall::Regression);
+    assert!(rate <= 0.01, "{rate}");
+}
+
 /// How often the interval of 16 pairs holds the true ratio of 1.05.
 fn coverage(seed: u64, noise: Noise) -> f64 {
     let rule = Rule::one_look(16, 0.01);

@@ -118,6 +118,7 @@ fn slot(readings: &mut Readings, metric: Metric) -> &mut Reading {
         Metric::TargetCpuPerAttempt => &mut readings.target_cpu_per_attempt,
         Metric::CpuPerAttempt => &mut readings.cpu_per_attempt,
         Metric::Throughput => &mut readings.throughput,
+        Metric::OkShare => &mut readings.ok_share,
         Metric::ServiceP50 => &mut readings.service_p50,
         Metric::ServiceP99 => &mut readings.service_p99,
     }
