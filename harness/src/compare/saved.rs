@@ -1,7 +1,7 @@
 //! A comparison as it is saved: `comparison.json` (schema `crawlmark.comparison/1`).
 //!
 //! Made by `ab` from rounds that it ran, and by `compare` from rounds that were saved. What it found is the
-//! [`Comparison`] of [`judge`](super::judge).
+//! [`Comparison`] of [`judge`].
 
 use serde::{Deserialize, Serialize};
 
