@@ -2,8 +2,6 @@
 //!
 //! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_harness::compare`.
 
-mod round;
-mod service;
 mod side;
 
 use std::path::{Path, PathBuf};
@@ -19,10 +17,10 @@ use crawlmark_harness::results::{ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{export, plot, render};
 
-use self::round::{Rounds, Taken};
 use self::side::Side;
 use crate::cli::{AbArgs, ContestForm};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
+use crate::rounds::{Rounds, Taken};
 use crate::run::RUNS;
 use crate::terminal::{self, Stages};
 
@@ -41,13 +39,12 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
     let directory = ResultDir::create(&out)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    service::adopt_orphans();
     let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
     if !args.quiet {
         terminal::say(&announcement(&sides, args.pairs));
     }
     let mut bench = Bench {
-        rounds: Rounds { held: &held, stages: &mut stages, ready: args.ready },
+        rounds: Rounds::new(&held, &mut stages, args.ready),
         seed: args.seed,
         place: directory.place(),
     };
@@ -242,7 +239,7 @@ impl Bench<'_> {
     /// Runs a round, and says where its result lies in the comparison's directory.
     fn round(&mut self, side: &Side, (folder, number): (&str, usize)) -> Result<(Taken, PathBuf), Error> {
         let place = PathBuf::from(folder).join(format!("{number:03}-{}", side.arm));
-        Ok((self.rounds.run(side, &self.place.join(&place))?, place))
+        Ok((self.rounds.run(&side.setup, &self.place.join(&place))?, place))
     }
 }
 

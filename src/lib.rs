@@ -12,6 +12,7 @@
 //! | `witness` | what the bundled target counted, beside what the crawl did |
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
+//! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
 //! | `run`, `ab`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
@@ -24,6 +25,7 @@ mod error;
 mod export;
 mod measure;
 mod report;
+mod rounds;
 mod run;
 mod selftest;
 mod serve;

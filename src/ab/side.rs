@@ -2,28 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
 use crawlmark_harness::compare::Arm;
 
-use crate::cli::{AbArgs, Cli, Command, RunArgs};
+use crate::cli::{AbArgs, RunArgs};
 use crate::error::Error;
+use crate::rounds::{PORT, Setup, refuse, understood};
 
 /// How long a round takes unless told otherwise, as a flag.
 const ROUND: [&str; 2] = ["-d", "2s"];
-
-/// What stands for the port of a target's command.
-pub(super) const PORT: &str = "{port}";
 
 /// One side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
     pub(super) arm: Arm,
-    /// Its crawlmark.
-    pub(super) program: PathBuf,
-    /// What follows `run`, but for where to save.
-    pub(super) words: Vec<String>,
-    /// The command that is its target.
-    pub(super) target: Option<String>,
+    /// What is run for each of its rounds.
+    pub(super) setup: Setup,
     /// What makes it what it is, as typed, without the values of headers and without bodies: it is saved and published.
     pub(super) what: String,
     starts_its_target: bool,
@@ -43,8 +36,8 @@ impl Side {
             .ok_or_else(|| Error::Usage(format!("{flag} '{own}' has a quotation mark that is not closed")))?;
         let mut words = args.run.clone();
         words.extend(own_words.iter().cloned());
-        let typed = parsed(flag, &words)?;
-        check(flag, &typed)?;
+        let typed = understood(&format!("{flag} and the flags after --, together"), &words)?;
+        refuse(&typed, &format!("{flag} and of what follows --; the comparison is what is saved and judged"))?;
         if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             words.extend(ROUND.map(str::to_owned));
         }
@@ -69,10 +62,8 @@ impl Side {
         };
         Ok(Self {
             arm,
-            program,
-            words,
+            setup: Setup { label: format!("the {arm}"), program, words, target: target.clone() },
             starts_its_target: target.is_some() || (typed.url.is_none() && typed.urls.is_none()),
-            target: target.clone(),
             what: what(args, arm, &told(own, &own_words, &typed)),
         })
     }
@@ -84,44 +75,8 @@ impl Side {
 
     /// The same crawl as the other arm: a side against itself.
     pub(super) fn playing(&self, arm: Arm) -> Self {
-        Self { arm, ..self.clone() }
-    }
-}
-
-/// What `run` makes of the words. A newer or older crawlmark may know other flags; those of this one are what `ab` knows.
-fn parsed(flag: &str, words: &[String]) -> Result<RunArgs, Error> {
-    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
-    match Cli::try_parse_from(line).map(|cli| cli.command) {
-        Ok(Command::Run(args)) => Ok(*args),
-        Ok(_) => Err(Error::Usage(format!("{flag}: not flags of `crawlmark run`"))),
-        Err(error) => {
-            let text = error.render().to_string();
-            let text = text.trim_start_matches("error: ").trim_end();
-            Err(Error::Usage(format!("{flag} and the flags after --, together: {text}")))
-        }
-    }
-}
-
-/// Refuses what a round decides itself, and what is decided over all rounds.
-fn check(flag: &str, run: &RunArgs) -> Result<(), Error> {
-    let taken = [
-        ("--out", run.out.is_some()),
-        ("--json", run.json),
-        ("--quiet", run.quiet),
-        ("--export", !run.exports.is_empty()),
-        ("--png", run.png.is_some()),
-        ("--output-format", run.output_format.is_some()),
-        ("--fail-if", !run.fail_if.is_empty()),
-        ("--stop-if", !run.stop_if.is_empty()),
-        ("--slo-p99", run.slo_p99.is_some()),
-        ("--max-error-rate", run.max_error_rate.is_some()),
-        ("--strict", run.strict),
-    ];
-    match taken.into_iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(Error::Usage(format!(
-            "{name} is for single runs: leave it out of {flag} and of what follows --; the comparison is what is saved and judged"
-        ))),
-        None => Ok(()),
+        let setup = Setup { label: format!("the {arm}"), ..self.setup.clone() };
+        Self { arm, setup, ..self.clone() }
     }
 }
 
@@ -184,7 +139,7 @@ mod tests {
             ("'--header=cookie:hush' --body=hush -c 2", "--header=cookie: ... --body=... -c 2"),
         ] {
             let words = shlex::split(own).unwrap();
-            let run = parsed("--base", &words).unwrap();
+            let run = understood("--base", &words).unwrap();
             assert_eq!(told(own, &words, &run), expected);
         }
     }

@@ -18,16 +18,18 @@ impl Readings {
     /// What a run read of each metric. Where the target's CPU is known, it decides in place of the client's.
     #[must_use]
     pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
-        let attempts = report.totals.attempts as f64;
-        let per_attempt = |cpu_s: f64| Some(cpu_s * 1e6 / attempts).filter(|us| us.is_finite() && *us > 0.0);
-        let target = target_cpu.and_then(|cpu| per_attempt(cpu.as_secs_f64()));
-        let client = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum::<Option<f64>>().and_then(per_attempt);
-        let client_decides: fn(f64) -> Reading =
-            if target.is_some() { Reading::Informational } else { Reading::Gating };
+        let client = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum::<Option<f64>>();
+        let client = client.and_then(|cpu_s| Duration::try_from_secs_f64(cpu_s).ok());
+        let cpu = |used: TargetCpu| per_attempt(used?, report.totals.attempts);
+        let target = cpu(target_cpu);
+        let client = match (cpu(client), target) {
+            (Some(Reading::Gating(us)), Some(_)) => Some(Reading::Informational(us)),
+            (client, _) => client,
+        };
         let service = report.latency(Series::ServiceOk);
         Self {
-            target_cpu_per_attempt: target.map_or(Reading::Absent, Reading::Gating),
-            cpu_per_attempt: client.map_or(Reading::Absent, client_decides),
+            target_cpu_per_attempt: target.unwrap_or_default(),
+            cpu_per_attempt: client.unwrap_or_default(),
             throughput: Reading::Gating(good_per_s(report)),
             ok_share: ok_share(report),
             service_p50: service.map_or(Reading::Absent, |times| percentile(times, ("p50_us", times.p50_us), 2)),
@@ -42,6 +44,12 @@ impl Round {
     pub fn taken_from(report: &Report, arm: Arm) -> Self {
         Self { arm, readings: Readings::taken_from(report, None), disturbance: Disturbance::of(report) }
     }
+}
+
+/// Microseconds of CPU per attempt; none when nothing was attempted, or no time was used.
+fn per_attempt(used: Duration, attempts: u64) -> Option<Reading> {
+    let us = used.as_secs_f64() * 1e6 / attempts as f64;
+    (us.is_finite() && us > 0.0).then(|| Reading::cpu(us, used))
 }
 
 /// Items per second that were answered as they should be: what fails fast is no throughput. 0 when none was: of two arms that

@@ -1,4 +1,8 @@
-//! One round: a target if the side has one, and `crawlmark run` in a process of its own.
+//! Rounds: a target if the setup has one, and `crawlmark run` in a process of its own, with a result of its own. What runs
+//! the same crawl many times and judges what came of it runs its rounds here: `ab`, `scale`, `ladder`, `capacity`.
+
+mod flags;
+mod service;
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -12,8 +16,8 @@ use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 
-use super::service::Service;
-use super::side::{PORT, Side};
+pub(crate) use self::flags::{PORT, refuse, understood};
+use self::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;
 
@@ -24,48 +28,79 @@ const LOOK: Duration = Duration::from_millis(200);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What rounds have in common.
-pub(super) struct Rounds<'a> {
-    pub(super) held: &'a HeldSignals,
-    pub(super) stages: &'a mut Stages,
-    pub(super) ready: Duration,
+pub(crate) struct Rounds<'a> {
+    held: &'a HeldSignals,
+    /// Where it is shown what goes on.
+    pub(crate) stages: &'a mut Stages,
+    ready: Duration,
+}
+
+/// What is run for a round.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    /// Whose round it is, as an error names it: `the base`.
+    pub(crate) label: String,
+    /// The crawlmark that crawls.
+    pub(crate) program: PathBuf,
+    /// What follows `run`, but for where to save. [`PORT`] stands for the port of `target`.
+    pub(crate) words: Vec<String>,
+    /// The command that is its target.
+    pub(crate) target: Option<String>,
+}
+
+impl Setup {
+    /// A round of this program, with these flags of `run`.
+    ///
+    /// # Errors
+    /// When the system does not say which program this is.
+    pub(crate) fn of_this_program(label: String, words: Vec<String>) -> Result<Self, Error> {
+        let program = std::env::current_exe().map_err(Error::Output)?;
+        Ok(Self { label, program, words, target: None })
+    }
 }
 
 /// What a round gave.
-pub(super) struct Taken {
-    pub(super) report: Report,
-    pub(super) target_cpu: TargetCpu,
+pub(crate) struct Taken {
+    pub(crate) report: Report,
+    pub(crate) target_cpu: TargetCpu,
 }
 
-impl Rounds<'_> {
-    /// Runs a round of `side`, whose result goes to `place`.
+impl<'a> Rounds<'a> {
+    /// Rounds whose targets have `ready` to accept connections, and which end when a signal asks for it.
+    pub(crate) fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration) -> Self {
+        service::adopt_orphans();
+        Self { held, stages, ready }
+    }
+
+    /// Runs a round, whose result goes to `place`.
     ///
     /// # Errors
     /// When it has no result, or one that is not whole; when a signal asks for a stop.
-    pub(super) fn run(&mut self, side: &Side, place: &Path) -> Result<Taken, Error> {
+    pub(crate) fn run(&mut self, setup: &Setup, place: &Path) -> Result<Taken, Error> {
         let beside = |ending: &str| place.with_extension(ending);
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent).map_err(Error::Output)?;
         }
         let target_log = beside("target.log");
-        let service = match &side.target {
+        let service = match &setup.target {
             Some(command) => Some(Service::start(command, &target_log, self.ready, self.held)?),
             None => None,
         };
         let before = service.as_ref().and_then(Service::cpu);
         let log = beside("log");
-        let exit = self.crawl(side, service.as_ref(), (place, &log))?;
+        let exit = self.crawl(setup, service.as_ref(), (place, &log))?;
         let after = service.as_ref().and_then(Service::cpu);
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
         let target_cpu = before.zip(after).map(|(before, after)| after.saturating_sub(before));
-        let failed = |why: String| Error::Round(format!("run a round of the {}: {why}", side.arm));
+        let failed = |why: String| Error::Round(format!("run a round of {}: {why}", setup.label));
         if let Some(ended) = ended {
             return Err(failed(ended));
         }
         let report = match results::read(place) {
             Ok(report) => report,
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
-                return Err(failed(format!("{exit}: {}", complaint(&log, &side.program))));
+                return Err(failed(format!("{exit}: {}", complaint(&log, &setup.program))));
             }
             Err(error) => return Err(failed(error.to_string())),
         };
@@ -82,15 +117,15 @@ impl Rounds<'_> {
     /// Crawls in another process, and says how that ended. It is ended when there is nothing left to crawl.
     fn crawl(
         &mut self,
-        side: &Side,
+        setup: &Setup,
         service: Option<&Service>,
         (place, log): (&Path, &PathBuf),
     ) -> Result<ShardExit, Error> {
-        let words = side.words.iter().map(|word| match service {
+        let words = setup.words.iter().map(|word| match service {
             Some(service) => word.replace(PORT, &service.port().to_string()),
             None => word.clone(),
         });
-        let mut run = Command::new(&side.program);
+        let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
         run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::Output)?);
         let child = fork("crawlmark-ab", move || {

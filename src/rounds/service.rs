@@ -16,7 +16,7 @@ use nix::sys::wait::waitpid;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use super::side::PORT;
+use super::flags::PORT;
 use crate::error::Error;
 
 /// Between two looks at whether it accepts connections.

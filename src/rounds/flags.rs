@@ -1,0 +1,52 @@
+//! The flags of a round: what `run` makes of them, and which of them a round cannot have.
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command, RunArgs};
+use crate::error::Error;
+
+/// What stands for the port of a target's command.
+pub(crate) const PORT: &str = "{port}";
+
+/// What `run` makes of the words, which `whose` names: `--base and the flags after --, together`. A newer or older crawlmark
+/// may know other flags; those of this one are what rounds know.
+///
+/// # Errors
+/// When they are no flags of `run`, or do not fit together.
+pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error> {
+    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
+    match Cli::try_parse_from(line).map(|cli| cli.command) {
+        Ok(Command::Run(args)) => Ok(*args),
+        Ok(_) => Err(Error::Usage(format!("{whose}: not flags of `crawlmark run`"))),
+        Err(error) => {
+            let text = error.render().to_string();
+            let text = text.trim_start_matches("error: ").trim_end();
+            Err(Error::Usage(format!("{whose}: {text}")))
+        }
+    }
+}
+
+/// Refuses what a round decides itself, and what is decided over all rounds. `out_of` says what to leave it out of, and
+/// why: `--base; the comparison is what is saved and judged`.
+///
+/// # Errors
+/// When there is such a flag.
+pub(crate) fn refuse(run: &RunArgs, out_of: &str) -> Result<(), Error> {
+    let taken = [
+        ("--out", run.out.is_some()),
+        ("--json", run.json),
+        ("--quiet", run.quiet),
+        ("--export", !run.exports.is_empty()),
+        ("--png", run.png.is_some()),
+        ("--output-format", run.output_format.is_some()),
+        ("--fail-if", !run.fail_if.is_empty()),
+        ("--stop-if", !run.stop_if.is_empty()),
+        ("--slo-p99", run.slo_p99.is_some()),
+        ("--max-error-rate", run.max_error_rate.is_some()),
+        ("--strict", run.strict),
+    ];
+    match taken.into_iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(Error::Usage(format!("{name} is for single runs: leave it out of {out_of}"))),
+        None => Ok(()),
+    }
+}
