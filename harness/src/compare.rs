@@ -29,7 +29,7 @@
 //! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % ([`PASSES_BELOW`]) |
 //! | inconclusive | neither; says what could have been found, and why nothing was |
 //! | incomparable | readings are missing or not above 0 |
-//! | informational | a reading is too coarse to decide ([`Reading::percentile`]) |
+//! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]) |
 //!
 //! A loss of the 99th percentile that is surely between 4 and 5 % stays inconclusive: it is too much to pass, and too
 //! little to be called a regression.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::speed::probe_speed;
+pub use self::speed::{probe_speed, probe_speed_since};
 pub use self::watch::{HostRecord, Watch};
 
 /// The kernel's files: `/proc` unless another directory was handed in.

@@ -83,6 +83,7 @@ fn golden(name: &str, text: &str) {
 #[test]
 fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     let mut report = saved();
+    report.shards[0].usage.cpu_user_s = Some(0.1);
     let read = Readings::taken_from(&report, None);
     let good = (report.ledger.ok + report.ledger.not_found) as f64;
     let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
@@ -93,10 +94,14 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     assert!(matches!(read.cpu_per_attempt, Reading::Gating(us) if us > 0.0));
     assert_eq!(read.target_cpu_per_attempt, Reading::Absent);
     // Known, the target's CPU decides in place of the client's: no more than four metrics may.
-    let attempts = report.totals.attempts;
-    let read = Readings::taken_from(&report, Some(Duration::from_micros(50 * attempts)));
-    assert_eq!(read.target_cpu_per_attempt, Reading::Gating(50.0));
+    let each = 200_000.0 / report.totals.attempts as f64;
+    let read = Readings::taken_from(&report, Some(Duration::from_millis(200)));
+    assert_eq!(read.target_cpu_per_attempt, Reading::Gating(each));
     assert!(matches!(read.cpu_per_attempt, Reading::Informational(_)));
+    // What a process costs beside its requests is too much of a few milliseconds.
+    report.shards.iter_mut().for_each(|shard| shard.usage.cpu_user_s = Some(0.001));
+    let read = Readings::taken_from(&report, None);
+    assert!(matches!(read.cpu_per_attempt, Reading::Informational(us) if us > 0.0));
     // What is only known to be no less decides nothing; what was not measured is absent.
     let service = report.latency.get_mut("service").unwrap();
     service.at_least = vec!["p50_us".to_owned()];

@@ -101,6 +101,8 @@ impl<'a> Seen<'a> {
         let role = match self.pairs.iter().filter(|pair| is_coarse(pair.candidate.of(metric))).count() {
             _ if self.pairs.iter().any(|pair| is_coarse(pair.base.of(metric))) => Role::Informational,
             0 => Role::Gating,
+            // Less CPU in all hides nothing: it is as many attempts for less, or fewer, which the throughput has.
+            _ if matches!(metric, Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt) => Role::Informational,
             pairs => Role::Lopsided(pairs),
         };
         let values = self.pairs.iter().map(|pair| both(pair).map(Reading::value));

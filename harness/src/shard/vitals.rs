@@ -3,7 +3,7 @@
 //! What takes long to read is read before the shard says `ready`, so that it delays no request.
 
 use crate::clock::Nanos;
-use crate::machine::{CpuTicks, Proc, probe_speed};
+use crate::machine::{CpuTicks, Proc, probe_speed, probe_speed_since};
 use crate::process::own_usage;
 use crate::wire::{CpuHealth, Usage};
 
@@ -26,6 +26,13 @@ impl Probing {
     fn speed(self) -> Option<u64> {
         match self {
             Self::Probes => probe_speed(),
+            Self::LeftToAnother => None,
+        }
+    }
+
+    fn speed_since(self, before: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Probes => probe_speed_since(before),
             Self::LeftToAnother => None,
         }
     }
@@ -89,7 +96,8 @@ impl Vitals {
         let usage = self.used().since(self.usage);
         let ticks = self.proc.cpu_ticks(self.cpu).zip(self.ticks).map(|(now, then)| now.since(then));
         let measured_ns = now.since(self.start);
-        let (speed_before_ns, speed_after_ns) = (self.speed_before_ns, self.probing.speed());
+        let speed_before_ns = self.speed_before_ns;
+        let speed_after_ns = self.probing.speed_since(speed_before_ns);
         (usage, CpuHealth { measured_ns, ticks, speed_before_ns, speed_after_ns })
     }
 }
