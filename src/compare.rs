@@ -38,9 +38,14 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
 
 /// Where the results in a directory changed: advice, so nothing fails.
 fn history(directory: &Path, form: ContestForm) -> Result<u8, Error> {
-    let found = results(Arm::Base, directory)?;
+    let (found, unreadable) = readable(Arm::Base, directory)?;
+    for error in unreadable {
+        terminal::say(&format!("warning: left out: {error}\n"));
+    }
     let found = found.into_iter().map(|found| (found.path.display().to_string(), found.report)).collect();
-    let Some(history) = History::of(found) else { return Ok(DONE) };
+    let Some(history) = History::of(found) else {
+        return Err(Error::Usage(format!("no result in {} can be read", directory.display())));
+    };
     let text = if form.json {
         serde_json::to_string_pretty(&history)? + "\n"
     } else {
@@ -138,8 +143,14 @@ fn told_apart(found: &[Found]) -> Result<Vec<Difference>, Error> {
     Ok(told)
 }
 
-/// The result at `path`, or those in the directories in it.
+/// The result at `path`, or those in the directories in it. Each has to be readable: nobody chooses what is compared.
 fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
+    let (found, unreadable) = readable(arm, path)?;
+    unreadable.into_iter().next().map_or(Ok(found), |error| Err(error.into()))
+}
+
+/// The same, and why others cannot be read. There is one or the other.
+fn readable(arm: Arm, path: &Path) -> Result<(Vec<Found>, Vec<ReadError>), Error> {
     if path.join(FILE).exists() {
         return Err(Error::Usage(format!(
             "{} is what `crawlmark ab` saved, with rounds of either side: `crawlmark compare` of it alone judges it again",
@@ -148,10 +159,15 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
     }
     let one = |path: PathBuf| -> Result<Found, ReadError> { Ok(Found { arm, report: read(&path)?, path }) };
     if !path.is_dir() || path.join(RESULT).exists() {
-        return Ok(vec![one(path.to_owned())?]);
+        return Ok((vec![one(path.to_owned())?], Vec::new()));
     }
     let entries = fs::read_dir(path).map_err(|error| ReadError::Io { path: path.to_owned(), error })?;
     let inner = entries.flatten().map(|entry| entry.path()).filter(|inner| inner.join(RESULT).exists());
-    let found: Vec<Found> = inner.map(one).collect::<Result<_, _>>()?;
-    if found.is_empty() { Err(ReadError::NoResult(path.to_owned()).into()) } else { Ok(found) }
+    let (found, unreadable): (Vec<_>, Vec<_>) = inner.map(one).partition(Result::is_ok);
+    let found: Vec<Found> = found.into_iter().flatten().collect();
+    let unreadable: Vec<ReadError> = unreadable.into_iter().filter_map(Result::err).collect();
+    match (found.is_empty(), unreadable.is_empty()) {
+        (true, true) => Err(ReadError::NoResult(path.to_owned()).into()),
+        _ => Ok((found, unreadable)),
+    }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crawlmark_harness::compare::{
     Arm, Circumstances, Contest, DesignError, Difference, Disturbance, Metric, Order, OrderSchedule, Overall, Reading,
-    Readings, RoundReport, Side, Verdict as Found, comparable, differences,
+    Readings, RoundReport, Side, Verdict as Found, comparable, differences, judge_rounds,
 };
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::{export, plot, render};
@@ -121,6 +121,15 @@ fn two_arms_that_answer_nothing_do_not_pass_by_their_cpu() {
     let rounds =
         rounds(16, 0.0).into_iter().map(|round| RoundReport { items: 1_000, failed: 1_000, readings, ..round });
     assert_eq!(contest(rounds.collect()).verdict, Overall::Incomparable);
+}
+
+#[test]
+fn rounds_that_lack_their_partner_are_refused() {
+    let mut rounds = rounds(16, 0.0);
+    rounds.pop();
+    assert!(judge_rounds(&rounds).is_err());
+    rounds.pop();
+    assert!(judge_rounds(&rounds).is_ok());
 }
 
 #[test]

@@ -325,4 +325,11 @@ fn saved_results_are_compared_as_they_were_run() {
         let refused = crawlmark(args).code(2);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);
     }
+    // Of a history one bad file costs that one, and nothing is left of two bad ones.
+    fs::write(&first, "{").unwrap();
+    let rest = crawlmark(&["compare", "--history", &base]).code(0);
+    assert!(rest.stderr.contains("warning: left out: ") && rest.stderr.contains("001-base"), "{}", rest.stderr);
+    fs::write(format!("{base}/002-base/result.json"), "{").unwrap();
+    let none = crawlmark(&["compare", "--history", &base]).code(2);
+    assert!(none.stderr.contains("no result in"), "{}", none.stderr);
 }

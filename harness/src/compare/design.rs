@@ -217,17 +217,23 @@ fn paired(round: usize, [first, second]: [Round; 2]) -> Result<Pair, DesignError
     Ok(Pair { order: first.arm.first(), base, candidate, disturbance })
 }
 
-/// Refuses pairs that did not run in permuted blocks of AB and BA. Disturbed pairs are passed over: each is run again in
-/// its own order, so that the others stay in blocks. The last block may be half done.
+/// Refuses pairs that did not run in permuted blocks of AB and BA. The last block may be half done. Where a disturbed pair is
+/// run again in its own order, the others are in blocks; where none is run again, all of them are.
 pub(super) fn check(pairs: &[Pair]) -> Result<(), DesignError> {
     if pairs.is_empty() {
         return Err(DesignError::NoRounds);
     }
-    let orders: Vec<Order> = pairs.iter().filter(|pair| pair.undisturbed()).map(|pair| pair.order).collect();
-    match orders.chunks_exact(2).position(|block| block[0] == block[1]) {
-        Some(block) => Err(DesignError::NotInBlocks { pair: 2 * block + 1, order: orders[2 * block] }),
-        None => Ok(()),
+    let kept: Vec<Order> = pairs.iter().filter(|pair| pair.undisturbed()).map(|pair| pair.order).collect();
+    let all: Vec<Order> = pairs.iter().map(|pair| pair.order).collect();
+    match (uneven(&kept), uneven(&all)) {
+        (Some(block), Some(_)) => Err(DesignError::NotInBlocks { pair: 2 * block + 1, order: kept[2 * block] }),
+        _ => Ok(()),
     }
+}
+
+/// The first block of two with one order.
+fn uneven(orders: &[Order]) -> Option<usize> {
+    orders.chunks_exact(2).position(|block| block[0] == block[1])
 }
 
 #[cfg(test)]
@@ -297,6 +303,16 @@ mod tests {
         assert!(check(&pairs).is_err());
         pairs[0].disturbance = Disturbance::SpeedProbe;
         assert_eq!(check(&pairs), Ok(()));
+    }
+
+    #[test]
+    fn a_disturbed_pair_that_was_not_run_again_leaves_the_order_as_it_was_drawn() {
+        let mut pairs = pair_up(&rounds("ABBAABBA")).unwrap();
+        pairs[1].disturbance = Disturbance::Steal;
+        assert_eq!(check(&pairs), Ok(()));
+        let mut pairs = pair_up(&rounds("ABABABABAB")).unwrap();
+        pairs[1].disturbance = Disturbance::Steal;
+        assert!(check(&pairs).is_err(), "no order was drawn");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::design::{Arm, DesignError, Disturbance, Order, Pair};
+use super::design::{Arm, DesignError, Disturbance, Round, pair_up};
 use super::differences::Difference;
 use super::finding::{Comparison, Overall};
 use super::judge;
@@ -132,26 +132,17 @@ impl Failures {
 /// What rounds that ran in pairs come to.
 ///
 /// # Errors
-/// When their order does not allow a verdict: see [`DesignError`].
+/// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
 pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
-    judge(&pairs(rounds), &Rule::standard())
-}
-
-/// The pairs of rounds that ran one right after the other. A last round without a partner is left out.
-fn pairs(rounds: &[RoundReport]) -> Vec<Pair> {
     // What is 1 throughout tells nothing, and would cost the others a share of the error.
     let all_ok = rounds.iter().all(|round| round.readings.ok_share == Reading::Gating(1.0));
-    let pair = |two: &[RoundReport]| {
-        let [first, second] = two else { return None };
-        let (base, candidate) = if first.arm == Arm::Base { (first, second) } else { (second, first) };
-        let readings = |round: &RoundReport| {
-            if all_ok { Readings { ok_share: Reading::Absent, ..round.readings } } else { round.readings }
-        };
-        let order = if first.arm == Arm::Base { Order::BaseFirst } else { Order::CandidateFirst };
-        let disturbance = if base.disturbance == Disturbance::None { candidate.disturbance } else { base.disturbance };
-        Some(Pair { order, base: readings(base), candidate: readings(candidate), disturbance })
+    let round = |round: &RoundReport| {
+        let ok_share = if all_ok { Reading::Absent } else { round.readings.ok_share };
+        let readings = Readings { ok_share, ..round.readings };
+        Round { arm: round.arm, readings, disturbance: round.disturbance }
     };
-    rounds.chunks(2).filter_map(pair).collect()
+    let pairs = pair_up(&rounds.iter().map(round).collect::<Vec<_>>())?;
+    judge(&pairs, &Rule::standard())
 }
 
 /// What a contest is made of beside its rounds.
