@@ -1,27 +1,30 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
+mod announcement;
 pub(crate) mod contest;
 mod cut;
 pub(crate) mod gates;
 mod history;
+mod numbers;
 mod percentiles;
 pub(crate) mod times;
 
 use std::fmt::Write;
 
+pub use self::announcement::announcement;
 pub use self::contest::{change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words};
 pub use self::cut::{cut_markdown, cut_text};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
 pub use self::history::history_text;
+pub use self::numbers::{bytes, decimal, grouped_f64};
+pub(crate) use self::numbers::{percent, seconds};
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
-use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
 };
 use crate::stats::Series;
-use crate::units::RateShape;
 pub use crate::units::{grouped, micros};
 
 /// A limit that was binding for less than this part of the time is not worth a word.
@@ -91,75 +94,6 @@ pub(crate) fn heading(report: &Report) -> String {
         (None, false) => "",
     };
     format!("{}{partial}", if report.name.is_empty() { "crawl" } else { &report.name })
-}
-
-/// What the run is about to do: the effective totals, said before anything is sent, for a terminal of so many columns.
-#[must_use]
-pub fn announcement(plan: &RunPlan, columns: usize) -> String {
-    let parts = plan.split(&[]);
-    let per_shard = |value: &dyn Fn(&ShardPlan) -> u64| {
-        let (least, most) = parts.iter().map(value).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
-        if least == most { grouped(least) } else { format!("{} or {}", grouped(least), grouped(most)) }
-    };
-    let ids = per_shard(&|part| part.ids.len());
-    let connections = per_shard(&|part| u64::from(part.connections));
-    let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
-    let mut rows = vec![
-        ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
-        ("shards", format!("{}, one process each", plan.shards)),
-        ("connections", format!("{} in all, {connections} per shard", grouped(u64::from(plan.connections)))),
-        pace(plan),
-    ];
-    if plan.per_host != PerHost::default() {
-        rows.push(("hosts", hosts(&plan.per_host)));
-    }
-    if let Some(duration) = plan.duration {
-        rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
-    }
-    match plan.pacing {
-        Pacing::Sleep => {}
-        Pacing::Coarse => rows.push(("pacing", "coarse: what is due within 1ms goes together".to_owned())),
-        Pacing::Spin => rows.push(("pacing", "spinning: up to a whole core for each shard".to_owned())),
-    }
-    if !plan.warmup.is_zero() {
-        rows.push(("warm-up", format!("{}, not measured", humantime::format_duration(plan.warmup))));
-    }
-    let mut out = format!("crawling {}\n", plan.target);
-    for (name, value) in rows {
-        write_row(&mut out, name, &value, columns);
-    }
-    out
-}
-
-/// What paces the run: a budget, or the timetable of an open loop.
-fn pace(plan: &RunPlan) -> (&'static str, String) {
-    let Some(rate) = plan.shaped_rate() else { return ("budget", "none: as fast as it goes".to_owned()) };
-    let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
-    let (how, most) = match rate.shape {
-        RateShape::Constant => ("", ""),
-        RateShape::Ramp { .. } => (" over the whole run", "up to "),
-        RateShape::Steps { .. } => ("", "up to "),
-    };
-    let shares = format!("{rate} in all{how}, {most}{share}/s per shard");
-    let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
-    match plan.arrivals {
-        Arrivals::Asap => ("budget", at_once()),
-        Arrivals::Constant => ("arrivals", format!("{shares}, evenly, whatever the target does")),
-        Arrivals::Poisson => ("arrivals", format!("{shares}, at random, whatever the target does")),
-    }
-}
-
-/// How many hosts there are, and what each of them is spared.
-fn hosts(PerHost { hosts, connections, rate }: &PerHost) -> String {
-    let mut limits = Vec::new();
-    if let Some(connections) = connections {
-        limits.push(format!("{} requests in flight", grouped(u64::from(*connections))));
-    }
-    if let Some(rate) = rate {
-        limits.push(rate.to_string());
-    }
-    let count = grouped(u64::from(*hosts));
-    if limits.is_empty() { count } else { format!("{count}; at each at most {}", limits.join(" and ")) }
 }
 
 /// Writes a named value, in as many lines as it needs.
@@ -317,11 +251,6 @@ fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
 }
 
-/// A part in percent.
-pub(crate) fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
-}
-
 /// The items in each state, and what the state is called.
 pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 7] {
     [
@@ -463,49 +392,9 @@ fn counts<'a>(counted: impl Iterator<Item = (&'a String, &'a u64)>) -> String {
     counted.map(|(name, n)| format!("{name}: {}", grouped(*n))).collect::<Vec<_>>().join("  ")
 }
 
-/// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above.
-#[must_use]
-pub fn decimal(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => grouped_f64(value),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-/// A quantity rounded to a whole number, with separators.
-#[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and far below 2^63")]
-pub fn grouped_f64(value: f64) -> String {
-    grouped(value.round().max(0.0) as u64)
-}
-
-/// A time given in seconds, in the unit that suits it.
-pub(crate) fn seconds(s: f64) -> String {
-    micros(s * 1e6)
-}
-
-/// Bytes in the unit that suits them.
-#[must_use]
-pub fn bytes(n: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if n < 1024 {
-        return format!("{n} B");
-    }
-    let (mut value, mut unit) = (n as f64 / 1024.0, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{} {}", decimal(value), UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
-    use crate::units::Rate;
 
     #[test]
     fn lines_are_cut_between_words() {
@@ -513,28 +402,5 @@ mod tests {
         assert_eq!(wrapped("one", 2), ["one"]);
         assert_eq!(wrapped("seventeen is a word", 4), ["seventeen", "is a", "word"]);
         assert_eq!(wrapped("", 5), [""]);
-    }
-
-    #[test]
-    fn hosts_are_announced_when_there_is_something_to_say() {
-        let mut run = plan();
-        assert!(!announcement(&run, 120).contains("hosts"));
-        run.per_host.hosts = 3;
-        assert!(announcement(&run, 120).contains("  hosts       3\n"));
-        run.per_host.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
-        run.per_host.connections = Some(2);
-        let said = announcement(&run, 120);
-        assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s\n"), "{said}");
-    }
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(["0", "999", "1,000", "1,234,567"].map(String::from), [0, 999, 1_000, 1_234_567].map(grouped));
-        assert_eq!(
-            ["0.80 us", "12.3 us", "412 us", "1.50 ms", "2.00 s"].map(String::from),
-            [0.8, 12.34, 412.3, 1_500.0, 2e6].map(micros)
-        );
-        assert_eq!(["512 B", "1.00 KiB", "20.0 MiB"].map(String::from), [512, 1024, 20 << 20].map(bytes));
-        assert_eq!(["0.050", "2.50", "33.3", "5,000"].map(String::from), [0.05, 2.5, 33.33, 5_000.0].map(decimal));
     }
 }
