@@ -45,6 +45,9 @@ pub(crate) struct Arguments {
     /// Save every run and every figure as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Save the table with the machine and the date, every figure, and a plot of what a request costs
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// The seed of the shuffles
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

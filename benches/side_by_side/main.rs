@@ -11,7 +11,10 @@ mod arguments;
 mod clients;
 mod crawlmark;
 mod error;
+#[path = "../machine.rs"]
+mod machine;
 mod paced;
+mod page;
 mod place;
 mod process;
 mod record;
@@ -86,9 +89,10 @@ fn compare_clients(arguments: &Arguments) -> Result<Outcome, Error> {
     let text = table::render(&bench, &summary, &footprint);
     let record = Record::new(&bench, &runs, &summary, &footprint);
     let saved = arguments.json.as_deref().map_or(Ok(()), |path| save(&record, path));
+    let page = arguments.out.as_deref().map_or(Ok(()), |out| page::save(out, (&text, &summary), &record));
     print(&text)?;
     // A file that cannot be written must not cost the minutes that were measured: the table comes first.
-    saved?;
+    saved.and(page)?;
     Ok(if bench.unusable().is_empty() { Outcome::Complete } else { Outcome::Incomplete })
 }
 

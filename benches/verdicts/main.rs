@@ -6,6 +6,8 @@
 //! exit code is 1 when an answer was wrong.
 
 mod case;
+#[path = "../machine.rs"]
+mod machine;
 mod summary;
 
 use std::ffi::OsString;
@@ -17,7 +19,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::case::{Answer, CASES};
-use crate::summary::{Outcome, machine};
+use crate::machine::here_and_now;
+use crate::summary::Outcome;
 
 /// Runs `crawlmark ab` on targets whose difference is known, and saves what it says of them.
 #[derive(Debug, Parser)]
@@ -74,13 +77,13 @@ fn ask(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
             save(&outcomes, out)?;
         }
     }
-    say(&summary::markdown(&outcomes, &machine()));
+    say(&summary::markdown(&outcomes, &here_and_now()));
     Ok(outcomes.iter().all(Outcome::is_right))
 }
 
 fn save(outcomes: &[Outcome], out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
-    fs::write(out.join("README.md"), summary::markdown(outcomes, &machine()))?;
+    fs::write(out.join("README.md"), summary::markdown(outcomes, &here_and_now()))?;
     fs::write(out.join("verdicts.json"), serde_json::to_string_pretty(outcomes)? + "\n")?;
     for outcome in outcomes {
         fs::copy(outcome.plot(), out.join(format!("{}.svg", outcome.case)))?;

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::PathBuf;
 
-use crawlmark_harness::clock::wall_time;
-use crawlmark_harness::report::{Environment, Placement, rfc3339};
 use serde::Serialize;
 
 use crate::case::{Answer, Case};
@@ -46,15 +43,6 @@ impl Outcome {
     pub(crate) fn plot(&self) -> PathBuf {
         self.answers.last().map(Answer::plot).unwrap_or_default()
     }
-}
-
-/// The machine, in a line, and now.
-pub(crate) fn machine() -> String {
-    let machine = Environment::read(Placement::Colocated);
-    let governor = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = governor.split(' ').next().unwrap_or("-").to_owned();
-    let [cpu, kernel] = [machine.cpu_model, machine.kernel].map(|name| name.unwrap_or_else(|| "unknown".to_owned()));
-    format!("{}; {cpu}, {} cores, {kernel}; load when it ended: {load}", rfc3339(wall_time()), machine.cores)
 }
 
 /// The page.

@@ -10,6 +10,7 @@ mod budget;
 mod canvas;
 mod chart;
 mod connections;
+mod costs;
 mod errors;
 mod flight;
 mod heat;
@@ -25,6 +26,7 @@ mod seconds;
 mod spectrum;
 mod throughput;
 
+pub use self::costs::{Cost, costs};
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 use crate::report::Report;

@@ -31,6 +31,16 @@ pub(super) fn field(bars: &[Bar]) -> (f64, f64) {
     (left, (WIDTH - 16.0 - 10.0 - widest(|bar| &bar.value) - left).max(LEAST))
 }
 
+/// Draws a share of each, from its left end, over bars that were drawn from this height down.
+pub(super) fn shares(canvas: &Canvas<'_>, bars: &[Bar], shares: impl Iterator<Item = f64>, (top, ink): (f64, Ink)) {
+    let (left, length) = field(bars);
+    let middles = std::iter::successors(Some(top + ROW / 2.0), |y| Some(y + ROW));
+    for ((bar, share), y) in bars.iter().zip(shares).zip(middles) {
+        let right = left + length * bar.part.clamp(0.0, 1.0) * share.clamp(0.0, 1.0);
+        canvas.area([left, y - THICKNESS / 2.0, right, y + THICKNESS / 2.0], ink);
+    }
+}
+
 /// Draws them from this height down.
 pub(super) fn draw(canvas: &Canvas<'_>, bars: &[Bar], top: f64) {
     let (left, length) = field(bars);
