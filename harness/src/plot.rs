@@ -21,12 +21,14 @@ mod palette;
 mod panel;
 mod png;
 mod scale;
+mod scaling;
 mod seconds;
 mod spectrum;
 mod throughput;
 
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
+pub use self::scaling::scaling;
 use crate::report::Report;
 
 /// The folder of a result directory that holds them.

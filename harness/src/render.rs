@@ -5,6 +5,7 @@ mod cut;
 pub(crate) mod gates;
 mod history;
 mod percentiles;
+mod scaling;
 pub(crate) mod times;
 
 use std::fmt::Write;
@@ -15,6 +16,7 @@ pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
 pub use self::history::history_text;
 pub use self::percentiles::percentiles;
+pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
 pub(crate) use self::times::spectrum;
 use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
 use crate::report::{

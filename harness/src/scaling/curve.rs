@@ -103,11 +103,11 @@ impl Curve {
         let sizes: BTreeSet<Size> = own.iter().map(|round| round.size).collect();
         let at = |size: Size| own.iter().copied().filter(|round| round.size == size).collect::<Vec<_>>();
         let base = sizes.first().map(|size| at(*size)).unwrap_or_default();
-        let points: Vec<Point> =
-            sizes.iter().map(|size| Point::new(*size, held, (&at(*size), &base), room)).collect();
+        let points: Vec<Point> = sizes.iter().map(|size| Point::new(*size, held, (&at(*size), &base), room)).collect();
         let counted: Vec<Size> = points.iter().filter(|point| point.counts()).map(|point| point.size).collect();
         let data = own.iter().filter(|round| round.counts() && counted.contains(&round.size));
-        let data = data.map(|round| usl::Datum { replicate: round.replicate, n: held.n(round.size), x: round.items_per_s });
+        let data =
+            data.map(|round| usl::Datum { replicate: round.replicate, n: held.n(round.size), x: round.items_per_s });
         let (fit, no_fit) = match usl::fit(data.collect()) {
             Ok(fit) => (Some(fit), None),
             Err(why) => (None, Some(why)),

@@ -41,8 +41,7 @@ impl Estimate {
         let count = values.len();
         let median = f64::midpoint(*values.get(count.checked_sub(1)? / 2)?, values[count / 2]);
         let left_away = left_away(count);
-        let interval = (count > 1)
-            .then(|| Interval { low: values[left_away], high: values[count - 1 - left_away] });
+        let interval = (count > 1).then(|| Interval { low: values[left_away], high: values[count - 1 - left_away] });
         Some(Self { median, interval, level: interval.map(|_| level(count, left_away)), count })
     }
 
@@ -76,8 +75,7 @@ mod tests {
 
     #[test]
     fn levels_are_those_of_the_table() {
-        let expected =
-            [(2, 0, 0.5), (3, 0, 0.75), (4, 0, 0.875), (5, 0, 0.9375), (6, 0, 0.968_75), (7, 0, 0.984_375)];
+        let expected = [(2, 0, 0.5), (3, 0, 0.75), (4, 0, 0.875), (5, 0, 0.9375), (6, 0, 0.968_75), (7, 0, 0.984_375)];
         let later = [(8, 1, 0.929_687_5), (9, 1, 0.960_937_5), (10, 1, 0.978_515_625), (11, 2, 0.934_570_312_5)];
         for (n, k, expected) in expected.into_iter().chain(later) {
             assert_eq!((left_away(n), level(n, left_away(n))), (k, expected), "{n}");

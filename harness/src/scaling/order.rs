@@ -20,7 +20,7 @@ mod tests {
     #[test]
     fn a_seed_is_an_order_for_good_and_each_replicate_has_every_size() {
         // What was recorded can be run again: a generator that changes breaks that, and is to be noticed.
-        assert_eq!(order(1, 4, 3), [[0, 2, 1, 3], [3, 1, 0, 2], [1, 3, 2, 0]]);
+        assert_eq!(order(1, 4, 3), [[3, 2, 1, 0], [2, 1, 0, 3], [0, 1, 3, 2]]);
         assert_ne!(order(1, 4, 9), order(2, 4, 9));
         for mut replicate in order(3, 9, 50) {
             replicate.sort_unstable();

@@ -198,7 +198,9 @@ fn a_peak_is_not_told_far_beyond_what_was_measured() {
     // At sqrt((1 - .05) / .002), which is 21.8.
     let law = usl(100.0, 0.05, 0.002);
     let peak = |sizes: &[u32]| curve(&rounds(5, sizes, &law)).fit.unwrap().peak;
-    assert!(peak(&SIZES).is_some_and(|peak| close(peak.n, 475.0_f64.sqrt()) && close(peak.items_per_s, law(1, peak.n))));
+    assert!(
+        peak(&SIZES).is_some_and(|peak| close(peak.n, 475.0_f64.sqrt()) && close(peak.items_per_s, law(1, peak.n)))
+    );
     assert_eq!(peak(&[1, 2, 4, 8]), None);
 }
 
