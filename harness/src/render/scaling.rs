@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
+use crate::report::Verdict;
 use crate::scaling::{Axis, Curve, Estimate, Fit, Point, Round, Scaling, Size};
 use crate::units::grouped;
 
@@ -225,18 +226,29 @@ fn decimal_or_whole(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { decimal(value) }
 }
 
-/// How many rounds do not count, and why: the first reason of the first of each size.
+/// How many rounds do not count, and why: of each size, what was found of the first.
 fn left_out(rounds: &[Round]) -> Option<String> {
-    let mut by_size: Vec<(Size, usize, &str)> = Vec::new();
+    let mut by_size: Vec<(Size, usize, String)> = Vec::new();
     for round in rounds.iter().filter(|round| !round.counts()) {
         match by_size.iter_mut().find(|(size, ..)| *size == round.size) {
             Some((_, count, _)) => *count += 1,
-            None => by_size.push((round.size, 1, round.left_out.first().map_or("", |why| why))),
+            None => by_size.push((round.size, 1, why(round))),
         }
     }
     by_size.sort_by_key(|(size, ..)| *size);
     let lines = by_size.iter().map(|(size, count, why)| format!("{count} at {}: {why}", in_words(*size)));
     Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty())
+}
+
+/// The verdict and the finding that made it: what disturbs is looked for last, what the target did first.
+fn why(round: &Round) -> String {
+    let found = if round.validity == Verdict::Disturbed { round.left_out.last() } else { round.left_out.first() };
+    let found = found.map_or("", |found| found);
+    if round.validity > Verdict::ClientLimited {
+        format!("{}: {found}", round.validity.name())
+    } else {
+        found.to_owned()
+    }
 }
 
 fn in_words(Size { shards, connections }: Size) -> String {
@@ -250,12 +262,10 @@ fn ceiling(scaling: &Scaling) -> Option<String> {
     let ceiling = scaling.ceiling.as_ref()?;
     let points = scaling.curves.iter().flat_map(|curve| &curve.points);
     let most = points.filter_map(|point| point.items_per_s).map(|x| x.median).fold(0.0, f64::max);
-    Some(format!(
-        "{} items/s with {}, of a target that answers at once: the most that was seen is {:.0} % of what this side can do",
-        decimal(ceiling.items_per_s),
-        in_words(ceiling.size),
-        most / ceiling.items_per_s * 100.0
-    ))
+    let (could, size) = (decimal(ceiling.items_per_s), in_words(ceiling.size));
+    let share = most / ceiling.items_per_s * 100.0;
+    let beside = (most > 0.0).then(|| format!(": the most that was seen is {share:.0} % of what this side can do"));
+    Some(format!("{could} items/s with {size}, of a target that answers at once{}", beside.unwrap_or_default()))
 }
 
 /// The law that a curve follows, or what can be said without one.
@@ -311,7 +321,8 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
 
 /// What it means that sizes were colocated, and what could be done.
 fn colocated(scaling: &Scaling, curve: &Curve) -> Option<String> {
-    let of: Vec<&Point> = curve.points.iter().filter(|point| point.colocated).collect();
+    let of: Vec<&Point> =
+        curve.points.iter().filter(|point| point.colocated && point.left_out < point.rounds).collect();
     let largest = of.last()?;
     let (cores, target) = (scaling.circumstances.environment.cores, scaling.circumstances.target_processes);
     let (processes, cpus) =
