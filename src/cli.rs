@@ -9,6 +9,7 @@ mod export;
 mod manners;
 mod report;
 mod run;
+mod scale;
 mod selftest;
 mod serve;
 
@@ -27,6 +28,7 @@ pub use export::{Destination, Export};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use report::{Ground, ReportArgs};
 pub use run::{OutputFormat, RunArgs};
+pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
 
@@ -45,7 +47,7 @@ Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usag
             3 a gate failed; selftest: a row failed; ab, compare: a regression (with `run --k6-exit-codes` 99)
             4 the measurement is invalid (a shard died, or --strict)
             5 a gate could not be decided; selftest: disturbed, nothing proved; report: no steady state found;
-              ab, compare: inconclusive
+              ab, compare: inconclusive; scale: nothing to compare
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
             Of several, the signal's comes first, then 4, 3, 5";
 
@@ -74,6 +76,9 @@ pub enum Command {
     /// Compare two configurations, targets or builds in paired rounds: pass, regression or inconclusive
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<AbArgs>),
+    /// Measure how throughput grows with the shards or the connections: speed-up, efficiency, CPU per attempt, and the limits
+    #[command(after_help = scale::EXAMPLES)]
+    Scale(Box<ScaleArgs>),
     /// Compare saved results: a verdict of paired rounds, a table of two single ones
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),

@@ -13,7 +13,7 @@
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
-//! | `run`, `ab`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `scale`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -27,6 +27,7 @@ mod measure;
 mod report;
 mod rounds;
 mod run;
+mod scale;
 mod selftest;
 mod serve;
 mod target;
@@ -52,6 +53,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(*args, typed),
         Command::Ab(args) => ab::ab(&args),
+        Command::Scale(args) => scale::scale(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),

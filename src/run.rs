@@ -67,6 +67,14 @@ pub(crate) fn run(args: RunArgs, typed: Typed) -> Result<u8, Error> {
     Ok(code)
 }
 
+/// Refuses what `run` would refuse of these arguments before it starts or writes anything. Looks up the host's name.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn check(args: RunArgs) -> Result<(), Error> {
+    resolve::resolve(args).map(drop)
+}
+
 /// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.
 fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Error> {
     if let Some(ground) = wanted.png {

@@ -28,6 +28,7 @@
 //! | [`gates`] | what must hold of a run, and whether it does |
 //! | [`recut`] | a part of a saved run, measured again |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
+//! | [`scaling`] | rounds of several sizes, and how throughput grows with them |
 //! | [`render`] | the report as text for people |
 //! | [`plot`] | the report as pictures |
 //! | [`page`] | the report as one page |
@@ -53,6 +54,7 @@ pub mod render;
 pub mod report;
 pub mod results;
 pub mod sample;
+pub mod scaling;
 pub mod shard;
 pub mod stats;
 pub mod supervisor;

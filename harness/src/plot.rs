@@ -22,6 +22,7 @@ mod palette;
 mod panel;
 mod png;
 mod scale;
+mod scaling;
 mod seconds;
 mod spectrum;
 mod throughput;
@@ -29,6 +30,7 @@ mod throughput;
 pub use self::costs::{Cost, costs};
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
+pub use self::scaling::scaling;
 use crate::report::Report;
 
 /// The folder of a result directory that holds them.

@@ -7,6 +7,7 @@ pub(crate) mod gates;
 mod history;
 mod numbers;
 mod percentiles;
+mod scaling;
 pub(crate) mod times;
 
 use std::fmt::Write;
@@ -20,6 +21,7 @@ pub use self::history::history_text;
 pub use self::numbers::{bytes, decimal, grouped_f64};
 pub(crate) use self::numbers::{percent, seconds};
 pub use self::percentiles::percentiles;
+pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
 pub(crate) use self::times::spectrum;
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,

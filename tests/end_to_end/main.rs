@@ -31,6 +31,7 @@ mod recut;
 mod remade;
 mod report;
 mod run;
+mod scale;
 mod schema;
 mod scripted;
 mod selftest;

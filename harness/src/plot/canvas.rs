@@ -65,6 +65,8 @@ pub(super) enum Mark {
     Area(Ink),
     /// A dot.
     Dot(Ink),
+    /// A circle with nothing in it.
+    Ring(Ink),
 }
 
 /// How a text is set.
@@ -240,6 +242,13 @@ impl Canvas<'_> {
         let _ = self.area.draw(&Circle::new((fine(x), fine(y)), fine(3.5), ink.light().filled()));
     }
 
+    /// A circle with nothing in it.
+    pub(super) fn ring(&self, (x, y): (f64, f64), ink: Ink) {
+        for (radius, ink) in [(4.5, ink), (2.75, Ink::Paper)] {
+            let _ = self.area.draw(&Circle::new((fine(x), fine(y)), fine(radius), ink.light().filled()));
+        }
+    }
+
     /// A text whose middle is at this height.
     pub(super) fn text(&self, text: &str, (x, y): (f64, f64), lettering: Lettering) {
         let Lettering { size, ink, weight, hold } = lettering;
@@ -254,6 +263,7 @@ impl Canvas<'_> {
         match key.mark {
             Mark::Line(ink, width) => self.line(&[(x, y), (x + 28.0, y)], ink, width),
             Mark::Dot(ink) => self.dot((x + 18.0, y), ink),
+            Mark::Ring(ink) => self.ring((x + 18.0, y), ink),
             Mark::Area(ink) => self.area([x + 8.0, y - 6.0, x + 28.0, y + 6.0], ink),
         }
         self.text(key.label, (x + 34.0, y), Lettering::label(Ink::Text, HPos::Left));

@@ -61,8 +61,13 @@ impl<'c, 'b> Panel<'c, 'b> {
 
     /// Draws the horizontal axis below: its ticks, labels and unit.
     pub(super) fn horizontal(&self, axis: &Axis<'_>) {
+        self.horizontal_at(&self.x.ticks(), axis);
+    }
+
+    /// The same with ticks at these values.
+    pub(super) fn horizontal_at(&self, ticks: &[f64], axis: &Axis<'_>) {
         self.base();
-        for (tick, label) in self.x.ticks().into_iter().map(|tick| (tick, (axis.label)(tick))) {
+        for (tick, label) in ticks.iter().map(|tick| (*tick, (axis.label)(*tick))) {
             // An axis of whole steps has no word for what lies between them.
             if label.is_empty() {
                 continue;
@@ -126,6 +131,12 @@ impl<'c, 'b> Panel<'c, 'b> {
     /// A dot.
     pub(super) fn dot(&self, x: f64, y: f64) {
         self.canvas.dot((self.x_of(x), self.y_of(y)), Ink::Blue);
+    }
+
+    /// A dot, or a ring for what is there and does not count.
+    pub(super) fn point(&self, (x, y): (f64, f64), ink: Ink, counts: bool) {
+        let place = (self.x_of(x), self.y_of(y));
+        if counts { self.canvas.dot(place, ink) } else { self.canvas.ring(place, ink) }
     }
 
     /// A short line across.

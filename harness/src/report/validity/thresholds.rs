@@ -7,7 +7,7 @@ pub(super) const CPU_USE: f64 = 0.85;
 /// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is booked as the
 /// target's. A paced shard that nobody disturbs waits for one or two parts in a hundred of its time, one that shares its
 /// CPU for a third and more.
-pub(super) const RUN_DELAY: f64 = 0.05;
+pub(crate) const RUN_DELAY: f64 = 0.05;
 
 /// Lateness of a paced run's requests, at the 99th percentile: below 2 ms nobody who measures over a network would notice.
 pub(super) const SCHED_LAG_US: f64 = 2_000.0;

@@ -1,0 +1,143 @@
+//! Sizes that differ in one thing, and how throughput grows with it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Room;
+use super::point::Point;
+use super::round::{Round, Size};
+use super::usl::{self, Fit, NoFit};
+
+/// What sizes differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Shards.
+    Shards,
+    /// Connections.
+    Connections,
+}
+
+impl Axis {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shards => "shards",
+            Self::Connections => "connections",
+        }
+    }
+}
+
+/// What all sizes of a curve have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// So many connections for each shard: the load grows with the shards.
+    ConnectionsPerShard(u32),
+    /// So many connections over all shards: the same load on more shards.
+    Connections(u32),
+    /// So many shards.
+    Shards(u32),
+}
+
+impl Held {
+    /// What differs.
+    #[must_use]
+    pub const fn axis(self) -> Axis {
+        match self {
+            Self::ConnectionsPerShard(_) | Self::Connections(_) => Axis::Shards,
+            Self::Shards(_) => Axis::Connections,
+        }
+    }
+
+    /// Where a size stands on the axis.
+    pub(super) fn n(self, size: Size) -> f64 {
+        match self.axis() {
+            Axis::Shards => f64::from(size.shards),
+            Axis::Connections => f64::from(size.connections),
+        }
+    }
+
+    /// Whether a size is one of its curve.
+    #[must_use]
+    pub const fn has(self, size: Size) -> bool {
+        match self {
+            Self::ConnectionsPerShard(each) => size.connections as u64 == size.shards as u64 * each as u64,
+            Self::Connections(all) => size.connections == all,
+            Self::Shards(shards) => size.shards == shards,
+        }
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: &u32| if *n == 1 { "" } else { "s" };
+        match self {
+            Self::ConnectionsPerShard(n) => write!(f, "{n} connection{} for each shard", plural(n)),
+            Self::Connections(n) => write!(f, "{n} connection{} in all", plural(n)),
+            Self::Shards(n) => write!(f, "{n} shard{}", plural(n)),
+        }
+    }
+}
+
+/// A curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// What all of its sizes have in common.
+    pub held: Held,
+    /// Its sizes, the smallest first.
+    pub points: Vec<Point>,
+    /// The law that it follows.
+    pub fit: Option<Fit>,
+    /// Why there is none.
+    pub no_fit: Option<NoFit>,
+}
+
+impl Curve {
+    /// What the rounds of its sizes come to.
+    #[must_use]
+    pub fn new(held: Held, rounds: &[Round], room: Room) -> Self {
+        let own: Vec<&Round> = rounds.iter().filter(|round| held.has(round.size)).collect();
+        let sizes: BTreeSet<Size> = own.iter().map(|round| round.size).collect();
+        let at = |size: Size| own.iter().copied().filter(|round| round.size == size).collect::<Vec<_>>();
+        let base = sizes.first().map(|size| at(*size)).unwrap_or_default();
+        let points: Vec<Point> = sizes.iter().map(|size| Point::new(*size, held, (&at(*size), &base), room)).collect();
+        let counted: Vec<Size> = points.iter().filter(|point| point.counts()).map(|point| point.size).collect();
+        let data = own.iter().filter(|round| round.counts() && counted.contains(&round.size));
+        let data =
+            data.map(|round| usl::Datum { replicate: round.replicate, n: held.n(round.size), x: round.items_per_s });
+        let (fit, no_fit) = match usl::fit(data.collect()) {
+            Ok(fit) => (Some(fit), None),
+            Err(why) => (None, Some(why)),
+        };
+        Self { held, points, fit, no_fit }
+    }
+
+    /// Where a point of it stands on the axis.
+    #[must_use]
+    pub fn n(&self, point: &Point) -> f64 {
+        self.held.n(point.size)
+    }
+
+    /// The smallest size.
+    #[must_use]
+    pub fn base(&self) -> Option<&Point> {
+        self.points.first()
+    }
+
+    /// The point that answers: the largest that counts where its base does, too, or else the largest that can be compared with it.
+    #[must_use]
+    pub fn told(&self) -> Option<&Point> {
+        let beyond = || self.points.iter().skip(1).rev().filter(|point| point.speedup.is_some());
+        let base_counts = self.base().is_some_and(Point::counts);
+        beyond().find(|point| base_counts && point.counts()).or_else(|| beyond().next())
+    }
+
+    /// Whether a point is told apart as one that says nothing about scaling.
+    #[must_use]
+    pub fn is_answer(&self, point: &Point) -> bool {
+        point.counts() && self.base().is_some_and(Point::counts)
+    }
+}

@@ -1,0 +1,93 @@
+//! What can be typed after `scale`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::plan::MAX_SHARDS;
+use crawlmark_harness::units::parse_duration;
+
+use super::{ContestForm, parse_name, parse_positive};
+
+pub(super) const EXAMPLES: &str = "\
+Each round is `crawlmark run` in a process of its own, at one size. A replicate is
+a round of each size in an order drawn at random; ratios are formed within it. The
+bundled target gets half of the CPUs unless --target-processes says otherwise.
+
+Exit codes: 0 done · 5 no size has a round that counts beside one of the smallest
+            129 / 130 / 143 ended by a signal; what was measured is saved
+
+Examples:
+  1, 2, 4 ... shards, as many as there are CPUs, with 32 connections each:
+    crawlmark scale http://10.0.0.5:8080/items/{id}
+  Does it scale beyond the CPUs where answers take 50 ms and CPU is no limit?
+    crawlmark scale --latency-bound
+  The same load on more and more shards, each size ten times:
+    crawlmark scale --shards 1,2,4,8 --connections 256 --repeats 10 http://10.0.0.5:8080/items/{id}
+  More connections on two shards:
+    crawlmark scale --shards 2 --connections 8,16,32,64,128 -- --target-latency lognormal:20ms,0.4
+  One number for a script:
+    crawlmark scale --latency-bound --json | jq '.curves[0].points[-1].efficiency.median'";
+
+/// Arguments of `scale`.
+#[derive(Debug, Args)]
+pub struct ScaleArgs {
+    /// The target; the bundled one unless given
+    pub url: Option<String>,
+    /// Processes that crawl, one size each; 1, 2, 4 ... up to the CPUs (at least 1 and 2) unless given
+    #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)), help_heading = "Sizes")]
+    pub shards: Vec<u32>,
+    /// Connections over all shards, of each size the same; several of them make a curve each, or, on one number of shards, the sizes
+    /// of one
+    #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), help_heading = "Sizes")]
+    pub connections: Vec<u32>,
+    /// Connections for each shard, so that the load grows with the shards; 32 unless given, and 8 with --latency-bound
+    #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Sizes")]
+    pub connections_per_shard: Option<u32>,
+    /// Let the bundled target hold every answer for this time, 50ms unless given, so that waiting is the limit and CPU is not; sizes are 1 to
+    /// 16 shards unless given
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "50ms",
+        value_parser = parse_duration,
+        conflicts_with = "url",
+        help_heading = "Sizes"
+    )]
+    pub latency_bound: Option<Duration>,
+
+    /// Rounds of each size; with fewer than 5 intervals are of less than 90 %
+    #[arg(long, value_name = "N", default_value = "5", value_parser = parse_positive, help_heading = "Rounds")]
+    pub repeats: u64,
+    /// How long each round sends; 3s unless given
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rounds")]
+    pub duration: Option<Duration>,
+    /// What the order of the sizes is drawn from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Rounds")]
+    pub seed: u64,
+    /// Do not measure first what this client could do of a target that answers at once
+    #[arg(long, help_heading = "Rounds")]
+    pub no_ceiling: bool,
+
+    /// Where to save what was found; results/runs/TIME-NAME unless given
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// A short name for it
+    #[arg(long, default_value = "scale", value_parser = parse_name, help_heading = "Results")]
+    pub name: String,
+    /// How it is printed.
+    #[command(flatten)]
+    pub form: ContestForm,
+    /// Print nothing but errors (and what --json or --markdown asks for)
+    #[arg(long, help_heading = "Results")]
+    pub quiet: bool,
+    /// Do not show what is being done
+    #[arg(long, help_heading = "Results")]
+    pub no_progress: bool,
+
+    /// Flags of `crawlmark run` for every round
+    #[arg(last = true, value_name = "RUN FLAGS")]
+    pub run: Vec<String>,
+}

@@ -1,0 +1,261 @@
+//! `crawlmark scale`: rounds at several sizes in random order, and how throughput grows with the shards or the connections.
+//!
+//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_harness::scaling`.
+
+mod asked;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::report::{Environment, Verdict};
+use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::scaling::{Ceiling, Circumstances, FILE, Round, Scaling, Size, order};
+use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::{plot, render};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+use self::asked::Asked;
+use crate::cli::{ContestForm, ScaleArgs};
+use crate::error::{DONE, Error, INCONCLUSIVE, signalled};
+use crate::rounds::{Rounds, Setup, Taken};
+use crate::run::RUNS;
+use crate::terminal::{self, Stages};
+
+/// The folder of the rounds.
+const ROUNDS: &str = "rounds";
+
+/// The folder of the round that shows what this side could do.
+const CEILING: &str = "ceiling";
+
+/// What a round takes beside the time that it sends: its processes start and end, and what was measured is saved.
+const AROUND: Duration = Duration::from_millis(500);
+
+/// Targets that are commands: there are none here.
+const READY: Duration = Duration::ZERO;
+
+/// Measures, and returns the exit code.
+pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
+    let asked = Asked::of(args)?;
+    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
+    let directory = ResultDir::create(&out)?;
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
+    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
+    if !args.quiet {
+        terminal::say(&announcement(&asked, args));
+    }
+    let mut bench = Bench {
+        rounds: Rounds::new(&held, &mut stages, READY),
+        asked: &asked,
+        place: directory.place(),
+        seen: Seen::default(),
+        takes: asked.round + AROUND,
+    };
+    let outcome = bench.measure(args);
+    let seen = bench.seen;
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
+    std::mem::forget(held);
+    let Ended { interrupted_by, failed } = outcome?;
+    let Some(environment) = seen.environment.filter(|_| seen.rounds.len() >= 2) else {
+        return match failed {
+            Some(error) => Err(error),
+            None => {
+                terminal::say("a signal ended it before there was anything to compare: nothing is saved\n");
+                Ok(interrupted_by.map_or(INCONCLUSIVE, signalled))
+            }
+        };
+    };
+    let circumstances = Circumstances {
+        name: args.name.clone(),
+        interrupted: interrupted_by.is_some() || failed.is_some(),
+        target: asked.target.clone(),
+        round_s: asked.round.as_secs_f64(),
+        repeats: repeats(args),
+        seed: args.seed,
+        target_processes: asked.target_processes.unwrap_or(u32::from(environment.colocated)),
+        environment,
+    };
+    let scaling = Scaling::new(seen.rounds, &asked.held, seen.ceiling, circumstances);
+    let saved = save(directory, &scaling)?;
+    if !args.quiet || args.form.is_for_others() {
+        print(&scaling, args.form)?;
+    }
+    if !args.quiet {
+        terminal::say(&format!("\nsaved in {}\n", saved.display()));
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(match interrupted_by {
+            Some(signal) => signalled(signal),
+            None if scaling.says_something() => DONE,
+            None => INCONCLUSIVE,
+        }),
+    }
+}
+
+fn repeats(args: &ScaleArgs) -> usize {
+    usize::try_from(args.repeats).unwrap_or(usize::MAX)
+}
+
+/// Saves what was found beside its rounds.
+fn save(directory: ResultDir, scaling: &Scaling) -> Result<PathBuf, Error> {
+    let json = serde_json::to_string_pretty(scaling)? + "\n";
+    let (summary, plot) = (render::scaling_markdown(scaling), plot::scaling(scaling));
+    Ok(directory.finish_with(&[(FILE, &json), ("summary.md", &summary), ("plots/scaling.svg", &plot.svg)])?)
+}
+
+/// Prints it: as JSON, as Markdown, or for people.
+fn print(scaling: &Scaling, form: ContestForm) -> Result<(), Error> {
+    let text = match (form.json, form.markdown) {
+        (true, _) => serde_json::to_string_pretty(scaling)? + "\n",
+        (_, true) => render::scaling_markdown(scaling),
+        _ => render::scaling_text(scaling, terminal::columns()),
+    };
+    Ok(terminal::print(&text)?)
+}
+
+/// What is going to be done, and how long that takes.
+fn announcement(asked: &Asked, args: &ScaleArgs) -> String {
+    let columns = terminal::columns_beside();
+    let sizes: Vec<String> = asked.sizes.iter().map(|size| format!("{}/{}", size.shards, size.connections)).collect();
+    let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
+    let rounds = args.repeats.saturating_mul(asked.sizes.len() as u64);
+    let all = rounds + u64::from(asked.ceiling.is_some());
+    let takes = Duration::from_secs_f64((asked.round + AROUND).as_secs_f64() * all as f64);
+    let takes = minutes(takes.as_secs().max(1));
+    let first = match &asked.ceiling {
+        Some(_) => "; first what this client could do of a target that answers at once".to_owned(),
+        None if args.no_ceiling => String::new(),
+        None => "; no ceiling, for this target answers at once itself".to_owned(),
+    };
+    let lines = [
+        format!("how {} scales, with {}", asked.target, held.join(" and ")),
+        format!("  sizes (shards/connections): {}", sizes.join(", ")),
+        format!(
+            "  {} replicates of each, {} rounds of {} in all: about {takes}{first}",
+            args.repeats,
+            rounds,
+            asked::time(asked.round)
+        ),
+    ];
+    lines.iter().flat_map(|line| render::wrapped(line, columns)).fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// `45 s`, `2 min 5 s`.
+fn minutes(seconds: u64) -> String {
+    if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
+}
+
+/// How it ended.
+struct Ended {
+    interrupted_by: Option<i32>,
+    /// What came of a round that gave nothing.
+    failed: Option<Error>,
+}
+
+/// What was measured.
+#[derive(Default)]
+struct Seen {
+    ceiling: Option<Ceiling>,
+    rounds: Vec<Round>,
+    environment: Option<Environment>,
+}
+
+/// Where rounds are run.
+struct Bench<'a> {
+    rounds: Rounds<'a>,
+    asked: &'a Asked,
+    place: &'a Path,
+    seen: Seen,
+    /// How long a round is thought to take.
+    takes: Duration,
+}
+
+impl Bench<'_> {
+    /// Runs all rounds. A signal ends it, and so does a round that fails; what was run stays.
+    fn measure(&mut self, args: &ScaleArgs) -> Result<Ended, Error> {
+        match self.all(args) {
+            Ok(()) => Ok(Ended { interrupted_by: None, failed: None }),
+            Err(Error::Supervise(SuperviseError::Stopped(signal))) => {
+                Ok(Ended { interrupted_by: Some(signal), failed: None })
+            }
+            Err(error @ Error::Round(_)) => Ok(Ended { interrupted_by: None, failed: Some(error) }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn all(&mut self, args: &ScaleArgs) -> Result<(), Error> {
+        self.ceiling()?;
+        let sizes = &self.asked.sizes;
+        let all = repeats(args) * sizes.len();
+        for (replicate, order) in (1..).zip(order(args.seed, sizes.len(), repeats(args))) {
+            for place in order {
+                let size = sizes[place];
+                let name = format!("{}/{all}", self.seen.rounds.len() + 1);
+                self.begin(&name, &in_words(size));
+                let round = self.round(replicate, size)?;
+                let verdict = if round.validity == Verdict::Valid { "" } else { round.validity.name() };
+                let left_out = if round.counts() { "" } else { ": left out" };
+                let rate = render::decimal(round.items_per_s);
+                let came = format!("{}: {rate} items/s {verdict}{left_out}", in_words(size));
+                self.rounds.stages.end(&name, came.trim_end());
+                self.seen.rounds.push(round);
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what is being done, where that is drawn: elsewhere a line says what came of it.
+    fn begin(&mut self, name: &str, does: &str) {
+        if self.rounds.stages.is_drawn() {
+            self.rounds.stages.begin(name, does, self.takes);
+        }
+    }
+
+    /// What this client could do at the largest size.
+    fn ceiling(&mut self) -> Result<(), Error> {
+        let (Some(words), Some(size)) = (&self.asked.ceiling, self.asked.largest()) else { return Ok(()) };
+        self.begin(CEILING, &in_words(size));
+        let setup = Setup::of_this_program("the ceiling".to_owned(), sized(words, size))?;
+        let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(CEILING))?;
+        let round = Round::new(&report, (0, size, CEILING.to_owned()), None);
+        self.rounds.stages.end(CEILING, &format!("{}: {} items/s", in_words(size), render::decimal(round.items_per_s)));
+        let (items_per_s, validity, result) = (round.items_per_s, round.validity, round.result);
+        self.seen.ceiling = Some(Ceiling { size, items_per_s, validity, result });
+        Ok(())
+    }
+
+    fn round(&mut self, replicate: usize, size: Size) -> Result<Round, Error> {
+        let number = self.seen.rounds.len() + 1;
+        let result = format!("{ROUNDS}/{number:03}-s{}-c{}", size.shards, size.connections);
+        let setup = Setup::of_this_program(in_words(size), sized(&self.asked.words, size))?;
+        let (clock, before) = (Clock::start(), children_cpu());
+        let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(&result))?;
+        self.takes = Duration::from_nanos(clock.now().0);
+        // What a target uses that somebody else started is not known.
+        let all_known = self.asked.target_processes.is_some() || !report.environment.colocated;
+        let cpu = before.zip(children_cpu()).map(|(before, after)| after.saturating_sub(before)).filter(|_| all_known);
+        let round = Round::new(&report, (replicate, size, result), cpu);
+        self.seen.environment.get_or_insert(report.environment);
+        Ok(round)
+    }
+}
+
+/// The words of a round at this size.
+fn sized(words: &[String], size: Size) -> Vec<String> {
+    let size = ["-s".to_owned(), size.shards.to_string(), "-c".to_owned(), size.connections.to_string()];
+    words.iter().cloned().chain(size).collect()
+}
+
+/// User and system CPU of all processes that this one started, and they, and that ended.
+fn children_cpu() -> Option<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
+    let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    u64::try_from(us).ok().map(Duration::from_micros)
+}
+
+fn in_words(Size { shards, connections }: Size) -> String {
+    let plural = |n: u32| if n == 1 { "" } else { "s" };
+    format!("{shards} shard{}, {connections} connection{}", plural(shards), plural(connections))
+}

@@ -1,0 +1,335 @@
+//! From what was typed after `scale` to the rounds that are run: all is checked before anything is started.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crawlmark_harness::process::usable_cpus;
+use crawlmark_harness::scaling::{Held, Size};
+
+use crate::cli::{Auto, RunArgs, ScaleArgs};
+use crate::crawl::discreet;
+use crate::error::Error;
+use crate::rounds::{refuse, understood};
+use crate::run;
+
+/// How long a round sends unless told otherwise.
+const ROUND: Duration = Duration::from_secs(3);
+
+/// Connections for each shard unless told otherwise.
+const EACH: u32 = 32;
+
+/// The same where waiting is the limit: few enough that 16 shards leave the CPUs of a small machine idle.
+const EACH_LATENCY_BOUND: u32 = 8;
+
+/// The shards that are tried where CPU is not the limit.
+const SHARDS_LATENCY_BOUND: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// Whose flags are complained of.
+const WHOSE: &str = "what follows --";
+
+/// What begins the name of every flag of the bundled target.
+const TARGET: &str = "--target-";
+
+/// Rounds that can be run.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// What a round is run with, beside its size.
+    pub(super) words: Vec<String>,
+    /// What the round is run with that shows what this side could do; none when it is not to be run.
+    pub(super) ceiling: Option<Vec<String>>,
+    /// What each curve holds fixed.
+    pub(super) held: Vec<Held>,
+    /// Every size, each once.
+    pub(super) sizes: Vec<Size>,
+    /// How long a round sends.
+    pub(super) round: Duration,
+    /// What is crawled, in words.
+    pub(super) target: String,
+    /// Processes of the bundled target; none of another one.
+    pub(super) target_processes: Option<u32>,
+}
+
+impl Asked {
+    /// Rounds as typed.
+    ///
+    /// # Errors
+    /// When the flags do not fit together, or with rounds of this kind.
+    pub(super) fn of(args: &ScaleArgs) -> Result<Self, Error> {
+        let typed = understood(WHOSE, &args.run)?;
+        refuse(&typed, &format!("{WHOSE}; what is found of all rounds is what is saved and judged"))?;
+        refuse_paced(&typed)?;
+        refuse_own(args)?;
+        let cores = u32::try_from(usable_cpus().len()).unwrap_or(u32::MAX).max(1);
+        let (held, sizes) = sizes(args, cores)?;
+        let mut words = args.run.clone();
+        words.splice(0..0, args.url.iter().cloned());
+        let typed = understood("the URL and what follows --", &words)?;
+        if args.latency_bound.is_some() && is_foreign(&typed) {
+            return usage(
+                "--latency-bound is of the bundled target: leave the URL away, or --latency-bound".to_owned(),
+            );
+        }
+        let round = typed.duration.or(args.duration).unwrap_or(ROUND);
+        if typed.duration.is_none() {
+            words.extend(["-d".to_owned(), time(round)]);
+        }
+        if let Some(hold) = args.latency_bound {
+            words.extend([format!("{TARGET}latency"), time(hold)]);
+        }
+        // What makes the target other than one that answers at once.
+        let kind: Vec<String> = kind(&words);
+        let target_processes = (!is_foreign(&typed)).then(|| match typed.target_processes {
+            Auto::Auto => (cores / 2).max(1),
+            Auto::Exactly(processes) => u32::try_from(processes.get()).unwrap_or(u32::MAX),
+        });
+        if let Some(processes) = target_processes.filter(|_| !gives(&words, &["--target-processes", "1"])) {
+            words.extend(["--target-processes".to_owned(), processes.to_string()]);
+        }
+        let is_null = !is_foreign(&typed) && kind.is_empty();
+        let ceiling = (!args.no_ceiling && !is_null).then(|| ceiling_words(&words, &typed));
+        let asked = Self {
+            target: target(&typed, &kind, target_processes),
+            words,
+            ceiling,
+            held,
+            sizes,
+            round,
+            target_processes,
+        };
+        asked.check()?;
+        Ok(asked)
+    }
+
+    /// The largest size.
+    pub(super) fn largest(&self) -> Option<Size> {
+        self.sizes.iter().max().copied()
+    }
+
+    /// Refuses what `run` would refuse of a round.
+    fn check(&self) -> Result<(), Error> {
+        let at = |size: Size, more: &[&str]| {
+            let words = super::sized(&self.words, size).into_iter().chain(more.iter().map(|word| (*word).to_owned()));
+            run::check(understood(WHOSE, &words.collect::<Vec<_>>())?)
+        };
+        for size in &self.sizes {
+            let Err(error) = at(*size, &[]) else { continue };
+            // That a rate would help is the one thing that cannot be said here.
+            return match at(*size, &["--rate", "1M/s"]) {
+                Ok(()) => usage(
+                    "the target is neither this machine nor a private network, and has to be spared: scale asks as fast as it \
+                     gets answers. Ask a target of your own, or the bundled one (no URL)"
+                        .to_owned(),
+                ),
+                Err(_) => Err(error),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A time as flags have it, in the largest unit that it is whole in: `3s`, `50ms`.
+pub(super) fn time(time: Duration) -> String {
+    match time.as_micros() {
+        us if us.is_multiple_of(1_000_000) => format!("{}s", us / 1_000_000),
+        us if us.is_multiple_of(1_000) => format!("{}ms", us / 1_000),
+        us => format!("{us}us"),
+    }
+}
+
+fn usage<T>(why: String) -> Result<T, Error> {
+    Err(Error::Usage(why))
+}
+
+/// Whether it is not the bundled target that is crawled.
+const fn is_foreign(typed: &RunArgs) -> bool {
+    typed.url.is_some() || typed.urls.is_some()
+}
+
+/// Refuses flags that set the pace: what is measured then is they.
+fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
+    let leave = "leave it out of what follows --";
+    let refused = [
+        (typed.rate.is_some(), "--rate caps throughput, and scale asks how throughput grows"),
+        (typed.arrivals.gaps().is_some(), "--arrivals sends at a rate of its own, and scale asks how throughput grows"),
+        (
+            typed.per_host.per_host_rate.is_some(),
+            "--per-host-rate caps throughput, and scale asks how throughput grows",
+        ),
+        (
+            typed.manners.adaptive.is_some(),
+            "--adaptive chooses the connections by itself, and here they are what is tried",
+        ),
+        (
+            typed.urls.as_ref().is_some_and(|file| file.as_os_str() == "-"),
+            "--urls - is read once, and there are many rounds",
+        ),
+    ];
+    match refused.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, why)) => usage(format!("{why}: {leave}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses flags of `run` that `scale` has itself.
+fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
+    for (flag, value) in [("--shards", "1"), ("--connections", "1")] {
+        if gives(&args.run, &[flag, value]) {
+            return usage(format!("{flag} is what sizes are made of: write it before --, as a list"));
+        }
+    }
+    if args.duration.is_some() && gives(&args.run, &["--duration", "1s"]) {
+        return usage("-d is given twice: before -- and after it".to_owned());
+    }
+    if args.latency_bound.is_some() && gives(&args.run, &["--target-latency", "1s"]) {
+        return usage("--latency-bound is --target-latency by another name: give one of them".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether the words hold a flag already that may stand there once.
+fn gives(words: &[String], flag: &[&str]) -> bool {
+    let with: Vec<String> = words.iter().cloned().chain(flag.iter().map(|word| (*word).to_owned())).collect();
+    understood(WHOSE, words).is_ok() && understood(WHOSE, &with).is_err()
+}
+
+/// What each curve holds fixed, and all sizes.
+fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> {
+    let shards = list("--shards", &args.shards)?;
+    let connections = list("--connections", &args.connections)?;
+    let shards = match (&*shards, connections.len()) {
+        ([], 2..) => vec![(cores / 2).max(1)],
+        ([], _) if args.latency_bound.is_some() => SHARDS_LATENCY_BOUND.to_vec(),
+        ([], _) => up_to(cores),
+        _ => shards,
+    };
+    let each = if args.latency_bound.is_some() { EACH_LATENCY_BOUND } else { EACH };
+    let each = args.connections_per_shard.unwrap_or(each);
+    let held = match (&*shards, &*connections) {
+        (_, []) => vec![Held::ConnectionsPerShard(each)],
+        ([one], [_, _, ..]) => vec![Held::Shards(*one)],
+        (_, all) => all.iter().copied().map(Held::Connections).collect(),
+    };
+    let mut sizes = Vec::new();
+    for shards in shards {
+        let of_each = [shards.saturating_mul(each)];
+        let connections = if connections.is_empty() { &of_each[..] } else { &connections };
+        sizes.extend(connections.iter().map(|connections| Size { shards, connections: *connections }));
+    }
+    if let Some(Size { shards, connections }) = sizes.iter().find(|size| size.connections < size.shards) {
+        return usage(format!("--connections {connections} is too few for --shards {shards}: each shard needs one"));
+    }
+    if sizes.len() < 2 {
+        return usage(
+            "one size has nothing to be compared with: give --shards or --connections as a list, as in 1,2,4"
+                .to_owned(),
+        );
+    }
+    Ok((held, sizes))
+}
+
+/// A list, the least first.
+fn list(flag: &str, given: &[u32]) -> Result<Vec<u32>, Error> {
+    let mut seen = BTreeSet::new();
+    match given.iter().find(|number| !seen.insert(**number)) {
+        Some(twice) => {
+            usage(format!("{flag} has {twice} twice: a size is tried once in each replicate, see --repeats"))
+        }
+        None => Ok(seen.into_iter().collect()),
+    }
+}
+
+/// 1, 2, 4 and so on, and as many as there are; at least 1 and 2.
+fn up_to(cores: u32) -> Vec<u32> {
+    let doubled = std::iter::successors(Some(1_u32), |n| n.checked_mul(2)).take_while(|n| *n < cores.max(2));
+    doubled.chain([cores.max(2)]).collect()
+}
+
+/// The flags that say what kind of target the bundled one is.
+fn kind(words: &[String]) -> Vec<String> {
+    let (of_target, _) = parted(words);
+    let processes = format!("{TARGET}processes");
+    of_target.into_iter().filter(|flag| !flag[0].starts_with(&processes)).flatten().collect()
+}
+
+/// Flags of the bundled target, each with its value, and what else there is.
+fn parted(words: &[String]) -> (Vec<Vec<String>>, Vec<String>) {
+    let (mut of_target, mut others) = (Vec::new(), Vec::new());
+    let mut words = words.iter().cloned();
+    while let Some(word) = words.next() {
+        if !word.starts_with(TARGET) {
+            others.push(word);
+        } else if word.contains('=') {
+            of_target.push(vec![word]);
+        } else {
+            of_target.push(std::iter::once(word).chain(words.next()).collect());
+        }
+    }
+    (of_target, others)
+}
+
+/// The same crawl of a target that answers at once. What is expected of answers is expected of another target.
+fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
+    let (_, mut words) = parted(words);
+    let names = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
+    if let Some(at) = typed.url.as_ref().and_then(|url| words.iter().position(|word| word == url)) {
+        words.remove(at);
+    }
+    for flag in ["--expect", "--urls"] {
+        while let Some(at) = words.iter().position(|word| names(word, flag)) {
+            let value = usize::from(words[at] == flag);
+            words.drain(at..=(at + value).min(words.len() - 1));
+        }
+    }
+    words.extend([format!("{TARGET}profile"), "null".to_owned()]);
+    words
+}
+
+/// What is crawled, in words that hold no secret.
+fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
+    match (&typed.url, &typed.urls) {
+        (Some(url), _) => discreet(url),
+        (None, Some(file)) => format!("the URLs in {}", file.display()),
+        (None, None) => {
+            let processes = processes.unwrap_or(1);
+            let plural = if processes == 1 { "process" } else { "processes" };
+            let kind = if kind.is_empty() { "as fast as it goes".to_owned() } else { kind.join(" ") };
+            format!("the bundled target ({kind}; {processes} {plural})")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn shards_double_up_to_the_cpus() {
+        assert_eq!(up_to(1), [1, 2]);
+        assert_eq!(up_to(2), [1, 2]);
+        assert_eq!(up_to(6), [1, 2, 4, 6]);
+        assert_eq!(up_to(16), [1, 2, 4, 8, 16]);
+    }
+
+    #[test]
+    fn the_ceiling_is_the_same_crawl_of_another_target() {
+        let typed = words("http://h:1/{id} -d 3s --expect json -H a:b --expect=whole");
+        let run = understood("", &typed).unwrap();
+        assert_eq!(ceiling_words(&typed, &run), words("-d 3s -H a:b --target-profile null"));
+        let typed = words("--target-latency 50ms -d 3s --target-limit=5/s --target-processes 2");
+        let run = understood("", &typed).unwrap();
+        assert_eq!(ceiling_words(&typed, &run), words("-d 3s --target-profile null"));
+        assert_eq!(kind(&typed), words("--target-latency 50ms --target-limit=5/s"));
+    }
+
+    #[test]
+    fn a_flag_that_is_there_is_known_by_its_every_spelling() {
+        for typed in ["-c 8", "-c8", "--connections=8", "--connections 8"] {
+            assert!(gives(&words(typed), &["--connections", "1"]), "{typed}");
+        }
+        assert!(!gives(&words("-n 8 --seed 4"), &["--connections", "1"]));
+    }
+}

@@ -1,0 +1,271 @@
+//! `crawlmark scale` from outside: every size in every replicate, in fresh processes and in the order drawn; what is said is
+//! what is saved; what waits for answers scales; bad input is refused before anything runs.
+#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use crawlmark_harness::scaling::order;
+use jsonschema::Validator;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{end_with_children, signal, wait_for, working_in};
+use crate::run::program;
+
+static SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/scale-1.schema.json")).unwrap());
+
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
+
+/// A command that goes on, in a directory of its own. Dropped, it is ended.
+struct Started {
+    child: Child,
+    place: TempDir,
+}
+
+/// What one came to.
+struct Done {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+    place: TempDir,
+}
+
+impl Started {
+    fn new(args: &[&str]) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| File::create(place.path().join(name)).unwrap();
+        fs::create_dir(place.path().join("work")).unwrap();
+        let child = Command::new(program())
+            .args(["scale", "--out", "out"])
+            .args(args)
+            .current_dir(place.path().join("work"))
+            .stdin(Stdio::null())
+            .stdout(file("stdout"))
+            .stderr(file("stderr"))
+            .spawn()
+            .unwrap();
+        Self { child, place }
+    }
+
+    fn end(mut self) -> Done {
+        let status = wait_for("the end of the scaling", || self.child.try_wait().unwrap());
+        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
+        let work = place.path().join("work").canonicalize().unwrap();
+        assert_eq!(working_in(&work), Vec::<i32>::new(), "a process is left");
+        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        end_with_children(&mut self.child);
+    }
+}
+
+impl Done {
+    /// What was saved, which fits its schema.
+    #[track_caller]
+    fn scaling(&self) -> Value {
+        let saved: Value = serde_json::from_str(&fs::read_to_string(self.saved().join("scale.json")).unwrap()).unwrap();
+        let complaints: Vec<String> =
+            VALIDATOR.iter_errors(&saved).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert_eq!(complaints, Vec::<String>::new());
+        saved
+    }
+
+    fn saved(&self) -> PathBuf {
+        self.place.path().join("work/out")
+    }
+
+    #[track_caller]
+    fn code(self, expected: &[i32]) -> Self {
+        assert!(
+            self.code.is_some_and(|code| expected.contains(&code)),
+            "{:?}\n{}{}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+}
+
+fn scale(args: &[&str]) -> Done {
+    Started::new(args).end()
+}
+
+fn sizes(rounds: &[Value]) -> Vec<(u64, u64)> {
+    rounds.iter().map(|round| (round["shards"].as_u64().unwrap(), round["connections"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn every_size_runs_in_every_replicate_in_the_order_drawn_and_is_saved() {
+    // Whether rounds are disturbed is the machine's affair; what they did is in the file all the same.
+    let done = scale(&[
+        "--shards",
+        "4,1,2",
+        "--latency-bound=40ms",
+        "--connections-per-shard",
+        "2",
+        "--repeats",
+        "2",
+        "--seed",
+        "7",
+        "-d",
+        "600ms",
+        "--json",
+    ])
+    .code(&[0, 5]);
+    let scaling = done.scaling();
+    assert_eq!(scaling, serde_json::from_str::<Value>(&done.stdout).unwrap());
+    let rounds = scaling["rounds"].as_array().unwrap();
+    let all = [(1, 2), (2, 4), (4, 8)];
+    let expected: Vec<(u64, u64)> = order(7, 3, 2).into_iter().flatten().map(|place| all[place]).collect();
+    assert_eq!(sizes(rounds), expected);
+    let mut supervisors = Vec::new();
+    for (number, round) in rounds.iter().enumerate() {
+        assert_eq!(round["replicate"], number / 3 + 1);
+        let directory = done.saved().join(round["result"].as_str().unwrap());
+        let names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["result.json"]);
+        let result: Value = serde_json::from_str(&fs::read_to_string(directory.join("result.json")).unwrap()).unwrap();
+        for key in ["shards", "connections"] {
+            assert_eq!(result["plan"][key], round[key]);
+        }
+        assert_eq!(result["plan"]["workload"]["target_latency"], "40ms");
+        assert_eq!(result["plan"]["duration_us"], 600_000);
+        assert_eq!(result["validity"]["verdict"], round["validity"]);
+        supervisors.push(result["run_id"].as_str().unwrap().to_owned());
+        // No connection is answered more than once in 40 ms, however fast the machine is; a tenth of that is a machine that
+        // does something else.
+        let per_s = round["items_per_s"].as_f64().unwrap() / round["connections"].as_f64().unwrap();
+        assert!((2.5..=25.0).contains(&per_s), "{round}");
+        assert!(round["balance"].as_f64().is_some_and(|balance| balance > 0.0 && balance <= 1.0), "{round}");
+        assert!(round["machine_cpu_share"].as_f64().is_some_and(|share| share > 0.0 && share <= 1.2), "{round}");
+    }
+    supervisors.sort();
+    supervisors.dedup();
+    assert_eq!(supervisors.len(), rounds.len(), "each round is a process of its own");
+    let points = scaling["curves"][0]["points"].as_array().unwrap();
+    assert_eq!(sizes(points), all);
+    assert_eq!(scaling["curves"][0]["held"]["connections_per_shard"], 2);
+    // What is told of a ratio is what the rounds of its replicates say.
+    let ratio = |replicate: u64| {
+        let x = |shards: u64| {
+            let is = |round: &&Value| {
+                let counts = round["left_out"].as_array().is_some_and(Vec::is_empty);
+                counts && round["replicate"] == replicate && round["shards"] == shards
+            };
+            rounds.iter().find(is).and_then(|round| round["items_per_s"].as_f64())
+        };
+        Some(x(4)? / x(1)?)
+    };
+    let ratios: Vec<f64> = [1, 2].into_iter().filter_map(ratio).collect();
+    let told = points[2]["speedup"]["median"].as_f64();
+    assert_eq!(told.is_some(), !ratios.is_empty());
+    if let Some(told) = told {
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        assert!((told - mean).abs() < 1e-9, "{told}: {ratios:?}");
+    }
+    // The ceiling: the largest size, and a target that holds nothing.
+    assert_eq!(sizes(std::slice::from_ref(&scaling["ceiling"])), [(4, 8)]);
+    let ceiling = fs::read_to_string(done.saved().join("ceiling/result.json")).unwrap();
+    let ceiling: Value = serde_json::from_str(&ceiling).unwrap();
+    assert_eq!(ceiling["plan"]["workload"]["target_latency"], "none");
+    let summary = fs::read_to_string(done.saved().join("summary.md")).unwrap();
+    assert!(summary.starts_with("# scale\n\n") && summary.contains("| shards | connections | items/s |"), "{summary}");
+    assert!(fs::read_to_string(done.saved().join("plots/scaling.svg")).unwrap().contains("How throughput grows"));
+    assert!(done.stderr.contains("2 replicates of each, 6 rounds of 600ms in all: about"), "{}", done.stderr);
+}
+
+#[test]
+fn connections_are_sizes_too_and_a_curve_each_with_several_shards() {
+    let short = ["--repeats", "1", "-d", "200ms", "--no-ceiling", "--markdown", "--quiet"];
+    let more =
+        |args: &[&'static str]| scale(&[args, &short, &["--", "--target-latency", "10ms"]].concat()).code(&[0, 5]);
+    let done = more(&["--shards", "1", "--connections", "2,4"]);
+    let scaling = done.scaling();
+    assert_eq!(scaling["curves"][0]["held"]["shards"], 1);
+    assert_eq!(sizes(scaling["curves"][0]["points"].as_array().unwrap()), [(1, 2), (1, 4)]);
+    assert_eq!(scaling["ceiling"], Value::Null);
+    assert_eq!(done.stdout, fs::read_to_string(done.saved().join("summary.md")).unwrap());
+    assert_eq!(done.stderr, "");
+    let scaling = more(&["--shards", "1,2", "--connections", "2,4"]).scaling();
+    let curves = scaling["curves"].as_array().unwrap();
+    assert_eq!(
+        curves.iter().map(|curve| curve["held"]["connections"].as_u64()).collect::<Vec<_>>(),
+        [Some(2), Some(4)]
+    );
+    assert_eq!(sizes(curves[1]["points"].as_array().unwrap()), [(1, 4), (2, 4)]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_saved() {
+    for (args, says) in [
+        (&["--shards", "0"][..], "0 is not in 1..=1024"),
+        (&["--shards", "1,1025"], "1025 is not in 1..=1024"),
+        (&["--shards", "1,2,1"], "--shards has 1 twice"),
+        (&["--shards", "2"], "one size has nothing to be compared with"),
+        (&["--shards", "1,x"], "invalid value 'x'"),
+        (&["--shards", ""], "invalid value ''"),
+        (&["--shards", "1,8", "--connections", "4"], "--connections 4 is too few for --shards 8"),
+        (&["--connections", "8,8"], "--connections has 8 twice"),
+        (&["--connections", "8", "--connections-per-shard", "8"], "cannot be used with"),
+        (&["--repeats", "0"], "invalid value '0'"),
+        (&["--latency-bound", "http://127.0.0.1:9/{id}"], "cannot be used with"),
+        (&["--latency-bound", "--", "http://127.0.0.1:9/{id}"], "--latency-bound is of the bundled target"),
+        (&["--latency-bound", "--", "--target-latency", "9ms"], "--target-latency by another name"),
+        (&["--", "--rate", "100"], "--rate caps throughput, and scale asks how throughput grows"),
+        (&["--", "--rate", "100", "--arrivals", "constant"], "--rate caps throughput"),
+        (&["--", "--arrivals", "poisson"], "--arrivals sends at a rate of its own"),
+        (&["--", "--per-host-rate", "5/s"], "--per-host-rate caps throughput"),
+        (&["--", "--adaptive"], "--adaptive chooses the connections by itself"),
+        (&["--", "-s", "2"], "--shards is what sizes are made of"),
+        (&["--", "-c", "2"], "--connections is what sizes are made of"),
+        (&["-d", "1s", "--", "-d", "2s"], "-d is given twice"),
+        (&["--", "--out", "here"], "--out is for single runs"),
+        (&["--", "--fail-if", "rate>1"], "--fail-if is for single runs"),
+        (&["--", "--nonsense"], "what follows --: unexpected argument '--nonsense'"),
+        (&["http://192.0.2.1/{id}"], "neither this machine nor a private network"),
+        (&["--", "-w", "5s"], "--warmup"),
+    ] {
+        let done = scale(args).code(&[2]);
+        assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
+        assert!(!done.saved().exists());
+    }
+    // A target that nobody is at is known with the first round.
+    let done = scale(&["http://127.0.0.1:1/{id}", "--no-ceiling", "--quiet"]).code(&[1]);
+    assert!(done.stderr.contains("connect to the target at 127.0.0.1:1"), "{}", done.stderr);
+    assert!(!done.saved().exists());
+}
+
+#[test]
+fn a_signal_ends_it_and_what_was_measured_is_kept() {
+    let fast = ["--latency-bound=10ms", "--shards", "1,2", "-d", "100ms", "--repeats", "1000", "--no-ceiling"];
+    let scaling = Started::new(&fast);
+    let rounds = |folder: PathBuf| fs::read_dir(folder).map_or(0, Iterator::count);
+    let work = scaling.place.path().join("work");
+    wait_for("the third round", || {
+        let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
+        (rounds(partial) > 3).then_some(())
+    });
+    signal(i32::try_from(scaling.child.id()).unwrap(), Signal::SIGINT);
+    let done = scaling.end().code(&[130]);
+    let scaling = done.scaling();
+    assert_eq!(scaling["interrupted"], true);
+    assert!(scaling["rounds"].as_array().unwrap().len() >= 2);
+    assert!(done.stdout.contains("it was ended before it was over"), "{}", done.stdout);
+}
+
+#[test]
+fn the_schema_can_say_no() {
+    assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
+    assert_eq!(SCHEMA["properties"]["schema"]["const"], crawlmark_harness::scaling::SCHEMA);
+    assert!(!VALIDATOR.is_valid(&serde_json::json!({ "schema": "crawlmark.scale/2" })));
+}
