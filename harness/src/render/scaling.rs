@@ -14,9 +14,8 @@ const GAP: usize = 2;
 #[must_use]
 pub fn scaling_headline(scaling: &Scaling) -> String {
     let several = scaling.curves.len() > 1;
-    let sentence = |curve: &Curve| match several {
-        true => format!("With {}: {}", curve.held, answer(curve)),
-        false => answer(curve),
+    let sentence = |curve: &Curve| {
+        if several { format!("With {}: {}", curve.held, answer(curve)) } else { answer(curve) }
     };
     scaling.curves.iter().map(sentence).collect::<Vec<_>>().join(" ")
 }
@@ -37,10 +36,10 @@ fn answer(curve: &Curve) -> String {
         efficiency.median * 100.0,
         cost(point).map_or_else(String::new, |times| format!("; CPU per attempt {} times", decimal(times)))
     );
-    match curve.is_answer(point) {
-        true => sentence + ".",
-        false => sentence + ". But client and target took the CPUs from each other: that is no answer about scaling.",
+    if curve.is_answer(point) {
+        return sentence + ".";
     }
+    sentence + ". But client and target took the CPUs from each other: that is no answer about scaling."
 }
 
 /// ` (7.84 .. 8.01)`; nothing of a single value.
@@ -66,7 +65,7 @@ pub fn scaling_text(scaling: &Scaling, columns: usize) -> String {
     }
     for curve in &scaling.curves {
         let _ = writeln!(out, "\n  {}", curve.held);
-        write_table(&mut out, rows(curve), columns);
+        write_table(&mut out, &rows(curve), columns);
     }
     out.push('\n');
     for (name, value) in notes(scaling) {
@@ -133,7 +132,9 @@ fn rows(curve: &Curve) -> Vec<Vec<String>> {
     let head = head.map(str::to_owned).to_vec();
     let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(curve.points.iter().map(row)).collect();
     if curve.points.iter().all(|point| marks(point).is_empty()) {
-        rows.iter_mut().for_each(|row| drop(row.pop()));
+        for row in &mut rows {
+            row.pop();
+        }
     }
     rows
 }
@@ -154,7 +155,7 @@ fn marks(point: &Point) -> String {
 }
 
 /// Writes a table whose columns end below each other, without those that there is no room for.
-fn write_table(out: &mut String, mut rows: Vec<Vec<String>>, columns: usize) {
+fn write_table(out: &mut String, rows: &[Vec<String>], columns: usize) {
     let widths = |rows: &[Vec<String>]| -> Vec<usize> {
         let count = rows.first().map_or(0, Vec::len);
         (0..count).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect()
@@ -163,20 +164,23 @@ fn write_table(out: &mut String, mut rows: Vec<Vec<String>>, columns: usize) {
     let kept = |widths: &[usize], away: &[usize]| -> usize {
         (0..widths.len()).filter(|at| !away.contains(at)).map(|at| widths[at] + GAP).sum()
     };
-    let all = widths(&rows);
+    let all = widths(rows);
     for column in LEFT_AWAY.into_iter().filter(|column| *column < all.len()) {
         if kept(&all, &away) <= columns {
             break;
         }
         away.push(column);
     }
-    for row in &mut rows {
+    for row in rows {
         let note = row.len() == LEFT_AWAY.len() + 6;
         let line: String = (0..row.len())
             .filter(|at| !away.contains(at))
-            .map(|at| match note && at + 1 == row.len() {
-                true => format!("  {}", row[at]),
-                false => format!("  {:>width$}", row[at], width = all[at]),
+            .map(|at| {
+                if note && at + 1 == row.len() {
+                    format!("  {}", row[at])
+                } else {
+                    format!("  {:>1$}", row[at], all[at])
+                }
             })
             .collect();
         let _ = writeln!(out, "{}", line.trim_end());
@@ -209,8 +213,8 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
 
 fn rounds(scaling: &Scaling) -> String {
     let circumstances = &scaling.circumstances;
-    let estimates = scaling.curves.iter().filter_map(|curve| curve.told()?.speedup);
-    let level = estimates.filter_map(|estimate| estimate.level).next();
+    let mut estimates = scaling.curves.iter().filter_map(|curve| curve.told()?.speedup);
+    let level = estimates.find_map(|estimate| estimate.level);
     let level = level
         .map_or_else(String::new, |level| format!("; an interval holds the true median with {:.1} %", level * 100.0));
     format!(
