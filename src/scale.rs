@@ -58,13 +58,11 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     std::mem::forget(held);
     let Ended { interrupted_by, failed } = outcome?;
     let Some(environment) = seen.environment.filter(|_| seen.rounds.len() >= 2) else {
-        return match failed {
-            Some(error) => Err(error),
-            None => {
-                terminal::say("a signal ended it before there was anything to compare: nothing is saved\n");
-                Ok(interrupted_by.map_or(INCONCLUSIVE, signalled))
-            }
-        };
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        terminal::say("a signal ended it before there was anything to compare: nothing is saved\n");
+        return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
     };
     let circumstances = Circumstances {
         name: args.name.clone(),

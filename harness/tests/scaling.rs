@@ -138,7 +138,7 @@ fn count(svg: &str, tag: &str) -> usize {
 fn what_waits_for_answers_scales_and_says_so() {
     let scaling = scaling(2, 0.1, linear);
     let headline = render::scaling_headline(&scaling);
-    assert!(headline.starts_with("16 shards do 16.0 times what 1 does ("), "{headline}");
+    assert!(headline.starts_with("16 shards do 16.00 times what 1 does ("), "{headline}");
     assert!(headline.contains(": 100 % efficient; CPU per attempt 1.02 times."), "{headline}");
     let point = scaling.curves[0].told().unwrap();
     assert!(point.colocated && point.counts(), "CPU was not scarce");
@@ -181,7 +181,8 @@ fn a_table_has_as_many_columns_as_there_is_room_for() {
         let text = render::scaling_text(&scaling, columns);
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= columns, "{columns}: {widest}\n{text}");
-        assert_eq!(text.contains("balance"), columns >= 100, "{text}");
+        assert!(text.contains("balance") || columns < 100, "{text}");
+        assert!(!text.contains("balance") || columns > 60, "{text}");
     }
 }
 

@@ -14,9 +14,8 @@ const GAP: usize = 2;
 #[must_use]
 pub fn scaling_headline(scaling: &Scaling) -> String {
     let several = scaling.curves.len() > 1;
-    let sentence = |curve: &Curve| match several {
-        true => format!("With {}: {}", curve.held, answer(curve)),
-        false => answer(curve),
+    let sentence = |curve: &Curve| {
+        if several { format!("With {}: {}", curve.held, answer(curve)) } else { answer(curve) }
     };
     scaling.curves.iter().map(sentence).collect::<Vec<_>>().join(" ")
 }
@@ -32,15 +31,20 @@ fn answer(curve: &Curve) -> String {
     let sentence = format!(
         "{} {axis} do {} times what {least} {does}{}: {:.0} % efficient{}",
         curve.n(point),
-        decimal(speedup.median),
-        range(&speedup, decimal),
+        times(speedup.median),
+        range(&speedup, times),
         efficiency.median * 100.0,
-        cost(point).map_or_else(String::new, |times| format!("; CPU per attempt {} times", decimal(times)))
+        cost(point).map_or_else(String::new, |ratio| format!("; CPU per attempt {} times", times(ratio)))
     );
-    match curve.is_answer(point) {
-        true => sentence + ".",
-        false => sentence + ". But client and target took the CPUs from each other: that is no answer about scaling.",
+    if curve.is_answer(point) {
+        return sentence + ".";
     }
+    sentence + ". But client and target took the CPUs from each other: that is no answer about scaling."
+}
+
+/// How many times something is something else.
+fn times(ratio: f64) -> String {
+    format!("{ratio:.2}")
 }
 
 /// ` (7.84 .. 8.01)`; nothing of a single value.
@@ -66,7 +70,7 @@ pub fn scaling_text(scaling: &Scaling, columns: usize) -> String {
     }
     for curve in &scaling.curves {
         let _ = writeln!(out, "\n  {}", curve.held);
-        write_table(&mut out, rows(curve), columns);
+        write_table(&mut out, &rows(curve), columns);
     }
     out.push('\n');
     for (name, value) in notes(scaling) {
@@ -104,24 +108,31 @@ pub fn scaling_markdown(scaling: &Scaling) -> String {
 }
 
 /// The columns of a table, those first that go first where there is no room.
-const LEFT_AWAY: [usize; 4] = [7, 1, 6, 8];
+const LEFT_AWAY: [usize; 6] = [7, 1, 8, 6, NOTE, 5];
+
+/// The column of the notes, where there is one.
+const NOTE: usize = 9;
 
 /// The table of a curve: its head, and a row for each size.
 fn rows(curve: &Curve) -> Vec<Vec<String>> {
-    let times = curve.base().map_or_else(String::new, |base| format!("times {}", curve.n(base)));
+    let beside = curve.base().map_or_else(String::new, |base| format!("times {}", curve.n(base)));
     let head =
-        ["shards", "connections", "items/s", &times, "efficiency", "CPU per attempt", "balance", "p50", "p99", "note"];
+        ["shards", "connections", "items/s", &beside, "efficiency", "CPU per attempt", "balance", "p50", "p99", "note"];
     let row = |point: &Point| {
         let estimate = |estimate: Option<Estimate>, told: &dyn Fn(&Estimate) -> String| {
             estimate.map_or_else(|| "-".to_owned(), |estimate| told(&estimate))
         };
-        let cost = cost(point).map_or_else(String::new, |times| format!(" (x {})", decimal(times)));
+        let cost = cost(point).map_or_else(String::new, |ratio| format!(" (x {})", times(ratio)));
         let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
         vec![
             point.size.shards.to_string(),
             grouped(u64::from(point.size.connections)),
             estimate(point.items_per_s, &|x| decimal(x.median)),
-            estimate(point.speedup, &|s| format!("{}{}", decimal(s.median), range(s, decimal))),
+            estimate(point.speedup, &|s| {
+                // The smallest beside itself.
+                let range = if point.factor > 1.0 { range(s, times) } else { String::new() };
+                times(s.median) + &range
+            }),
             estimate(point.efficiency, &|e| percent(e.median)),
             estimate(point.cpu_us_per_attempt, &|cpu| format!("{}{cost}", micros(cpu.median))),
             estimate(point.balance, &|balance| percent(balance.median)),
@@ -133,7 +144,9 @@ fn rows(curve: &Curve) -> Vec<Vec<String>> {
     let head = head.map(str::to_owned).to_vec();
     let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(curve.points.iter().map(row)).collect();
     if curve.points.iter().all(|point| marks(point).is_empty()) {
-        rows.iter_mut().for_each(|row| drop(row.pop()));
+        for row in &mut rows {
+            row.pop();
+        }
     }
     rows
 }
@@ -142,7 +155,7 @@ fn rows(curve: &Curve) -> Vec<Vec<String>> {
 fn marks(point: &Point) -> String {
     let mut marks = Vec::new();
     if point.left_out > 0 {
-        marks.push(format!("{} of {} rounds left out", point.left_out, point.rounds));
+        marks.push(format!("{} of {} rounds", point.rounds - point.left_out, point.rounds));
     }
     if point.colocated && point.lacked_cpu {
         marks.push("colocated".to_owned());
@@ -154,7 +167,7 @@ fn marks(point: &Point) -> String {
 }
 
 /// Writes a table whose columns end below each other, without those that there is no room for.
-fn write_table(out: &mut String, mut rows: Vec<Vec<String>>, columns: usize) {
+fn write_table(out: &mut String, rows: &[Vec<String>], columns: usize) {
     let widths = |rows: &[Vec<String>]| -> Vec<usize> {
         let count = rows.first().map_or(0, Vec::len);
         (0..count).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect()
@@ -163,21 +176,17 @@ fn write_table(out: &mut String, mut rows: Vec<Vec<String>>, columns: usize) {
     let kept = |widths: &[usize], away: &[usize]| -> usize {
         (0..widths.len()).filter(|at| !away.contains(at)).map(|at| widths[at] + GAP).sum()
     };
-    let all = widths(&rows);
+    let all = widths(rows);
     for column in LEFT_AWAY.into_iter().filter(|column| *column < all.len()) {
         if kept(&all, &away) <= columns {
             break;
         }
         away.push(column);
     }
-    for row in &mut rows {
-        let note = row.len() == LEFT_AWAY.len() + 6;
+    for row in rows {
         let line: String = (0..row.len())
             .filter(|at| !away.contains(at))
-            .map(|at| match note && at + 1 == row.len() {
-                true => format!("  {}", row[at]),
-                false => format!("  {:>width$}", row[at], width = all[at]),
-            })
+            .map(|at| if at == NOTE { format!("  {}", row[at]) } else { format!("  {:>1$}", row[at], all[at]) })
             .collect();
         let _ = writeln!(out, "{}", line.trim_end());
     }
@@ -191,6 +200,7 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
     notes.extend(ceiling(scaling).map(|told| ("ceiling", told)));
     for curve in &scaling.curves {
         notes.push(law(curve));
+        notes.extend(client_limited(curve).map(|told| ("client", told)));
         notes.extend(colocated(scaling, curve).map(|told| ("colocated", told)));
     }
     let [items, failed] = [|round: &Round| round.items, |round: &Round| round.failed]
@@ -209,8 +219,8 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
 
 fn rounds(scaling: &Scaling) -> String {
     let circumstances = &scaling.circumstances;
-    let estimates = scaling.curves.iter().filter_map(|curve| curve.told()?.speedup);
-    let level = estimates.filter_map(|estimate| estimate.level).next();
+    let mut estimates = scaling.curves.iter().filter_map(|curve| curve.told()?.speedup);
+    let level = estimates.find_map(|estimate| estimate.level);
     let level = level
         .map_or_else(String::new, |level| format!("; an interval holds the true median with {:.1} %", level * 100.0));
     format!(
@@ -317,6 +327,14 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
         by(fit.kappa_by_replicate, &small),
         fit.misfit * 100.0
     )
+}
+
+/// Where this side was the limit.
+fn client_limited(curve: &Curve) -> Option<String> {
+    let points = curve.points.iter().filter(|point| point.limited_by_this_side);
+    let sizes: Vec<String> = points.map(|point| curve.n(point).to_string()).collect();
+    let told = || format!("this side was the limit at {}: the target may do more", sizes.join(", "));
+    (!sizes.is_empty()).then(told)
 }
 
 /// What it means that sizes were colocated, and what could be done.

@@ -86,7 +86,9 @@ fn what_does_not_count_is_left_out_with_its_partner() {
     assert_eq!((two.items_per_s.unwrap().count, two.speedup.unwrap().count), (2, 1), "of the third replicate alone");
     assert_eq!(two.speedup.unwrap().median, 2.0);
     let mut none = rounds;
-    none.iter_mut().for_each(|round| round.left_out = vec!["stolen".to_owned()]);
+    for round in &mut none {
+        round.left_out = vec!["stolen".to_owned()];
+    }
     let curve = Curve::new(Held::ConnectionsPerShard(8), &none, ROOM);
     assert!(curve.told().is_none() && curve.points.iter().all(|point| !point.counts()));
 }
@@ -100,10 +102,14 @@ fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
     };
     let mut rounds = rounds(5, &[1, 2, 4], |_, n| 100.0 * n);
     assert_eq!(of(&rounds), [(false, true), (false, true), (true, true)]);
-    rounds.iter_mut().for_each(|round| round.machine_cpu_share = Some(0.8));
+    for round in &mut rounds {
+        round.machine_cpu_share = Some(0.8);
+    }
     assert_eq!(of(&rounds), [(false, true), (false, true), (true, false)]);
     for waited in [Some(0.06), None] {
-        rounds.iter_mut().for_each(|round| (round.machine_cpu_share, round.run_delay_share) = (Some(0.1), waited));
+        for round in &mut rounds {
+            (round.machine_cpu_share, round.run_delay_share) = (Some(0.1), waited);
+        }
         assert_eq!(of(&rounds), [(false, true), (false, true), (true, false)], "{waited:?}");
     }
 }
@@ -128,7 +134,9 @@ fn a_size_near_the_ceiling_is_limited_by_this_side() {
 fn the_answer_is_the_largest_size_that_counts() {
     let room = Room { cores: 4, target_processes: 1, ceiling_per_s: None };
     let mut rounds = rounds(5, &[1, 2, 4, 8], |_, n| 100.0 * n);
-    rounds.iter_mut().for_each(|round| round.machine_cpu_share = Some(0.9));
+    for round in &mut rounds {
+        round.machine_cpu_share = Some(0.9);
+    }
     let told = |room| {
         let curve = Curve::new(Held::ConnectionsPerShard(8), &rounds, room);
         let point = curve.told().unwrap();
@@ -142,9 +150,13 @@ fn the_answer_is_the_largest_size_that_counts() {
 #[test]
 fn the_same_load_on_more_shards_and_more_load_on_the_same_are_curves_of_their_own() {
     let mut rounds = rounds(3, &[1, 2], |_, n| 100.0 * n);
-    rounds.iter_mut().for_each(|round| round.size.connections = 16);
+    for round in &mut rounds {
+        round.size.connections = 16;
+    }
     let mut more = rounds.clone();
-    more.iter_mut().for_each(|round| (round.size.connections, round.items_per_s) = (32, round.items_per_s * 1.5));
+    for round in &mut more {
+        (round.size.connections, round.items_per_s) = (32, round.items_per_s * 1.5);
+    }
     rounds.extend(more);
     let curve = |held| Curve::new(held, &rounds, ROOM);
     assert_eq!(curve(Held::Connections(16)).points[1].speedup.unwrap().median, 2.0);
@@ -171,7 +183,9 @@ fn too_few_or_too_small_sizes_have_no_fit() {
     // Sizes that do not count are no sizes.
     let room = Room { cores: 9, target_processes: 4, ceiling_per_s: None };
     let mut busy = rounds(5, &SIZES, usl(100.0, 0.05, 0.002));
-    busy.iter_mut().for_each(|round| round.machine_cpu_share = Some(1.0));
+    for round in &mut busy {
+        round.machine_cpu_share = Some(1.0);
+    }
     let curve = Curve::new(Held::ConnectionsPerShard(8), &busy, room);
     assert_eq!(curve.no_fit, Some(NoFit::TooFew { counted: 3 }));
 }
@@ -253,7 +267,9 @@ proptest! {
         let mut shuffled = rounds.clone();
         let mut numbers: Vec<usize> = (1..=repeats).collect();
         draw.shuffle(&mut numbers);
-        shuffled.iter_mut().for_each(|round| round.replicate = numbers[round.replicate - 1]);
+        for round in &mut shuffled {
+            round.replicate = numbers[round.replicate - 1];
+        }
         draw.shuffle(&mut shuffled);
         prop_assert_eq!(curve(&rounds), curve(&shuffled));
     }

@@ -217,7 +217,9 @@ fn least_squares(columns: &[Vec<f64>]) -> Option<(Vec<f64>, f64)> {
         if length <= 1e-9 * dot(column, column).sqrt() {
             return None;
         }
-        rest.iter_mut().for_each(|value| *value /= length);
+        for value in &mut rest {
+            *value /= length;
+        }
         parts.push(length);
         let part = dot(&left, &rest);
         left.iter_mut().zip(&rest).for_each(|(value, unit)| *value -= part * unit);
