@@ -8,6 +8,7 @@
 mod bars;
 mod budget;
 mod canvas;
+mod capacity;
 mod chart;
 mod connections;
 mod errors;
@@ -25,6 +26,7 @@ mod seconds;
 mod spectrum;
 mod throughput;
 
+pub use self::capacity::capacity;
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 use crate::report::Report;
