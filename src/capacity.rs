@@ -27,6 +27,9 @@ use crate::terminal::{self, Stages};
 /// The folder of the probes.
 const ROUNDS: &str = "rounds";
 
+/// A rest that is worth a word.
+const LONG_REST: Duration = Duration::from_secs(5);
+
 /// How many times longer a target rests after a probe that it failed.
 const AFTER_FAILURE: u32 = 3;
 
@@ -200,9 +203,12 @@ impl Bench<'_> {
     }
 
     /// Waits, unless a signal asks for a stop.
-    fn wait(&self, rest: Duration) -> Result<(), Error> {
+    fn wait(&mut self, rest: Duration) -> Result<(), Error> {
         if rest.is_zero() {
             return Ok(());
+        }
+        if rest >= LONG_REST {
+            self.rounds.stages.end("rest", &format!("the target is left alone for {}", seconds(rest)));
         }
         match self.held.asks_to_stop(rest).map_err(Error::Signal)? {
             Some(signal) => Err(SuperviseError::Stopped(signal).into()),

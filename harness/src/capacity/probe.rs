@@ -14,6 +14,9 @@ use crate::units::{grouped, micros};
 /// The part of the requests that have to go, each on time, for a probe to speak for its rate.
 pub const SENT: f64 = 0.99;
 
+/// Lateness of this client as a part of the least time that is wanted, with which a probe may pass.
+const PASSABLE: f64 = 0.1;
+
 /// Attempts that a half of a probe needs before its shares are judged by themselves.
 const ENOUGH: u64 = 100;
 
@@ -135,9 +138,9 @@ pub fn judge(report: &Report, objectives: &[Condition], connections: Connections
     if let Some(gate) = &report.stopped_by {
         return (Seen::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
     }
-    let late: Vec<String> = lateness(report).into_iter().chain(shortfall(report)).collect();
-    if !late.is_empty() {
-        return (Seen::Void, late);
+    let short = shortfall(report);
+    if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
+        return (Seen::Void, vec![why]);
     }
     let starved = starved(report);
     let broken: Vec<(Condition, String)> =
@@ -145,6 +148,9 @@ pub fn judge(report: &Report, objectives: &[Condition], connections: Connections
     let reasons = || starved.iter().cloned().chain(broken.iter().map(|(_, why)| why.clone())).collect::<Vec<_>>();
     if broken.is_empty() && sent_share(report) >= SENT {
         return (Seen::Pass, Vec::new());
+    }
+    if let Some(why) = late_beyond(report, forgiven_us(report)) {
+        return (Seen::Void, std::iter::once(why).chain(reasons()).collect());
     }
     let only_times = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Us);
     let void = match report.validity.verdict {
@@ -287,13 +293,25 @@ fn local_failures(report: &Report) -> u64 {
     kinds.iter().filter_map(|kind| report.totals.errors_by_kind.get(kind.name())).sum()
 }
 
-/// This client was late by more than a measurement forgives: see the check of the same name.
-fn lateness(report: &Report) -> Option<String> {
+/// Lateness of this client that a measurement forgives, us: see the check of the same name.
+fn forgiven_us(report: &Report) -> f64 {
+    let service = report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us).unwrap_or(0.0);
+    SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)
+}
+
+/// Lateness that a probe may pass with, us: a tenth of the least time that is wanted. It is part of the response times, which met
+/// what is wanted nevertheless.
+fn passable_us(objectives: &[Condition]) -> f64 {
+    let times = objectives.iter().filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0);
+    let least = times.map(|objective| objective.limit).fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least * PASSABLE } else { 0.0 }
+}
+
+/// This client was later than so.
+fn late_beyond(report: &Report, us: f64) -> Option<String> {
     let known = |latency: &Latency| latency.p99_us.or(latency.p90_us).or(latency.p50_us);
     let late_us = report.latency(Series::SchedLag).and_then(known)?;
-    let service = report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us).unwrap_or(0.0);
-    (late_us > SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE))
-        .then(|| format!("this client sent one request of a hundred {} late or more", micros(late_us)))
+    (late_us > us).then(|| format!("this client sent one request of a hundred {} late or more", micros(late_us)))
 }
 
 /// This client sent less than was due, and connections were not what it lacked.

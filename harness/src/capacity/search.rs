@@ -14,7 +14,7 @@ pub const MARGIN: i64 = 3;
 pub const MOST_PROBES: i64 = 9;
 
 /// Probes of a rate, one after another, that said nothing of the target, before the rate is beyond this client.
-pub const MOST_VOID: u32 = 3;
+pub const MOST_VOID: u32 = 4;
 
 /// How near to what this client cannot send a search goes: nearer says little about the target.
 const NEAR_CEILING: f64 = 1.25;
