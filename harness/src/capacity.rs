@@ -45,8 +45,8 @@ pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
 pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, judge};
 pub use self::saved::{
-    Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, curve, journal_line, questions_differ,
-    read_journal, search_of,
+    Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, journal_line, questions_differ, read_journal,
+    search_of,
 };
 
 /// How many requests at once a limit would have to allow, beyond what it refills, to have hidden from a full probe that it is

@@ -17,6 +17,9 @@ pub const SENT: f64 = 0.99;
 /// Lateness of this client as a part of the least time that is wanted, with which a probe may pass.
 const PASSABLE: f64 = 0.1;
 
+/// What stands for a time that nobody wants anything of, us.
+const UNSAID_US: f64 = 500_000.0;
+
 /// Attempts that a half of a probe needs before its shares are judged by themselves.
 const ENOUGH: u64 = 100;
 
@@ -304,7 +307,7 @@ fn forgiven_us(report: &Report) -> f64 {
 fn passable_us(objectives: &[Condition]) -> f64 {
     let times = objectives.iter().filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0);
     let least = times.map(|objective| objective.limit).fold(f64::INFINITY, f64::min);
-    if least.is_finite() { least * PASSABLE } else { 0.0 }
+    least.min(UNSAID_US) * PASSABLE
 }
 
 /// This client was later than so.

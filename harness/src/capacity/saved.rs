@@ -175,7 +175,7 @@ impl Capacity {
             outcome,
             capacity_per_s: pass.map(Pace::per_s),
             fails_at_per_s: fail.map(Pace::per_s),
-            knee: knee(&curve(&rates)),
+            knee: knee(&curve(&rates, fail.map_or(f64::INFINITY, Pace::per_s))),
             rates,
             probes,
         }
@@ -195,11 +195,11 @@ impl Outcome {
     }
 }
 
-/// The 99th percentile against the rate, where it is known.
-#[must_use]
-pub fn curve(rates: &[RateReport]) -> Vec<Point> {
+/// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has a curve of its own, beside which the
+/// one before it looks flat.
+fn curve(rates: &[RateReport], fails_at: f64) -> Vec<Point> {
     let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: rate.response_p99_us? });
-    rates.iter().filter_map(point).filter(|point| point.us > 0.0).collect()
+    rates.iter().filter(|rate| rate.rate_per_s <= fails_at).filter_map(point).filter(|point| point.us > 0.0).collect()
 }
 
 /// The median of what the probes of a rate read.

@@ -300,7 +300,7 @@ impl Search {
     fn narrow(&self, pass: Pace, fail: Pace) -> Step {
         // A scout is short and may be unlucky: what it says of the upper end is asked once more, unless it was plain.
         let of_fail = self.rates.get(&fail).copied().unwrap_or_default();
-        if of_fail.counted() == 0 && !of_fail.collapsed {
+        if of_fail.counted() == 0 && of_fail.voids == 0 && !of_fail.collapsed {
             return Step::Probe(fail, Kind::Full);
         }
         let undecided: Vec<Pace> =

@@ -22,7 +22,11 @@ pub fn capacity(capacity: &Capacity) -> Plot {
     ];
     let limits = limits(capacity);
     let failed = failed(capacity);
-    let mut keys: Vec<Key<'_>> = lines.iter().map(|(label, ink, _)| Key::new(label, Mark::Line(*ink, 2.0))).collect();
+    let mut keys: Vec<Key<'_>> = lines
+        .iter()
+        .filter(|(.., points)| points.len() > 1)
+        .map(|(label, ink, _)| Key::new(label, Mark::Line(*ink, 2.0)))
+        .collect();
     if !limits.is_empty() {
         keys.push(Key::new("what is wanted", Mark::Line(Ink::Quiet, 1.0)));
     }
