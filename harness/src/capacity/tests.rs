@@ -12,7 +12,7 @@ const TRIALS: u64 = 1_000;
 const WRONG: usize = 10;
 
 /// Probes after which a search is given up by a test.
-const MOST: usize = 200;
+const MOST: usize = 2_000;
 
 fn bounds(least: f64, greatest: f64) -> Bounds {
     Bounds { least: Pace::nearest(least), greatest: Pace::nearest(greatest), precision: 0.02 }
