@@ -41,13 +41,13 @@ pub fn knee(points: &[Point]) -> Option<Point> {
             risen
         })
         .collect();
-    let (least, most) = (*rising.first()?, *rising.last()?);
-    if most < least * LEAST_RISE {
+    let (lowest, highest) = (*rising.first()?, *rising.last()?);
+    if highest < lowest * LEAST_RISE {
         return None;
     }
     let below = |(point, us): (&Point, &f64)| {
         let x = (point.rate_per_s - first.rate_per_s) / (last.rate_per_s - first.rate_per_s);
-        let y = (us / least).ln() / (most / least).ln();
+        let y = (us / lowest).ln() / (highest / lowest).ln();
         (x - y, *point)
     };
     let furthest = points.iter().zip(&rising).map(below).max_by(|a, b| a.0.total_cmp(&b.0))?;

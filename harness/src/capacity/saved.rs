@@ -135,7 +135,9 @@ pub enum End {
 #[must_use]
 pub fn search_of(bounds: Bounds, probes: &[ProbeReport]) -> Search {
     let mut search = Search::new(bounds);
-    probes.iter().for_each(|probe| search.note(probe.per_min, probe.kind, probe.seen));
+    for probe in probes {
+        search.note(probe.per_min, probe.kind, probe.seen);
+    }
     search
 }
 

@@ -194,6 +194,7 @@ impl Search {
     }
 
     /// The rates that were probed, from the lowest on.
+    #[must_use]
     pub fn rates(&self) -> impl DoubleEndedIterator<Item = (Pace, &Tally)> {
         self.rates.iter().map(|(pace, tally)| (*pace, tally))
     }
@@ -236,7 +237,7 @@ impl Search {
         let ceiling = ceiling.filter(|ceiling| fail.is_none_or(|fail| *ceiling <= fail));
         match (pass, fail, ceiling) {
             (None, _, Some(_)) => Step::Done(Ending::ClientLimited(None)),
-            (None, ..) => self.from_the_least(),
+            (None, ..) => self.begin(),
             (Some(pass), _, Some(ceiling)) => self.below_the_ceiling(pass, ceiling),
             (Some(pass), None, None) => self.upward(pass),
             (Some(pass), Some(fail), None) => self.narrow(pass, fail),
@@ -254,7 +255,7 @@ impl Search {
     }
 
     /// Nothing passes yet.
-    fn from_the_least(&self) -> Step {
+    fn begin(&self) -> Step {
         let least = self.bounds.least;
         match self.standing(least) {
             Standing::Unknown => Step::Probe(least, Kind::Scout),
