@@ -3,6 +3,7 @@
 
 mod ab;
 mod again;
+mod capacity;
 mod compare;
 mod cut;
 mod export;
@@ -22,6 +23,7 @@ use crawlmark_harness::units::{UnitError, parse_count};
 
 pub use ab::AbArgs;
 pub use again::Typed;
+pub use capacity::CapacityArgs;
 pub use compare::{CompareArgs, ContestForm};
 pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
@@ -44,10 +46,12 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usage
-            3 a gate failed; selftest: a row failed; ab, compare: a regression (with `run --k6-exit-codes` 99)
+            3 a gate failed; selftest: a row failed; ab, compare: a regression; capacity: even the
+              least rate fails (with `run --k6-exit-codes` 99)
             4 the measurement is invalid (a shard died, or --strict)
             5 a gate could not be decided; selftest: disturbed, nothing proved; report: no steady state found;
               ab, compare: inconclusive; scale: nothing to compare
+              ab, compare: inconclusive; capacity: not found
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
             Of several, the signal's comes first, then 4, 3, 5";
 
@@ -79,6 +83,9 @@ pub enum Command {
     /// Measure how throughput grows with the shards or the connections: speed-up, efficiency, CPU per attempt, and the limits
     #[command(after_help = scale::EXAMPLES)]
     Scale(Box<ScaleArgs>),
+    /// Find the highest rate that a target bears, by open-loop probes until it is known
+    #[command(after_help = capacity::EXAMPLES)]
+    Capacity(Box<CapacityArgs>),
     /// Compare saved results: a verdict of paired rounds, a table of two single ones
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),

@@ -14,10 +14,12 @@
 //! | `measure` | one measurement, from a plan to a report |
 //! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
 //! | `run`, `ab`, `scale`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `capacity`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
 mod behaviour;
+mod capacity;
 pub mod cli;
 mod compare;
 pub mod crawl;
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(*args, typed),
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
+        Command::Capacity(args) => capacity::capacity(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),

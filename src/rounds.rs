@@ -16,7 +16,7 @@ use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 
-pub(crate) use self::flags::{PORT, refuse, understood};
+pub(crate) use self::flags::{PORT, refuse, typed, understood};
 use self::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;

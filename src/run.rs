@@ -16,6 +16,7 @@ use crawlmark_harness::{plot, render, results};
 
 use self::output::{Output, Wanted};
 use self::resolve::Resolved;
+pub(crate) use self::resolve::stranger;
 use crate::cli::{RunArgs, Typed};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;

@@ -26,6 +26,7 @@
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | [`report`] | the merged result, as it is saved |
 //! | [`gates`] | what must hold of a run, and whether it does |
+//! | [`capacity`] | the highest rate that a target bears, searched for by probes |
 //! | [`recut`] | a part of a saved run, measured again |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`scaling`] | rounds of several sizes, and how throughput grows with them |
@@ -37,6 +38,7 @@
 //! | [`results`] | the directory that a report is saved in |
 
 pub mod adaptive;
+pub mod capacity;
 pub mod clock;
 pub mod compare;
 pub mod export;

@@ -8,6 +8,7 @@
 mod bars;
 mod budget;
 mod canvas;
+mod capacity;
 mod chart;
 mod connections;
 mod costs;
@@ -28,6 +29,7 @@ mod spectrum;
 mod throughput;
 
 pub use self::costs::{Cost, costs};
+pub use self::capacity::capacity;
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;

@@ -1,6 +1,7 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
 mod announcement;
+mod capacity;
 pub(crate) mod contest;
 mod cut;
 pub(crate) mod gates;
@@ -13,6 +14,7 @@ pub(crate) mod times;
 use std::fmt::Write;
 
 pub use self::announcement::announcement;
+pub use self::capacity::{capacity_headline, capacity_markdown, capacity_text, offered, probe_line};
 pub use self::contest::{change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words};
 pub use self::cut::{cut_markdown, cut_text};
 pub use self::gates::must_hold;

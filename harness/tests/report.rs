@@ -84,6 +84,7 @@ fn sample(id: u64) -> Sample {
 fn courtesy() -> Courtesy {
     Courtesy {
         promises: 9,
+        longest_promise_ns: 1_500_000_000,
         honoured: 3,
         paused_ns: 1_050 * MS,
         recoveries: 3,

@@ -108,7 +108,7 @@ fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
 }
 
 /// A side's own flags as typed, or, where they hold what may be a secret, word by word without it.
-fn told(own: &str, words: &[String], run: &RunArgs) -> String {
+pub(crate) fn told(own: &str, words: &[String], run: &RunArgs) -> String {
     let header = |word: &str| {
         let header = run.headers.iter().find(|header| word.ends_with(header.as_str()))?;
         let name = header.split_once(':').map_or("", |(name, _)| name);

@@ -290,6 +290,23 @@ fn find(host: &Host) -> Result<Vec<SocketAddr>, Error> {
     Ok(found)
 }
 
+/// The address of a target that is neither this machine nor in a private network; none of any other. Looks up its host's name.
+///
+/// # Errors
+/// When there is no such target, or its name has no address.
+pub(crate) fn stranger(args: &RunArgs) -> Result<Option<IpAddr>, Error> {
+    let (targets, bundled) = choose_targets(args.urls.as_deref(), args.url.as_deref())?;
+    if bundled.is_some() {
+        return Ok(None);
+    }
+    for host in targets.hosts() {
+        if let Some(found) = find(host)?.into_iter().find(|address| !is_private(address.ip())) {
+            return Ok(Some(found.ip()));
+        }
+    }
+    Ok(None)
+}
+
 /// Somebody else's service is not crawled at full speed by accident.
 fn refuse_unlimited_strangers(addresses: &[SocketAddr], rate: Option<Rate>) -> Result<(), Error> {
     match addresses.iter().find(|address| rate.is_none() && !is_private(address.ip())) {

@@ -9,6 +9,7 @@ mod ab;
 mod adds_up;
 mod bad_input;
 mod books;
+mod capacity;
 mod ci;
 mod client;
 mod courtesy;

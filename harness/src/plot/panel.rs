@@ -128,6 +128,17 @@ impl<'c, 'b> Panel<'c, 'b> {
         self.canvas.line(&[(self.x_of(x), self.top), (self.x_of(x), self.bottom)], ink, 1.0);
     }
 
+    /// A line from left to right.
+    pub(super) fn line_across(&self, y: f64, ink: Ink) {
+        self.canvas.line(&[(LEFT, self.y_of(y)), (RIGHT, self.y_of(y))], ink, 1.0);
+    }
+
+    /// A rectangle from top to bottom, two pixels wide at least.
+    pub(super) fn strip(&self, [from, to]: [f64; 2], ink: Ink) {
+        let (left, right) = (self.x_of(from), if to.is_finite() { self.x_of(to) } else { RIGHT });
+        self.canvas.area([left, self.top, right.max(left + 2.0), self.bottom], ink);
+    }
+
     /// A dot.
     pub(super) fn dot(&self, x: f64, y: f64) {
         self.canvas.dot((self.x_of(x), self.y_of(y)), Ink::Blue);

@@ -19,6 +19,9 @@ pub struct MannersReport {
     pub paused_s: f64,
     /// Throttled answers that said how long to wait.
     pub promises: u64,
+    /// The longest wait that such an answer asked for; 0 without one.
+    #[serde(default)]
+    pub longest_promise_s: f64,
     /// Waits that the target asked for in which nothing was sent, counted by each shard that knew of them.
     pub honoured: u64,
     /// Waits in which something was sent although its shard knew of them.
@@ -40,7 +43,17 @@ pub struct MannersReport {
 impl MannersReport {
     pub(super) fn new(record: &RunRecord, totals: &Totals, items: u64) -> Self {
         let all = record.shards.iter().fold(Courtesy::default(), |all, shard| all.plus(shard.courtesy));
-        let Courtesy { promises, honoured, violated, early_attempts, cut_pauses, recoveries, retries_denied, .. } = all;
+        let Courtesy {
+            promises,
+            longest_promise_ns,
+            honoured,
+            violated,
+            early_attempts,
+            cut_pauses,
+            recoveries,
+            retries_denied,
+            ..
+        } = all;
         let shards = record.shards.len().max(1) as f64;
         let recovered = recoveries > 0;
         Self {
@@ -49,6 +62,7 @@ impl MannersReport {
             pauses: record.moved.pauses,
             paused_s: all.paused_ns as f64 / 1e9 / shards,
             promises,
+            longest_promise_s: longest_promise_ns as f64 / 1e9,
             honoured,
             violated,
             early_attempts,

@@ -117,6 +117,7 @@ impl Brake {
         let told = attempt.advice.wait;
         if let Some(told) = told {
             self.books.promises += 1;
+            self.books.longest_promise_ns = self.books.longest_promise_ns.max(duration_ns(told));
             self.promise(attempt.done, attempt.done.plus(told));
         }
         if self.manners.on_throttle != OnThrottle::Honor {

@@ -193,6 +193,8 @@ impl BindingTimes {
 pub struct Courtesy {
     /// Throttled answers that said how long to wait.
     pub promises: u64,
+    /// The longest of them, ns.
+    pub longest_promise_ns: u64,
     /// Waits that the target asked for and that were kept: nothing went before they were over.
     pub honoured: u64,
     /// Waits in which something went.
@@ -219,6 +221,7 @@ impl Courtesy {
     pub fn plus(self, other: Self) -> Self {
         let Self {
             promises,
+            longest_promise_ns,
             honoured,
             violated,
             early_attempts,
@@ -231,6 +234,7 @@ impl Courtesy {
         } = other;
         Self {
             promises: self.promises + promises,
+            longest_promise_ns: self.longest_promise_ns.max(longest_promise_ns),
             honoured: self.honoured + honoured,
             violated: self.violated + violated,
             early_attempts: self.early_attempts + early_attempts,

@@ -10,10 +10,10 @@ pub(super) const CPU_USE: f64 = 0.85;
 pub(crate) const RUN_DELAY: f64 = 0.05;
 
 /// Lateness of a paced run's requests, at the 99th percentile: below 2 ms nobody who measures over a network would notice.
-pub(super) const SCHED_LAG_US: f64 = 2_000.0;
+pub(crate) const SCHED_LAG_US: f64 = 2_000.0;
 
 /// The same lateness as a part of the median service time: beside answers that take a second, 50 ms change nothing.
-pub(super) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
+pub(crate) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
 
 /// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a CPU that is shared makes
 /// it a few; 20 ms in one of a hundred looks are what a 99th percentile of anything else would show as well.

@@ -1,0 +1,107 @@
+//! One search, and what it answered.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crawlmark_harness::capacity::{Capacity, Outcome};
+use crawlmark_harness::clock::Clock;
+use serde::Serialize;
+
+/// What the target lets through, per second.
+pub(crate) const KNOWN: f64 = 4_000.0;
+
+/// How far off an answer may be, as a part of that.
+pub(crate) const OFF: f64 = 0.02;
+
+/// The target.
+const TARGET: [&str; 5] = ["--", "--target-limit", "4000/s:burst=100", "--target-latency-per-in-flight", "20us"];
+
+/// Probes of 3 s, so that ten searches take less than ten minutes.
+const PROBES: [&str; 4] = ["--warmup", "1s", "--probe", "2s"];
+
+/// What one search said.
+#[derive(Debug, Serialize)]
+pub(crate) struct Answer {
+    from_per_s: u32,
+    outcome: Outcome,
+    capacity_per_s: Option<f64>,
+    fails_at_per_s: Option<f64>,
+    probes: usize,
+    void_probes: u32,
+    took_s: f64,
+    right: bool,
+    #[serde(skip)]
+    saved: PathBuf,
+}
+
+/// Searches once.
+pub(crate) fn ask(number: u32, out: &Path) -> Result<Answer, Box<dyn std::error::Error>> {
+    // Each begins elsewhere, and so probes other rates.
+    let from_per_s = 700 + 37 * number;
+    let clock = Clock::start();
+    let output = Command::new(env!("CARGO_BIN_EXE_crawlmark"))
+        .args([
+            "capacity",
+            "--quiet",
+            "--json",
+            "--from",
+            &from_per_s.to_string(),
+            "--seed",
+            &(number * 1_000).to_string(),
+        ])
+        .args(PROBES)
+        .arg("--out")
+        .arg(out)
+        .args(TARGET)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()?;
+    let capacity: Capacity = serde_json::from_slice(&output.stdout)
+        .map_err(|_| format!("crawlmark capacity: {}", String::from_utf8_lossy(&output.stderr)))?;
+    let is_near = |per_s: f64| (per_s / KNOWN - 1.0).abs() <= OFF;
+    Ok(Answer {
+        from_per_s,
+        right: capacity.outcome == Outcome::Found && capacity.capacity_per_s.is_some_and(is_near),
+        outcome: capacity.outcome,
+        capacity_per_s: capacity.capacity_per_s,
+        fails_at_per_s: capacity.fails_at_per_s,
+        probes: capacity.probes.len(),
+        void_probes: capacity.rates.iter().map(|rate| rate.voids).sum(),
+        took_s: (clock.now().0 as f64 / 1e8).round() / 10.0,
+        saved: out.to_owned(),
+    })
+}
+
+impl Answer {
+    pub(crate) const fn is_right(&self) -> bool {
+        self.right
+    }
+
+    /// Where it lies.
+    pub(crate) fn saved(&self) -> &Path {
+        &self.saved
+    }
+
+    /// It in a line.
+    pub(crate) fn told(&self) -> String {
+        let wrong = if self.right { "" } else { " WRONG" };
+        let [pass, fail] = [self.capacity_per_s, self.fails_at_per_s].map(per_s);
+        let Self { outcome, probes, void_probes, took_s, .. } = self;
+        format!("{}{wrong}, {pass} to {fail}, {probes} probes ({void_probes} void) in {took_s} s", outcome.name())
+    }
+
+    /// It as a row of a table.
+    pub(crate) fn row(&self) -> String {
+        let [pass, fail] = [self.capacity_per_s, self.fails_at_per_s].map(per_s);
+        let off = self
+            .capacity_per_s
+            .map_or_else(|| "-".to_owned(), |per_s| format!("{:+.1} %", (per_s / KNOWN - 1.0) * 100.0));
+        let Self { from_per_s, outcome, probes, void_probes, took_s, .. } = self;
+        let outcome = outcome.name();
+        format!("| {from_per_s}/s | {outcome} | {pass} | {fail} | {off} | {probes} | {void_probes} | {took_s} s |")
+    }
+}
+
+fn per_s(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/s"))
+}

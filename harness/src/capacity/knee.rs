@@ -1,0 +1,85 @@
+//! Where the curve of latency against rate turns upward.
+//!
+//! Kneedle (Satopaa, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a Haystack", 2011): both axes are scaled to 0..1, and the
+//! knee of a rising convex curve is where it lies furthest below its chord. The points are few and are medians of probes
+//! already, so the paper's smoothing spline and its sensitivity for several knees are left out; times are taken by their
+//! logarithm, since the last point of an overloaded target may be thousands of times the first.
+
+use serde::{Deserialize, Serialize};
+
+/// Points that a curve needs before it may have a knee.
+const LEAST_POINTS: usize = 5;
+
+/// How many times the least time the greatest must be: a flat line has no knee.
+const LEAST_RISE: f64 = 2.0;
+
+/// How far below its chord a knee lies at least, as a part of the height.
+const LEAST_BEND: f64 = 0.1;
+
+/// A point of the curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Requests per second.
+    pub rate_per_s: f64,
+    /// Microseconds, above 0.
+    pub us: f64,
+}
+
+/// The knee of a curve whose points are ordered by rate; none of one that does not turn.
+#[must_use]
+pub fn knee(points: &[Point]) -> Option<Point> {
+    let [first, .., last] = points else { return None };
+    if points.len() < LEAST_POINTS || last.rate_per_s <= first.rate_per_s {
+        return None;
+    }
+    // What noise made fall is held at what it had risen to.
+    let mut risen = 0.0_f64;
+    let rising: Vec<f64> = points
+        .iter()
+        .map(|point| {
+            risen = risen.max(point.us);
+            risen
+        })
+        .collect();
+    let (lowest, highest) = (*rising.first()?, *rising.last()?);
+    if highest < lowest * LEAST_RISE {
+        return None;
+    }
+    let below = |(point, us): (&Point, &f64)| {
+        let x = (point.rate_per_s - first.rate_per_s) / (last.rate_per_s - first.rate_per_s);
+        let y = (us / lowest).ln() / (highest / lowest).ln();
+        (x - y, *point)
+    };
+    let furthest = points.iter().zip(&rising).map(below).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (furthest.0 >= LEAST_BEND).then_some(furthest.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(us: impl Fn(f64) -> f64) -> Vec<Point> {
+        (1..=20).map(|n| f64::from(n) * 50.0).map(|rate_per_s| Point { rate_per_s, us: us(rate_per_s) }).collect()
+    }
+
+    #[test]
+    fn a_queue_turns_before_it_is_full() {
+        let queue = curve(|rate| 1e6 / (1_050.0 - rate));
+        let found = knee(&queue).unwrap();
+        assert!((700.0..=950.0).contains(&found.rate_per_s), "{found:?}");
+    }
+
+    #[test]
+    fn a_cliff_turns_at_its_edge() {
+        let cliff = curve(|rate| if rate <= 600.0 { 1_000.0 + rate / 10.0 } else { 500_000.0 });
+        assert!((knee(&cliff).unwrap().rate_per_s - 600.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_does_not_turn_has_no_knee() {
+        assert_eq!(knee(&curve(|_| 1_000.0)), None);
+        assert_eq!(knee(&curve(|rate| 1_000.0 * (rate / 200.0).exp())), None, "straight on this axis");
+        assert_eq!(knee(&curve(|rate| 1e6 / (1_050.0 - rate))[..4]), None);
+        assert_eq!(knee(&[]), None);
+    }
+}

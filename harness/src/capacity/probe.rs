@@ -1,0 +1,338 @@
+//! A probe: what its run read, and whether that speaks for or against the target.
+
+use serde::{Deserialize, Serialize};
+
+use super::Pace;
+use super::search::{Kind, Seen};
+use crate::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
+use crate::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
+use crate::report::{IntervalRow, Latency, Report, Verdict};
+use crate::sample::ErrorKind;
+use crate::stats::Series;
+use crate::units::{grouped, micros};
+
+/// The part of the requests that have to go, each on time, for a probe to speak for its rate.
+pub const SENT: f64 = 0.99;
+
+/// Lateness of this client as a part of the least time that is wanted, with which a probe may pass.
+const PASSABLE: f64 = 0.1;
+
+/// What stands for a time that nobody wants anything of, us.
+const UNSAID_US: f64 = 500_000.0;
+
+/// Attempts that a half of a probe needs before its shares are judged by themselves.
+const ENOUGH: u64 = 100;
+
+/// Whether the connections of a probe were as many as its rate could use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// As many as requests can be under way while the objectives hold: a lack of them is the target's doing.
+    Enough,
+    /// Fewer may be at hand than that: a lack of them is this side's.
+    Bounded,
+}
+
+/// A probe as it is saved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// Counted from 1.
+    pub number: usize,
+    /// What was offered, requests per minute.
+    pub per_min: Pace,
+    /// The same per second.
+    pub rate_per_s: f64,
+    /// How it was probed.
+    pub kind: Kind,
+    /// What it said.
+    pub seen: Seen,
+    /// Why it was no pass, in sentences.
+    pub reasons: Vec<String>,
+    /// The directory of its result.
+    pub result: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC.
+    pub finished_at: String,
+    /// What was found of the run itself.
+    pub validity: Verdict,
+    /// Connections that it had.
+    pub connections: u32,
+    /// Attempts per second.
+    pub achieved_per_s: f64,
+    /// Requests that went, as a part of those that were due.
+    pub sent_share: f64,
+    /// Throttled attempts as a part of all, after the warm-up.
+    pub throttled_share: f64,
+    /// Attempts that were neither good, nor not found, nor throttled, nor cut off, as a part of all, after the warm-up.
+    pub error_share: f64,
+    /// Response times of good answers, us; null with fewer than ten samples beyond.
+    pub response_p50_us: Option<f64>,
+    /// The same, 99th percentile.
+    pub response_p99_us: Option<f64>,
+    /// Whether so many were cut off that it may be more.
+    pub response_p99_at_least: bool,
+    /// Median service time, us.
+    pub service_p50_us: Option<f64>,
+    /// Lateness of this client at the 99th percentile, us.
+    pub sched_lag_p99_us: Option<f64>,
+    /// The longest time that the target asked to be left alone for, s.
+    pub longest_promise_s: f64,
+}
+
+/// What makes a probe one of a search.
+#[derive(Debug, Clone)]
+pub struct ProbePlan {
+    /// Counted from 1.
+    pub number: usize,
+    /// What is offered.
+    pub pace: Pace,
+    /// How.
+    pub kind: Kind,
+    /// Whether its connections are enough.
+    pub connections: Connections,
+    /// The directory of its result.
+    pub result: String,
+}
+
+impl ProbeReport {
+    /// What the run of a probe says about these objectives.
+    #[must_use]
+    pub fn new(plan: ProbePlan, report: &Report, objectives: &[Condition]) -> Self {
+        let (seen, reasons) = judge(report, objectives, plan.connections);
+        let response = report.latency(Series::ResponseOk);
+        let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
+        Self {
+            number: plan.number,
+            per_min: plan.pace,
+            rate_per_s: plan.pace.per_s(),
+            kind: plan.kind,
+            seen,
+            reasons,
+            result: plan.result,
+            started_at: report.started_at.clone(),
+            finished_at: report.finished_at.clone(),
+            validity: report.validity.verdict,
+            connections: report.plan.run.connections,
+            achieved_per_s: report.totals.attempts_per_s,
+            sent_share: sent_share(report),
+            throttled_share: Counted::of(measured_rows(report)).throttled(),
+            error_share: Counted::of(measured_rows(report)).errors(),
+            response_p50_us: response.and_then(|latency| latency.p50_us),
+            response_p99_us: p99(Series::ResponseOk),
+            response_p99_at_least: response.is_some_and(|latency| latency.is_at_least("p99_us")),
+            service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
+            sched_lag_p99_us: p99(Series::SchedLag),
+            longest_promise_s: report.manners.longest_promise_s,
+        }
+    }
+}
+
+/// What a run says about a target that is to meet `objectives`, and why it is no pass.
+///
+/// A run that met them passes, whatever disturbed it: what this side does wrong only makes things look worse. One that did not
+/// speaks against the target only if this side was not the limit, see the module above.
+#[must_use]
+pub fn judge(report: &Report, objectives: &[Condition], connections: Connections) -> (Seen, Vec<String>) {
+    let local = local_failures(report);
+    if local > 0 {
+        let what = format!("{} attempts found no local port or descriptor", grouped(local));
+        return (Seen::Void, vec![what]);
+    }
+    if let Some(gate) = &report.stopped_by {
+        return (Seen::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
+    }
+    let short = shortfall(report);
+    if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
+        return (Seen::Void, vec![why]);
+    }
+    let starved = starved(report);
+    let broken: Vec<(Condition, String)> =
+        objectives.iter().filter_map(|objective| Some((*objective, broken(objective, report)?))).collect();
+    let reasons = || starved.iter().cloned().chain(broken.iter().map(|(_, why)| why.clone())).collect::<Vec<_>>();
+    if broken.is_empty() && sent_share(report) >= SENT {
+        return (Seen::Pass, Vec::new());
+    }
+    if let Some(why) = late_beyond(report, forgiven_us(report)) {
+        return (Seen::Void, std::iter::once(why).chain(reasons()).collect());
+    }
+    let only_times = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Us);
+    let void = match report.validity.verdict {
+        _ if starved.is_some() => connections == Connections::Bounded,
+        Verdict::BudgetLimited => true,
+        Verdict::ClientLimited | Verdict::Disturbed => only_times,
+        _ => false,
+    };
+    if void {
+        let mut why = report.validity.reasons.clone();
+        why.extend(reasons());
+        return (Seen::Void, why);
+    }
+    (Seen::Fail, reasons())
+}
+
+/// Why an objective does not hold; none when it does.
+fn broken(objective: &Condition, report: &Report) -> Option<String> {
+    let seen = measured(objective, report);
+    match objective.judge(&seen) {
+        Some(true) => None,
+        Some(false) => {
+            let value = seen.value().map_or_else(String::new, |value| value_in(objective.metric.unit(), value));
+            let at_least = if matches!(seen, Measured::AtLeast(_)) { "at least " } else { "" };
+            Some(format!("{} {at_least}{value}, where {objective} is wanted", objective.metric))
+        }
+        None => Some(match seen {
+            Measured::Unknown(why) => format!("{}: {why}", objective.metric),
+            _ => format!("{}: too many were cut off", objective.metric),
+        }),
+    }
+}
+
+/// A value with its unit.
+fn value_in(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Us => micros(value),
+        Unit::PerS => format!("{value:.0}/s"),
+        Unit::Share => format!("{:.2} %", value * 100.0),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Flag => (value > 0.0).to_string(),
+    }
+}
+
+/// What a probe says of an objective's metric. It is one of many, so it may say more with less than a single run may: a
+/// percentile with ten samples beyond it, and with fewer than those by the samples that are on the wrong side.
+fn measured(objective: &Condition, report: &Report) -> Measured {
+    match objective.metric {
+        Metric::Of(Quantity::ThrottledRate) => worse_share(report, Counted::throttled),
+        Metric::Of(Quantity::ErrorRate) => worse_share(report, Counted::errors),
+        Metric::Time(series, Stat::Percentile(quantile)) => match of_report(objective.metric, report) {
+            Measured::Unknown(why) => {
+                let few = report.latency(series).and_then(|latency| of_few(latency, quantile.part(), objective.limit));
+                few.unwrap_or(Measured::Unknown(why))
+            }
+            known => known,
+        },
+        metric => of_report(metric, report),
+    }
+}
+
+/// A percentile of few samples: its value where ten lie beyond it, else the limit when no more lie above that than may, and
+/// the greatest of all otherwise.
+fn of_few(latency: &Latency, q: f64, limit_us: f64) -> Option<Measured> {
+    use crate::stats::Percentile;
+    let distribution = latency.distribution()?;
+    match distribution.percentile(q) {
+        Percentile::Exact(ns) => return Some(Measured::Exactly(ns as f64 / 1e3)),
+        Percentile::AtLeast(ns) => return Some(Measured::AtLeast(ns as f64 / 1e3)),
+        Percentile::TooFew if distribution.all() == 0 => return None,
+        Percentile::TooFew => {}
+    }
+    let histogram = distribution.histogram();
+    let below: u64 = histogram
+        .iter_recorded()
+        .filter(|cell| cell.value_iterated_to() as f64 / 1e3 < limit_us)
+        .map(|cell| cell.count_at_value())
+        .sum();
+    let beyond = distribution.all().saturating_sub(below) as f64;
+    let may = (distribution.all() as f64 * (1.0 - q)).ceil() - 1.0;
+    // Just below the limit, so that `<` holds.
+    let value = if beyond <= may { limit_us * (1.0 - 1e-9) } else { latency.max_us?.max(limit_us * (1.0 + 1e-9)) };
+    Some(Measured::Exactly(value))
+}
+
+/// A share after the warm-up, over all of the probe or over its later half, where it is greater: a target with credit to spend
+/// refuses late.
+fn worse_share(report: &Report, share: fn(&Counted) -> f64) -> Measured {
+    let rows: Vec<&IntervalRow> = measured_rows(report).collect();
+    let all = Counted::of(rows.iter().copied());
+    if all.attempts == 0 {
+        return Measured::Unknown("nothing was attempted after the warm-up".to_owned());
+    }
+    let later = Counted::of(rows.iter().copied().skip(rows.len() / 2));
+    let later = if later.attempts >= ENOUGH { share(&later) } else { 0.0 };
+    Measured::Exactly(share(&all).max(later))
+}
+
+/// The seconds after the warm-up; of a probe that has none, all.
+fn measured_rows(report: &Report) -> impl Iterator<Item = &IntervalRow> {
+    let warmup_s = report.plan.run.warmup.as_secs_f64();
+    let is_after = move |row: &&IntervalRow| row.start_s as f64 >= warmup_s;
+    let none = !report.intervals.iter().any(|row| is_after(&row) && row.attempts > 0);
+    report.intervals.iter().filter(move |row| none || is_after(row))
+}
+
+/// Attempts by what came of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    attempts: u64,
+    throttled: u64,
+    errors: u64,
+}
+
+impl Counted {
+    fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Self {
+        rows.fold(Self::default(), |all, row| Self {
+            attempts: all.attempts + row.attempts,
+            throttled: all.throttled + row.throttled,
+            errors: all.errors + row.attempts.saturating_sub(row.ok + row.not_found + row.throttled + row.aborted),
+        })
+    }
+
+    fn throttled(&self) -> f64 {
+        self.throttled as f64 / (self.attempts as f64).max(1.0)
+    }
+
+    fn errors(&self) -> f64 {
+        self.errors as f64 / (self.attempts as f64).max(1.0)
+    }
+}
+
+fn sent_share(report: &Report) -> f64 {
+    report.schedule.as_ref().map_or(1.0, |schedule| schedule.sent_share)
+}
+
+/// Attempts that failed for a lack of this machine's.
+fn local_failures(report: &Report) -> u64 {
+    let kinds = [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles];
+    kinds.iter().filter_map(|kind| report.totals.errors_by_kind.get(kind.name())).sum()
+}
+
+/// Lateness of this client that a measurement forgives, us: see the check of the same name.
+fn forgiven_us(report: &Report) -> f64 {
+    let service = report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us).unwrap_or(0.0);
+    SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)
+}
+
+/// Lateness that a probe may pass with, us: a tenth of the least time that is wanted. It is part of the response times, which met
+/// what is wanted nevertheless.
+fn passable_us(objectives: &[Condition]) -> f64 {
+    let times = objectives.iter().filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0);
+    let least = times.map(|objective| objective.limit).fold(f64::INFINITY, f64::min);
+    least.min(UNSAID_US) * PASSABLE
+}
+
+/// This client was later than so.
+fn late_beyond(report: &Report, us: f64) -> Option<String> {
+    let known = |latency: &Latency| latency.p99_us.or(latency.p90_us).or(latency.p50_us);
+    let late_us = report.latency(Series::SchedLag).and_then(known)?;
+    (late_us > us).then(|| format!("this client sent one request of a hundred {} late or more", micros(late_us)))
+}
+
+/// This client sent less than was due, and connections were not what it lacked.
+fn shortfall(report: &Report) -> Option<String> {
+    let schedule = report.schedule.as_ref()?;
+    let due = schedule.rate_per_s;
+    // Of few requests, one more or less is no shortfall; a poisson timetable's own number is random.
+    let attempts = report.totals.attempts as f64;
+    let forgiven = 1.0 - SENT + 3.0 / attempts.max(1.0).sqrt();
+    let is_short = schedule.dropped == 0 && schedule.achieved_per_s < due * (1.0 - forgiven);
+    is_short.then(|| format!("this client sent {:.0} of {due:.0} requests a second", schedule.achieved_per_s))
+}
+
+/// All connections were in use when requests were due.
+fn starved(report: &Report) -> Option<String> {
+    let dropped = 1.0 - sent_share(report);
+    let waited = report.validity.verdict == Verdict::ConcurrencyLimited;
+    let connections = report.plan.run.connections;
+    (dropped > 1.0 - SENT || waited)
+        .then(|| format!("all of {connections} connections were waiting for an answer when more was due"))
+}

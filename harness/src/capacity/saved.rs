@@ -1,0 +1,254 @@
+//! A capacity as it is saved: `capacity.json` (schema `crawlmark.capacity/1`), and the journal that a search goes on from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Pace;
+use super::knee::{Point, knee};
+use super::probe::ProbeReport;
+use super::search::{Bounds, Ending, Search, Seen, Standing};
+
+/// The name of the format.
+pub const SCHEMA: &str = "crawlmark.capacity/1";
+
+/// The name of the file.
+pub const FILE: &str = "capacity.json";
+
+/// The name of the journal: the question in its first line, a probe in each of the others.
+pub const JOURNAL: &str = "probes.jsonl";
+
+/// What was asked. A search goes on from saved probes only of an equal question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// What was crawled, as typed, without secrets.
+    pub what: String,
+    /// What must hold at a rate that passes.
+    pub objectives: Vec<String>,
+    /// Whether nobody named any.
+    pub by_default: bool,
+    /// `constant` or `poisson`.
+    pub arrivals: String,
+    /// Where the search may go.
+    pub bounds: Bounds,
+    /// The warm-up of each probe, s.
+    pub warmup_s: f64,
+    /// What a full probe measures, s.
+    pub probe_s: f64,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The capacity, between a rate that passes and one that fails.
+    Found,
+    /// Even the least rate fails.
+    LeastFails,
+    /// The greatest rate passes.
+    NotReached,
+    /// This client cannot send more, or not at all.
+    ClientLimited,
+    /// The target fails at a rate below one that it passes.
+    Unsteady,
+    /// Passing and failing lie too near to each other, or time ran out.
+    Undecided,
+}
+
+impl Outcome {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::LeastFails => "least_fails",
+            Self::NotReached => "not_reached",
+            Self::ClientLimited => "client_limited",
+            Self::Unsteady => "unsteady",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// All probes of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateReport {
+    /// Requests per second.
+    pub rate_per_s: f64,
+    /// Full probes that passed.
+    pub passes: u32,
+    /// Full probes that failed.
+    pub fails: u32,
+    /// Probes that said nothing of the target.
+    pub voids: u32,
+    /// What they come to.
+    pub standing: Standing,
+    /// The median over its probes that were not void; null where none read it.
+    pub response_p50_us: Option<f64>,
+    /// The same of the 99th percentile.
+    pub response_p99_us: Option<f64>,
+}
+
+/// A capacity, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version that measured.
+    pub crawlmark_version: String,
+    /// What the user calls it.
+    pub name: String,
+    /// RFC 3339, UTC: the start of the first probe.
+    pub started_at: String,
+    /// RFC 3339, UTC: the end of the last one.
+    pub finished_at: String,
+    /// Whether a signal, or a probe that could not run, ended it before it was over.
+    pub interrupted: bool,
+    /// What was asked.
+    pub question: Question,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The highest rate that is settled to pass below every one that fails; null without one.
+    pub capacity_per_s: Option<f64>,
+    /// The lowest rate that is settled to fail; null without one.
+    pub fails_at_per_s: Option<f64>,
+    /// Where the 99th percentile of the response time turns upward; null where it does not.
+    pub knee: Option<Point>,
+    /// Each rate, from the lowest on.
+    pub rates: Vec<RateReport>,
+    /// Each probe, in the order in which they ran.
+    pub probes: Vec<ProbeReport>,
+}
+
+/// How the search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Known(Ending),
+    /// Its time was over.
+    OutOfTime,
+    /// By a signal, or a probe that could not run.
+    Interrupted,
+}
+
+/// The search that these probes are.
+#[must_use]
+pub fn search_of(bounds: Bounds, probes: &[ProbeReport]) -> Search {
+    let mut search = Search::new(bounds);
+    for probe in probes {
+        search.note(probe.per_min, probe.kind, probe.seen);
+    }
+    search
+}
+
+impl Capacity {
+    /// What these probes come to.
+    #[must_use]
+    pub fn new(name: String, question: Question, probes: Vec<ProbeReport>, end: End) -> Self {
+        let search = search_of(question.bounds, &probes);
+        let (pass, fail) = search.settled();
+        let outcome = match end {
+            End::OutOfTime | End::Interrupted => Outcome::Undecided,
+            End::Known(ending) => Outcome::of(ending),
+        };
+        let rates: Vec<RateReport> = search
+            .rates()
+            .map(|(pace, tally)| RateReport {
+                rate_per_s: pace.per_s(),
+                passes: tally.passes,
+                fails: tally.fails,
+                voids: tally.voids,
+                standing: tally.standing(),
+                response_p50_us: typical(&probes, pace, |probe| probe.response_p50_us),
+                response_p99_us: typical(&probes, pace, |probe| probe.response_p99_us),
+            })
+            .collect();
+        let told = |probe: Option<&ProbeReport>, time: fn(&ProbeReport) -> &String| {
+            probe.map_or_else(String::new, |probe| time(probe).clone())
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
+            name,
+            started_at: told(probes.first(), |probe| &probe.started_at),
+            finished_at: told(probes.last(), |probe| &probe.finished_at),
+            interrupted: end == End::Interrupted,
+            question,
+            outcome,
+            capacity_per_s: pass.map(Pace::per_s),
+            fails_at_per_s: fail.map(Pace::per_s),
+            knee: knee(&curve(&rates, fail.map_or(f64::INFINITY, Pace::per_s))),
+            rates,
+            probes,
+        }
+    }
+}
+
+impl Outcome {
+    const fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Found { .. } => Self::Found,
+            Ending::LeastFails(_) => Self::LeastFails,
+            Ending::GreatestPasses(_) => Self::NotReached,
+            Ending::ClientLimited(_) => Self::ClientLimited,
+            Ending::Unsteady { .. } => Self::Unsteady,
+            Ending::Undecided => Self::Undecided,
+        }
+    }
+}
+
+/// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has a curve of its own, beside which the
+/// one before it looks flat.
+fn curve(rates: &[RateReport], fails_at: f64) -> Vec<Point> {
+    let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: rate.response_p99_us? });
+    rates.iter().filter(|rate| rate.rate_per_s <= fails_at).filter_map(point).filter(|point| point.us > 0.0).collect()
+}
+
+/// The median of what the probes of a rate read.
+fn typical(probes: &[ProbeReport], pace: Pace, read: impl Fn(&ProbeReport) -> Option<f64>) -> Option<f64> {
+    let of_rate = probes.iter().filter(|probe| probe.per_min == pace && probe.seen != Seen::Void);
+    let mut values: Vec<f64> = of_rate.filter_map(read).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// A journal, read back: its question and its probes. A last line that was not written to its end is no probe.
+///
+/// # Errors
+/// When it has no question, or a line before the last is none of its own: what is wrong, in words.
+pub fn read_journal(text: &str) -> Result<(Question, Vec<ProbeReport>), String> {
+    let mut lines = text.lines();
+    let first = lines.next().ok_or("it is empty")?;
+    let question = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+    let rest: Vec<&str> = lines.collect();
+    let mut probes = Vec::new();
+    for (number, line) in rest.iter().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(probe) => probes.push(probe),
+            Err(_) if number + 1 == rest.len() && !text.ends_with('\n') => {}
+            Err(error) => return Err(format!("line {}: {error}", number + 2)),
+        }
+    }
+    Ok((question, probes))
+}
+
+/// A line of a journal.
+///
+/// # Errors
+/// When it is no JSON.
+pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_string(line)? + "\n")
+}
+
+/// What differs between two questions, by name: why a search cannot go on.
+#[must_use]
+pub fn questions_differ(saved: &Question, asked: &Question) -> Vec<String> {
+    let fields = |question: &Question| -> BTreeMap<String, String> {
+        let value = serde_json::to_value(question).unwrap_or_default();
+        let fields = value.as_object().cloned().unwrap_or_default();
+        fields.into_iter().map(|(name, value)| (name, value.to_string())).collect()
+    };
+    let (saved, asked) = (fields(saved), fields(asked));
+    let differs = saved.iter().filter(|(name, value)| asked.get(*name) != Some(value));
+    differs.map(|(name, value)| format!("{name} ({value})")).collect()
+}

@@ -1,0 +1,339 @@
+//! Which rate to probe next, and when it is known: a function of the probes so far and of nothing else, so that a search goes on
+//! from saved probes as if it had never ended.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Pace;
+
+/// By how many more probes of one kind than of the other a rate is settled: see the module above.
+pub const MARGIN: i64 = 3;
+
+/// Probes of a rate after which it is left alone, settled or not: there the target does one as often as the other.
+pub const MOST_PROBES: i64 = 9;
+
+/// Probes of a rate, one after another, that said nothing of the target, before the rate is beyond this client.
+pub const MOST_VOID: u32 = 4;
+
+/// How near to what this client cannot send a search goes: nearer says little about the target.
+const NEAR_CEILING: f64 = 1.25;
+
+/// How a rate is probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// For a short time, on the way up. It says where to look, and settles nothing.
+    Scout,
+    /// In full.
+    Full,
+}
+
+/// What a probe said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Seen {
+    /// All objectives held.
+    Pass,
+    /// One did not.
+    Fail,
+    /// So much went wrong that the probe was stopped.
+    Collapse,
+    /// Nothing about the target: this side was the limit.
+    Void,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// Probe this rate.
+    Probe(Pace, Kind),
+    /// Nothing: it is known.
+    Done(Ending),
+}
+
+/// How a search ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Between a rate that passes and one that fails, as near to each other as was asked for, or as noise allows.
+    Found {
+        /// The highest rate that is settled to pass.
+        pass: Pace,
+        /// The lowest rate above it that is settled to fail.
+        fail: Pace,
+    },
+    /// The least rate fails.
+    LeastFails(Pace),
+    /// The greatest rate passes.
+    GreatestPasses(Pace),
+    /// Above this one, which passes, this client was the limit; of no rate at all, of the least one too.
+    ClientLimited(Option<Pace>),
+    /// A rate is settled to fail below one that is settled to pass.
+    Unsteady {
+        /// The lowest that fails.
+        fail: Pace,
+        /// The highest that passes.
+        pass: Pace,
+    },
+    /// Between these two no rate passes, or fails, reliably enough to be settled, down to the least.
+    Undecided,
+}
+
+/// Where a search may go.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// The least rate, probed first.
+    pub least: Pace,
+    /// The greatest.
+    pub greatest: Pace,
+    /// How near the two ends of the interval are to come, as a part of the rate: 0.02.
+    pub precision: f64,
+}
+
+/// The probes of a rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Full ones that passed.
+    pub passes: u32,
+    /// Full ones that failed.
+    pub fails: u32,
+    /// Those that said nothing.
+    pub voids: u32,
+    /// What scouts said: passes less failures.
+    scouts: i64,
+    /// A probe of it had to be stopped.
+    collapsed: bool,
+    /// Void ones since the last one that was not.
+    void_in_a_row: u32,
+}
+
+/// What is known of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It passes.
+    Passes,
+    /// It passed more often than not.
+    SeemsToPass,
+    /// As often as not, or not settled after as many probes as it gets.
+    Undecided,
+    /// It failed more often than not.
+    SeemsToFail,
+    /// It fails.
+    Fails,
+    /// No probe of it said anything about the target.
+    Unknown,
+}
+
+impl Tally {
+    fn net(&self) -> i64 {
+        i64::from(self.passes) - i64::from(self.fails)
+    }
+
+    /// Full probes that said something.
+    fn counted(&self) -> i64 {
+        i64::from(self.passes) + i64::from(self.fails)
+    }
+
+    fn note(&mut self, kind: Kind, seen: Seen) {
+        self.void_in_a_row = if seen == Seen::Void { self.void_in_a_row + 1 } else { 0 };
+        match (kind, seen) {
+            (_, Seen::Void) => self.voids += 1,
+            (Kind::Scout, Seen::Pass) => self.scouts += 1,
+            (Kind::Scout, Seen::Fail) => self.scouts -= 1,
+            (Kind::Scout, Seen::Collapse) => (self.scouts, self.collapsed) = (self.scouts - 1, true),
+            (Kind::Full, Seen::Pass) => self.passes += 1,
+            (Kind::Full, Seen::Fail) => self.fails += 1,
+            (Kind::Full, Seen::Collapse) => (self.fails, self.collapsed) = (self.fails + 1, true),
+        }
+    }
+
+    /// What is known of the rate. A full probe outweighs a scout.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let settled = self.net().abs() >= MARGIN;
+        match (2 * self.net() + self.scouts.signum()).signum() {
+            _ if self.counted() == 0 && self.scouts == 0 => Standing::Unknown,
+            sign if settled && sign > 0 => Standing::Passes,
+            sign if settled && sign < 0 => Standing::Fails,
+            _ if self.counted() >= MOST_PROBES => Standing::Undecided,
+            1 => Standing::SeemsToPass,
+            -1 => Standing::SeemsToFail,
+            _ => Standing::Undecided,
+        }
+    }
+
+    /// Whether this client cannot send at this rate.
+    const fn is_beyond_this_client(&self) -> bool {
+        self.void_in_a_row >= MOST_VOID
+    }
+
+    /// Whether another probe may still say something.
+    fn is_open(&self) -> bool {
+        self.net().abs() < MARGIN && self.counted() < MOST_PROBES && !self.is_beyond_this_client()
+    }
+}
+
+/// A search.
+#[derive(Debug, Clone)]
+pub struct Search {
+    bounds: Bounds,
+    rates: BTreeMap<Pace, Tally>,
+}
+
+impl Search {
+    /// One without a probe.
+    #[must_use]
+    pub const fn new(bounds: Bounds) -> Self {
+        Self { bounds, rates: BTreeMap::new() }
+    }
+
+    /// Takes in a probe.
+    pub fn note(&mut self, pace: Pace, kind: Kind, seen: Seen) {
+        self.rates.entry(pace).or_default().note(kind, seen);
+    }
+
+    /// The rates that were probed, from the lowest on.
+    #[must_use]
+    pub fn rates(&self) -> impl DoubleEndedIterator<Item = (Pace, &Tally)> {
+        self.rates.iter().map(|(pace, tally)| (*pace, tally))
+    }
+
+    fn standing(&self, pace: Pace) -> Standing {
+        self.rates.get(&pace).map_or(Standing::Unknown, Tally::standing)
+    }
+
+    fn where_it(&self, is: impl Fn(Standing) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
+        self.rates().filter(move |(_, tally)| is(tally.standing())).map(|(pace, _)| pace)
+    }
+
+    /// The interval that is settled so far: the highest rate that passes below every one that fails, and the lowest that fails.
+    #[must_use]
+    pub fn settled(&self) -> (Option<Pace>, Option<Pace>) {
+        let fail = self.where_it(|standing| standing == Standing::Fails).next();
+        let below = |pace: &Pace| fail.is_none_or(|fail| *pace < fail);
+        (self.where_it(|standing| standing == Standing::Passes).rfind(below), fail)
+    }
+
+    /// What to do next.
+    #[must_use]
+    pub fn next(&self) -> Step {
+        let ceiling = self.rates().find(|(_, tally)| tally.is_beyond_this_client()).map(|(pace, _)| pace);
+        let fail = self.where_it(Standing::leans_to_fail).next();
+        let pass = self.where_it(Standing::leans_to_pass).next_back();
+        match (pass, fail) {
+            (Some(pass), Some(fail)) if fail < pass => return self.reconcile(fail, pass),
+            _ => {}
+        }
+        // Between the two, rates that are tied want another probe; those that had as many as they get are passed over.
+        let inside = |pace: Pace| pass.is_none_or(|pass| pace > pass) && fail.is_none_or(|fail| pace < fail);
+        let tied = self.rates().find(|(pace, tally)| {
+            let standing = tally.standing();
+            inside(*pace) && matches!(standing, Standing::Undecided | Standing::Unknown) && tally.is_open()
+        });
+        if let Some((pace, _)) = tied {
+            return Step::Probe(pace, Kind::Full);
+        }
+        let ceiling = ceiling.filter(|ceiling| fail.is_none_or(|fail| *ceiling <= fail));
+        match (pass, fail, ceiling) {
+            (None, _, Some(_)) => Step::Done(Ending::ClientLimited(None)),
+            (None, ..) => self.begin(),
+            (Some(pass), _, Some(ceiling)) => self.below_the_ceiling(pass, ceiling),
+            (Some(pass), None, None) => self.upward(pass),
+            (Some(pass), Some(fail), None) => self.narrow(pass, fail),
+        }
+    }
+
+    /// A rate seems to fail below one that seems to pass: the less certain one is asked again.
+    fn reconcile(&self, fail: Pace, pass: Pace) -> Step {
+        let open =
+            |pace: Pace| self.rates.get(&pace).filter(|tally| tally.is_open()).map(|tally| (tally.counted(), pace));
+        match [open(fail), open(pass)].into_iter().flatten().min() {
+            Some((_, pace)) => Step::Probe(pace, Kind::Full),
+            None => Step::Done(Ending::Unsteady { fail, pass }),
+        }
+    }
+
+    /// Nothing passes yet.
+    fn begin(&self) -> Step {
+        let least = self.bounds.least;
+        match self.standing(least) {
+            Standing::Unknown => Step::Probe(least, Kind::Scout),
+            Standing::Fails => Step::Done(Ending::LeastFails(least)),
+            Standing::Undecided if !self.rates.get(&least).is_some_and(Tally::is_open) => Step::Done(Ending::Undecided),
+            _ => Step::Probe(least, Kind::Full),
+        }
+    }
+
+    /// Nothing fails yet: twice the rate that passes, and no more.
+    fn upward(&self, pass: Pace) -> Step {
+        let next = pass.doubled().min(self.bounds.greatest);
+        // Undecided ones lie above: what is next is halfway to them, or they are the end of it.
+        let next = self.rates().map(|(pace, _)| pace).find(|pace| *pace > pass).map_or(next, |tried| next.min(tried));
+        match self.standing(next) {
+            _ if next <= pass => self.settle(pass).unwrap_or(Step::Done(Ending::GreatestPasses(pass))),
+            Standing::Unknown => Step::Probe(next, Kind::Scout),
+            _ => self.above_the_undecided(pass),
+        }
+    }
+
+    /// What lies above the rate that passes is undecided: the search goes past it, but no further than twice that rate.
+    fn above_the_undecided(&self, pass: Pace) -> Step {
+        let next = pass.doubled().min(self.bounds.greatest);
+        let is_above_all = self.rates().next_back().is_none_or(|(highest, _)| next > highest);
+        if is_above_all {
+            return Step::Probe(next, Kind::Full);
+        }
+        self.settle(pass).unwrap_or(Step::Done(Ending::Undecided))
+    }
+
+    /// Rates from `ceiling` on are beyond this client.
+    fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> Step {
+        let middle = pass.between(ceiling);
+        let is_tried = self.rates.contains_key(&middle) && self.standing(middle) != Standing::Unknown;
+        if ceiling.over(pass) > NEAR_CEILING && middle > pass && middle < ceiling && !is_tried {
+            return Step::Probe(middle, Kind::Full);
+        }
+        self.settle(pass).unwrap_or(Step::Done(Ending::ClientLimited(Some(pass))))
+    }
+
+    /// Between a rate that seems to pass and one that seems to fail.
+    fn narrow(&self, pass: Pace, fail: Pace) -> Step {
+        // A scout is short and may be unlucky: what it says of the upper end is asked once more, unless it was plain.
+        let of_fail = self.rates.get(&fail).copied().unwrap_or_default();
+        if of_fail.counted() == 0 && of_fail.voids == 0 && !of_fail.collapsed {
+            return Step::Probe(fail, Kind::Full);
+        }
+        let undecided: Vec<Pace> =
+            self.rates.range(pass..fail).map(|(pace, _)| *pace).filter(|pace| *pace > pass).collect();
+        let ends = undecided
+            .first()
+            .zip(undecided.last())
+            .map_or(vec![(pass, fail)], |(first, last)| vec![(pass, *first), (*last, fail)]);
+        for (low, high) in ends {
+            let middle = low.between(high);
+            if high.over(low) > 1.0 + self.bounds.precision && middle > low && middle < high {
+                return Step::Probe(middle, Kind::Full);
+            }
+        }
+        let less_sure = |pace: Pace| self.rates.get(&pace).map_or(0, |tally| tally.net().abs());
+        let (first, second) = if less_sure(fail) < less_sure(pass) { (fail, pass) } else { (pass, fail) };
+        self.settle(first).or_else(|| self.settle(second)).unwrap_or(Step::Done(Ending::Found { pass, fail }))
+    }
+
+    /// Another probe of a rate, unless it is settled.
+    fn settle(&self, pace: Pace) -> Option<Step> {
+        let open = self.rates.get(&pace).is_none_or(Tally::is_open);
+        open.then_some(Step::Probe(pace, Kind::Full))
+    }
+}
+
+impl Standing {
+    const fn leans_to_pass(self) -> bool {
+        matches!(self, Self::Passes | Self::SeemsToPass)
+    }
+
+    const fn leans_to_fail(self) -> bool {
+        matches!(self, Self::Fails | Self::SeemsToFail)
+    }
+}

@@ -1,0 +1,246 @@
+//! Whole searches on targets whose capacity is known, without a clock: seeded, so that they say the same each time.
+
+use std::fmt::Debug;
+
+use super::search::{Bounds, Ending, Kind, Search, Seen, Step};
+use super::*;
+
+/// Searches of each kind.
+const TRIALS: u64 = 1_000;
+
+/// Of these, so many may be more than 2 % off, or have an interval without the capacity: one in a hundred.
+const WRONG: usize = 10;
+
+/// Probes after which a search is given up by a test.
+const MOST: usize = 2_000;
+
+fn bounds(least: f64, greatest: f64) -> Bounds {
+    Bounds { least: Pace::nearest(least), greatest: Pace::nearest(greatest), precision: 0.02 }
+}
+
+/// A search to its end, and how many probes it took.
+fn run(bounds: Bounds, mut probe: impl FnMut(f64, Kind) -> Seen) -> (Ending, Vec<(Pace, Kind, Seen)>) {
+    let (mut search, mut probes) = (Search::new(bounds), Vec::new());
+    loop {
+        match search.next() {
+            Step::Done(ending) => return (ending, probes),
+            Step::Probe(pace, kind) => {
+                assert!(probes.len() < MOST, "no end: {:?}", &probes[MOST - 20..]);
+                let highest = search
+                    .rates()
+                    .filter(|(_, tally)| tally.standing() != search::Standing::Fails)
+                    .map(|(pace, _)| pace);
+                let passed = probes.iter().filter(|(_, _, seen)| *seen == Seen::Pass).map(|(pace, ..)| *pace).max();
+                let most = passed.map_or(bounds.least, Pace::doubled).max(highest.min().unwrap_or(bounds.least));
+                assert!(pace <= most && pace <= bounds.greatest && pace >= bounds.least, "{pace} after {probes:?}");
+                let seen = probe(pace.per_s(), kind);
+                search.note(pace, kind, seen);
+                probes.push((pace, kind, seen));
+            }
+        }
+    }
+}
+
+/// A target: the chance that a probe of a rate passes.
+trait Target: Debug {
+    fn passes(&self, rate: f64) -> f64;
+    fn capacity(&self) -> f64;
+}
+
+/// All below the capacity passes and all above fails, but for a part that misleads.
+#[derive(Debug)]
+struct Cliff {
+    capacity: f64,
+    misleads: f64,
+}
+
+impl Target for Cliff {
+    fn passes(&self, rate: f64) -> f64 {
+        if rate <= self.capacity { 1.0 - self.misleads } else { self.misleads }
+    }
+
+    fn capacity(&self) -> f64 {
+        self.capacity
+    }
+}
+
+/// The chance falls over some percent: a logistic curve of the rate's logarithm.
+#[derive(Debug)]
+struct Soft {
+    capacity: f64,
+    width: f64,
+}
+
+impl Target for Soft {
+    fn passes(&self, rate: f64) -> f64 {
+        1.0 / (1.0 + ((rate / self.capacity).ln() / self.width).exp())
+    }
+
+    fn capacity(&self) -> f64 {
+        self.capacity
+    }
+}
+
+/// A queue (M/M/1) whose 99th percentile, `ln 100 / (service - rate)`, may be as much as it is at the capacity, and is
+/// read with 5 % of noise.
+#[derive(Debug)]
+struct Queue {
+    capacity: f64,
+    service: f64,
+}
+
+impl Target for Queue {
+    fn passes(&self, rate: f64) -> f64 {
+        if rate >= self.service {
+            return 0.0;
+        }
+        // read = true * (1 + noise) < limit, the noise about normal: its distribution by the logistic curve nearest to it.
+        let (limit, true_p99) = (1.0 / (self.service - self.capacity), 1.0 / (self.service - rate));
+        1.0 / (1.0 + (-1.702 * (limit / true_p99 - 1.0) / 0.05).exp())
+    }
+
+    fn capacity(&self) -> f64 {
+        self.capacity
+    }
+}
+
+/// What searches of many targets came to: how many were off by more than 2 %, had a wrong end, or found nothing; and the
+/// probes of the middle one.
+#[derive(Debug, Default)]
+struct Score {
+    off: usize,
+    wrong: usize,
+    nothing: usize,
+    probes: Vec<usize>,
+}
+
+fn score<T: Target>(target: impl Fn(f64) -> T) -> Score {
+    let mut score = Score::default();
+    for seed in 0..TRIALS {
+        let mut draw = fastrand::Rng::with_seed(seed);
+        let target = target(120.0 * (50_000.0_f64 / 120.0).powf(draw.f64()));
+        let (ending, probes) = run(bounds(50.0, 1e6), |rate, kind| {
+            // A scout is short: what a target holds in reserve hides a third more from it.
+            let rate = if kind == Kind::Scout { rate / 1.3 } else { rate };
+            match draw.f64() {
+                x if x < 0.02 => Seen::Void,
+                _ if draw.f64() < target.passes(rate) => Seen::Pass,
+                _ if rate > 2.0 * target.capacity() => Seen::Collapse,
+                _ => Seen::Fail,
+            }
+        });
+        score.probes.push(probes.len());
+        let Ending::Found { pass, fail } = ending else {
+            score.nothing += 1;
+            continue;
+        };
+        score.off += usize::from((pass.per_s() / target.capacity() - 1.0).abs() > 0.02);
+        let is_wrong = target.passes(pass.per_s()) <= 0.1 + 1e-9 || target.passes(fail.per_s()) >= 0.9 - 1e-9;
+        score.wrong += usize::from(is_wrong);
+    }
+    score.probes.sort_unstable();
+    score
+}
+
+impl Score {
+    #[track_caller]
+    fn holds(&self, most_probes: usize) {
+        let (off, wrong, nothing) = (self.off, self.wrong, self.nothing);
+        let (middle, last) = (self.probes[self.probes.len() / 2], self.probes[self.probes.len() * 99 / 100]);
+        assert!(
+            off + nothing <= WRONG && wrong <= WRONG,
+            "off {off}, wrong {wrong}, nothing {nothing}, {middle} to {last} probes"
+        );
+        assert!(middle <= most_probes, "{middle} probes, of one in a hundred {last}");
+    }
+}
+
+#[test]
+fn a_cliff_is_found_within_two_percent() {
+    score(|capacity| Cliff { capacity, misleads: 0.0 }).holds(25);
+}
+
+#[test]
+fn probes_of_which_one_in_twenty_misleads_still_find_it() {
+    score(|capacity| Cliff { capacity, misleads: 0.05 }).holds(35);
+}
+
+#[test]
+fn probes_of_which_one_in_ten_misleads_are_wrong_in_two_searches_of_a_hundred_at_most() {
+    let Score { off, wrong, nothing, .. } = score(|capacity| Cliff { capacity, misleads: 0.1 });
+    assert!(off + nothing <= 2 * WRONG && wrong <= 2 * WRONG, "off {off}, wrong {wrong}, nothing {nothing}");
+}
+
+#[test]
+fn a_soft_knee_is_found_where_half_of_the_probes_pass() {
+    score(|capacity| Soft { capacity, width: 0.003 }).holds(35);
+}
+
+#[test]
+fn a_queue_is_found_where_its_tail_is_as_long_as_it_may_be() {
+    score(|capacity| Queue { capacity, service: capacity * 1.1 }).holds(30);
+}
+
+#[test]
+fn the_least_rate_that_fails_is_an_answer() {
+    let (ending, probes) = run(bounds(50.0, 1e4), |_, _| Seen::Fail);
+    assert_eq!(ending, Ending::LeastFails(Pace::nearest(50.0)));
+    assert_eq!(probes.len(), 4, "a scout, and three in full");
+}
+
+#[test]
+fn the_greatest_rate_that_passes_is_an_answer() {
+    let (ending, probes) = run(bounds(50.0, 1_000.0), |_, _| Seen::Pass);
+    assert_eq!(ending, Ending::GreatestPasses(Pace::nearest(1_000.0)));
+    assert_eq!(probes.iter().filter(|(_, kind, _)| *kind == Kind::Full).count(), 3);
+}
+
+#[test]
+fn a_client_that_cannot_send_more_says_what_it_could() {
+    let (ending, probes) = run(bounds(50.0, 1e6), |rate, _| if rate > 3_000.0 { Seen::Void } else { Seen::Pass });
+    let Ending::ClientLimited(Some(pass)) = ending else { panic!("{ending:?}") };
+    assert!((2_400.0..=3_000.0).contains(&pass.per_s()), "{pass}");
+    assert!(probes.len() < 25, "{probes:?}");
+    let (ending, _) = run(bounds(50.0, 1e6), |_, _| Seen::Void);
+    assert_eq!(ending, Ending::ClientLimited(None));
+    // What fails only above what it can send is beyond it as well.
+    let (ending, _) = run(bounds(50.0, 1e6), |rate, _| match rate {
+        r if r > 3_500.0 => Seen::Collapse,
+        r if r > 3_000.0 => Seen::Void,
+        _ => Seen::Pass,
+    });
+    assert!(matches!(ending, Ending::ClientLimited(Some(_)) | Ending::Found { .. }), "{ending:?}");
+}
+
+#[test]
+fn a_target_that_fails_below_what_it_passes_is_unsteady() {
+    let mut asked = 0;
+    let (ending, _) = run(bounds(100.0, 400.0), |rate, _| {
+        asked += 1;
+        if rate > 150.0 && rate < 300.0 && asked > 3 { Seen::Fail } else { Seen::Pass }
+    });
+    assert!(!matches!(ending, Ending::Found { .. }), "{ending:?}");
+}
+
+#[test]
+fn whatever_probes_say_a_search_ends() {
+    for seed in 0..2_000 {
+        let mut draw = fastrand::Rng::with_seed(seed);
+        let (ending, _) =
+            run(bounds(50.0, 5_000.0), |_, _| [Seen::Pass, Seen::Fail, Seen::Collapse, Seen::Void][draw.usize(..4)]);
+        assert!(!matches!(ending, Ending::Found { pass, fail } if pass >= fail), "{ending:?}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
+    let target = |rate: f64, _| if rate <= 777.0 { Seen::Pass } else { Seen::Fail };
+    let (ending, probes) = run(bounds(50.0, 1e6), target);
+    for cut in 0..probes.len() {
+        let mut search = Search::new(bounds(50.0, 1e6));
+        probes[..cut].iter().for_each(|(pace, kind, seen)| search.note(*pace, *kind, *seen));
+        let (pace, kind, _) = probes[cut];
+        assert_eq!(search.next(), Step::Probe(pace, kind));
+    }
+    assert!(matches!(ending, Ending::Found { pass, .. } if pass.per_s() > 760.0 && pass.per_s() <= 777.0));
+}

@@ -1,0 +1,198 @@
+//! A capacity as text: for a terminal, for Markdown, and a probe in a line while the search goes on.
+
+use std::fmt::Write;
+
+use super::{decimal, micros, wrapped, write_row};
+use crate::capacity::search::{Seen, Standing};
+use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, RateReport, credit};
+use crate::units::grouped;
+
+/// A rate: `4,040/s`, `22.2/s`.
+fn rate(per_s: f64) -> String {
+    format!("{}/s", decimal(per_s))
+}
+
+/// The rate of a probe, as it is announced.
+#[must_use]
+pub fn offered(pace: Pace) -> String {
+    rate(pace.per_s())
+}
+
+/// What came of it, in a sentence or two.
+#[must_use]
+pub fn capacity_headline(capacity: &Capacity) -> String {
+    let pass = capacity.capacity_per_s.map(rate);
+    let fail = capacity.fails_at_per_s.map(rate);
+    let bounds = capacity.question.bounds;
+    match (capacity.outcome, &pass, &fail) {
+        (Outcome::Found, Some(pass), Some(fail)) => {
+            format!("It bears {pass}: the objectives hold there, and do not at {fail}.")
+        }
+        (Outcome::LeastFails, ..) => {
+            let least = rate(bounds.least.per_s());
+            format!("Even {least} fails, the least rate: --from says where to begin.")
+        }
+        (Outcome::NotReached, ..) => {
+            let most = rate(bounds.greatest.per_s());
+            format!("It bears at least {most}, the greatest rate that was to be offered: --max-rate raises it.")
+        }
+        (Outcome::ClientLimited, Some(pass), _) => {
+            format!("It bears at least {pass}; this client cannot send more, so what the target bears is not known.")
+        }
+        (Outcome::ClientLimited, ..) => {
+            "This client could not send at any rate as it was to: nothing is known of the target.".to_owned()
+        }
+        (Outcome::Unsteady, ..) => {
+            "The target is unsteady: it failed, surely, at a rate below one that it passed, surely. \
+                                    It has no one capacity, or something else used it meanwhile."
+                .to_owned()
+        }
+        (_, Some(pass), Some(fail)) => {
+            format!("Not settled: it bears {pass} and not {fail}, and it is open what lies between.")
+        }
+        (_, Some(pass), None) => format!("Not settled: it bears {pass}, and it is open from where on it does not."),
+        (_, None, Some(fail)) => format!("Not settled: it does not bear {fail}, and no rate below is sure to pass."),
+        (_, None, None) => "Not settled: no rate is sure to pass, and none to fail.".to_owned(),
+    }
+}
+
+/// A probe in a line.
+#[must_use]
+pub fn probe_line(probe: &ProbeReport) -> String {
+    let seen = seen(probe.seen);
+    let p99 = probe.response_p99_us.map_or_else(String::new, |us| {
+        let at_least = if probe.response_p99_at_least { "at least " } else { "" };
+        format!(", p99 {at_least}{}", micros(us))
+    });
+    // All of what speaks against it is in the file.
+    let why = probe.reasons.first().map_or_else(String::new, |why| format!(": {why}"));
+    format!("{} {seen}{p99}{why}", rate(probe.rate_per_s))
+}
+
+const fn seen(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Pass => "passes",
+        Seen::Fail => "fails",
+        Seen::Collapse => "fails badly",
+        Seen::Void => "says nothing",
+    }
+}
+
+const fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Passes => "passes",
+        Standing::SeemsToPass => "seems to pass",
+        Standing::Undecided => "undecided",
+        Standing::SeemsToFail => "seems to fail",
+        Standing::Fails => "fails",
+        Standing::Unknown => "unknown",
+    }
+}
+
+/// The capacity for a terminal of so many columns.
+#[must_use]
+pub fn capacity_text(capacity: &Capacity, columns: usize) -> String {
+    let mut out = String::new();
+    for line in wrapped(&capacity_headline(capacity), columns) {
+        out.push_str(line);
+        out.push('\n');
+    }
+    for (name, value) in rows(capacity) {
+        write_row(&mut out, name, &value, columns);
+    }
+    out.push_str("\n           rate  what           probes    p50       p99\n");
+    for RateRow { rate, standing, probes, p50, p99 } in capacity.rates.iter().map(RateRow::of) {
+        let line = format!("  {rate:>13}  {standing:<13}  {probes:<8}  {p50:<8}  {p99}");
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// What else there is to know.
+fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
+    let question = &capacity.question;
+    let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
+    let mut rows = vec![("of", what.to_owned()), ("wanted", question.objectives.join(", "))];
+    if let (Some(pass), Some(fail)) = (capacity.capacity_per_s, capacity.fails_at_per_s) {
+        let width = (fail / pass - 1.0) * 100.0;
+        rows.push(("interval", format!("{} to {}, {width:.1} % apart", rate(pass), rate(fail))));
+    }
+    if let Some(knee) = capacity.knee {
+        let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
+        rows.push(("knee", format!("from {at} on, at {us}, p99 of the response time turns upward")));
+    }
+    let count = |wanted: &[Seen]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen)).count();
+    let (all, passed, void) = (capacity.probes.len(), count(&[Seen::Pass]), count(&[Seen::Void]));
+    let failed = count(&[Seen::Fail, Seen::Collapse]);
+    let said_nothing = if void > 0 { format!(", {void} said nothing of the target") } else { String::new() };
+    rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}")));
+    if let Some(why) =
+        capacity.probes.iter().rev().filter(|probe| probe.seen == Seen::Void).find_map(|probe| probe.reasons.first())
+    {
+        rows.push(("void", why.clone()));
+    }
+    if let Some(rate) = capacity.capacity_per_s {
+        let credit = grouped_up(credit(rate, question));
+        let percent = question.bounds.precision * 100.0;
+        rows.push(("unseen", format!(
+            "a limit {percent:.0} % lower, if it lets {credit} or more through at once: a longer --probe would see it"
+        )));
+    }
+    if capacity.interrupted {
+        rows.push(("note", "it was ended before it was over; --resume goes on from there".to_owned()));
+    }
+    rows
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]
+fn grouped_up(count: f64) -> String {
+    grouped(count.ceil().max(1.0) as u64)
+}
+
+/// A rate as a row of a table.
+struct RateRow {
+    rate: String,
+    standing: &'static str,
+    probes: String,
+    p50: String,
+    p99: String,
+}
+
+impl RateRow {
+    fn of(report: &RateReport) -> Self {
+        let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
+        let RateReport { passes, fails, voids, .. } = *report;
+        let void = if voids > 0 { format!(" ?{voids}") } else { String::new() };
+        Self {
+            rate: rate(report.rate_per_s),
+            standing: standing(report.standing),
+            probes: format!("+{passes} -{fails}{void}"),
+            p50: us(report.response_p50_us),
+            p99: us(report.response_p99_us),
+        }
+    }
+}
+
+/// The capacity as Markdown, for a result directory, a step summary or a comment.
+#[must_use]
+pub fn capacity_markdown(capacity: &Capacity) -> String {
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;");
+    let mut out = String::new();
+    let _ = writeln!(out, "# {}: {}\n", cell(&capacity.name), capacity.outcome.name());
+    let _ = writeln!(out, "{}\n\n| | |\n|---|---|", cell(&capacity_headline(capacity)));
+    for (name, value) in rows(capacity) {
+        let _ = writeln!(out, "| {name} | {} |", cell(&value));
+    }
+    let _ = writeln!(out, "\n| rate | | probes | response p50 | response p99 |\n|---|---|---|---|---|");
+    for RateRow { rate, standing, probes, p50, p99 } in capacity.rates.iter().map(RateRow::of) {
+        let _ = writeln!(out, "| {rate} | {standing} | {probes} | {p50} | {p99} |");
+    }
+    let _ = writeln!(
+        out,
+        "\nProbes that passed (+), failed (-) and said nothing of the target (?), beside short ones on the way up. \
+         ![Latency against rate](plots/capacity.svg)\n\ncrawlmark {}, {}.",
+        capacity.crawlmark_version, capacity.started_at
+    );
+    out
+}

@@ -1,0 +1,228 @@
+//! A capacity from saved runs: what a probe reads, when it speaks for or against its target, and what is said, drawn and saved of
+//! a search.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-harness --test capacity` writes them
+//! anew when a change is meant.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::time::Duration;
+
+use crawlmark_harness::capacity::search::{Bounds, Ending, Search, Seen, Step};
+use crawlmark_harness::capacity::{
+    Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, journal_line, judge, questions_differ,
+    read_journal,
+};
+use crawlmark_harness::gates::Condition;
+use crawlmark_harness::report::{IntervalRow, Report, Verdict};
+use crawlmark_harness::{plot, render};
+
+/// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds, the first of them warm-up,
+/// in which all went well.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    let mut report: Report = serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap();
+    let row = report.intervals.iter().find(|row| row.attempts > 0).unwrap().clone();
+    let row = |start_s| IntervalRow {
+        start_s,
+        attempts: 1_000,
+        items: 1_000,
+        ok: 1_000,
+        not_found: 0,
+        failed: 0,
+        throttled: 0,
+        aborted: 0,
+        ..row.clone()
+    };
+    report.intervals = (0..5).map(row).collect();
+    report.plan.run.warmup = Duration::from_secs(1);
+    report.schedule = None;
+    report.stopped_by = None;
+    report.totals.errors_by_kind.clear();
+    report.validity.verdict = Verdict::Valid;
+    let service = report.latency["service"].clone();
+    report.latency.insert("response".to_owned(), service);
+    if let Some(lag) = report.latency.get_mut("sched_lag") {
+        (lag.p50_us, lag.p90_us, lag.p99_us) = (Some(10.0), Some(20.0), Some(50.0));
+    }
+    report
+}
+
+fn objectives(texts: &[&str]) -> Vec<Condition> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn throttled() -> Vec<Condition> {
+    objectives(&["throttled_rate < 1%", "error_rate < 1%"])
+}
+
+fn seen(report: &Report, objectives: &[Condition]) -> Seen {
+    judge(report, objectives, Connections::Enough).0
+}
+
+#[test]
+fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
+    let mut report = saved();
+    assert_eq!(seen(&report, &throttled()), Seen::Pass);
+    // What a limit lets through at once is used up in the warm-up, or refuses there.
+    report.intervals[0].throttled = 900;
+    assert_eq!(seen(&report, &throttled()), Seen::Pass, "warm-up");
+    report.intervals[1].throttled = 30;
+    assert_eq!(seen(&report, &throttled()), Seen::Pass, "0.75 % of all");
+    report.intervals[1].throttled = 0;
+    report.intervals[4].throttled = 30;
+    let (seen, reasons) = judge(&report, &throttled(), Connections::Enough);
+    assert_eq!(seen, Seen::Fail, "1.5 % of the later half");
+    assert_eq!(reasons, ["throttled_rate 1.50 %, where throttled_rate < 0.01 is wanted"]);
+    report.intervals[4] = IntervalRow { throttled: 0, ok: 900, failed: 100, ..report.intervals[4].clone() };
+    assert!(judge(&report, &throttled(), Connections::Enough).1[0].starts_with("error_rate 5.00 %"));
+}
+
+#[test]
+fn what_this_side_may_have_done_says_nothing_of_the_target() {
+    let slow = objectives(&["response_p50 < 1us"]);
+    let mut report = saved();
+    assert_eq!(seen(&report, &slow), Seen::Fail);
+    for verdict in [Verdict::ClientLimited, Verdict::Disturbed, Verdict::BudgetLimited] {
+        report.validity.verdict = verdict;
+        assert_eq!(seen(&report, &slow), Seen::Void, "{verdict:?}");
+        assert_eq!(seen(&report, &objectives(&["response_p50 < 1h"])), Seen::Pass, "{verdict:?}: it was good enough");
+    }
+    // A refusal is the target's, however busy this machine was.
+    report.validity.verdict = Verdict::ClientLimited;
+    report.intervals[4].throttled = 500;
+    assert_eq!(seen(&report, &throttled()), Seen::Fail);
+    // But not of requests that came late, all at once.
+    report.latency.get_mut("sched_lag").unwrap().p99_us = Some(1e9);
+    assert_eq!(seen(&report, &throttled()), Seen::Void);
+    report.stopped_by = Some("error_rate < 0.5".to_owned());
+    assert_eq!(seen(&report, &throttled()), Seen::Collapse, "what most of goes wrong is not pushed again");
+    report.totals.errors_by_kind.insert("too_many_files".to_owned(), 3);
+    assert_eq!(seen(&report, &throttled()), Seen::Void);
+}
+
+#[test]
+fn a_lack_of_connections_is_the_targets_if_there_were_enough() {
+    let mut report = saved();
+    report.validity.verdict = Verdict::ConcurrencyLimited;
+    let slow = objectives(&["response_p50 < 1us"]);
+    assert_eq!(judge(&report, &slow, Connections::Enough).0, Seen::Fail);
+    assert_eq!(judge(&report, &slow, Connections::Bounded).0, Seen::Void);
+}
+
+/// What was asked of a simulated target.
+fn question() -> Question {
+    Question {
+        what: "--target-limit 4000/s:burst=100 | <b>".to_owned(),
+        objectives: vec!["response_p99 < 50ms".to_owned(), "throttled_rate < 0.01".to_owned()],
+        by_default: false,
+        arrivals: "constant".to_owned(),
+        bounds: Bounds { least: Pace::nearest(500.0), greatest: Pace::nearest(100_000.0), precision: 0.02 },
+        warmup_s: 1.0,
+        probe_s: 4.0,
+    }
+}
+
+/// A search of a target that bears 4,000/s and whose times grow with the rate.
+fn probes() -> (Vec<ProbeReport>, Ending) {
+    let report = saved();
+    let (mut search, mut probes) = (Search::new(question().bounds), Vec::new());
+    loop {
+        let (pace, kind) = match search.next() {
+            Step::Done(ending) => return (probes, ending),
+            Step::Probe(pace, kind) => (pace, kind),
+        };
+        let number = probes.len() + 1;
+        let result = format!("rounds/{number:03}");
+        let plan = ProbePlan { number, pace, kind, connections: Connections::Enough, result };
+        let rate = pace.per_s();
+        let (seen, reasons) = match () {
+            () if number == 5 => (Seen::Void, vec!["this client sent one request of a hundred 5 ms late".to_owned()]),
+            () if rate <= 4_000.0 => (Seen::Pass, vec![]),
+            () if rate > 7_000.0 => (Seen::Collapse, vec!["stopped".to_owned()]),
+            () => (Seen::Fail, vec!["throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted".to_owned()]),
+        };
+        let us = 1e6 / (4_400.0 - rate.min(4_350.0));
+        search.note(pace, kind, seen);
+        probes.push(ProbeReport {
+            seen,
+            reasons,
+            response_p50_us: Some(us / 2.0),
+            response_p99_us: Some(us),
+            response_p99_at_least: false,
+            achieved_per_s: rate,
+            ..ProbeReport::new(plan, &report, &[])
+        });
+    }
+}
+
+fn capacity() -> Capacity {
+    let (probes, ending) = probes();
+    Capacity::new("nightly".to_owned(), question(), probes, End::Known(ending))
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn a_search_is_told_in_text_and_markdown() {
+    let capacity = capacity();
+    assert_eq!(capacity.outcome, Outcome::Found);
+    let (pass, fail) = (capacity.capacity_per_s.unwrap(), capacity.fails_at_per_s.unwrap());
+    assert!(pass <= 4_000.0 && 4_000.0 < fail && fail / pass <= 1.02, "{pass} to {fail}");
+    golden("capacity.txt", &render::capacity_text(&capacity, 100));
+    golden("capacity.md", &render::capacity_markdown(&capacity));
+}
+
+#[test]
+fn every_outcome_has_a_sentence_of_its_own() {
+    let (probes, _) = probes();
+    let pace = Pace::nearest(4_000.0);
+    let endings = [
+        End::Known(Ending::LeastFails(pace)),
+        End::Known(Ending::GreatestPasses(pace)),
+        End::Known(Ending::ClientLimited(Some(pace))),
+        End::Known(Ending::Unsteady { fail: pace, pass: pace }),
+        End::Known(Ending::Undecided),
+    ];
+    let told = |probes: &[ProbeReport], end| {
+        render::capacity_headline(&Capacity::new(String::new(), question(), probes.to_vec(), end))
+    };
+    let mut sentences: Vec<String> = endings.into_iter().map(|end| told(&probes, end)).collect();
+    // As far as they settle nothing, neither does the sentence.
+    sentences.extend([told(&probes[..2], End::OutOfTime), told(&probes[..2], End::Known(Ending::ClientLimited(None)))]);
+    sentences.sort();
+    sentences.dedup();
+    assert_eq!(sentences.len(), 7, "{sentences:#?}");
+}
+
+#[test]
+fn its_plot_has_the_limit_the_band_and_what_failed() {
+    let plot = plot::capacity(&capacity());
+    for part in ["what is wanted", "the capacity lies here", "a probe that failed", "the knee", "It bears "] {
+        assert!(plot.svg.contains(part), "{part}");
+    }
+    // A search that ended after its first probe has a plot, too.
+    let (probes, _) = probes();
+    let short = Capacity::new(String::new(), question(), probes[..1].to_vec(), End::OutOfTime);
+    assert!(!plot::capacity(&short).svg.contains("the capacity lies here"));
+}
+
+#[test]
+fn a_journal_is_read_back_though_its_end_was_cut() {
+    let (probes, _) = probes();
+    let mut text = journal_line(&question()).unwrap();
+    probes.iter().for_each(|probe| text += &journal_line(probe).unwrap());
+    assert_eq!(read_journal(&text), Ok((question(), probes.clone())));
+    let cut = &text[..text.len() - 5];
+    assert_eq!(read_journal(cut), Ok((question(), probes[..probes.len() - 1].to_vec())));
+    for wrong in ["", "{}\n", &text.replacen("\"seen\"", "\"saw\"", 1)] {
+        assert!(read_journal(wrong).is_err());
+    }
+    let other = Question { probe_s: 2.0, ..question() };
+    assert_eq!(questions_differ(&question(), &other), ["probe_s (4.0)"]);
+    assert_eq!(questions_differ(&question(), &question()), Vec::<String>::new());
+}

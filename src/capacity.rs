@@ -1,0 +1,245 @@
+//! `crawlmark capacity`: the highest rate that meets the objectives, by open-loop probes.
+//!
+//! It runs probes, leaves the target alone between them and saves each as it ends; which rate is next and what the probes mean is
+//! said by `crawlmark_harness::capacity`.
+
+mod journal;
+mod probing;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crawlmark_harness::capacity::search::{Bounds, Kind, Seen, Step};
+use crawlmark_harness::capacity::{Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, search_of};
+use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::{plot, render};
+
+use self::journal::Journal;
+use self::probing::Probing;
+use crate::cli::{CapacityArgs, ContestForm};
+use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
+use crate::rounds::{Rounds, Setup};
+use crate::run::RUNS;
+use crate::terminal::{self, Stages};
+
+/// The folder of the probes.
+const ROUNDS: &str = "rounds";
+
+/// A rest that is worth a word.
+const LONG_REST: Duration = Duration::from_secs(5);
+
+/// How many times longer a target rests after a probe that it failed.
+const AFTER_FAILURE: u32 = 3;
+
+/// Searches, and returns the exit code.
+pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
+    let probing = Probing::new(args)?;
+    let before = args.resume.as_deref().map(|place| journal::read(place, &probing.question)).transpose()?;
+    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
+    let directory = ResultDir::create(&out)?;
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
+    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
+    let (mut log, probes) = Journal::begin(directory.place(), &probing.question, before)?;
+    if !args.quiet {
+        terminal::say(&announcement(args, &probing, directory.place(), probes.len()));
+    }
+    let mut bench = Bench {
+        rounds: Rounds::new(&held, &mut stages, Duration::ZERO),
+        held: &held,
+        place: directory.place(),
+        probing: &probing,
+        rest: args.rest,
+        budget: args.budget,
+        clock: Clock::start(),
+        taken: probes.iter().filter_map(round_number).max().unwrap_or(0),
+        probes,
+    };
+    let ended = bench.search(&mut log);
+    let probes = bench.probes;
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
+    std::mem::forget(held);
+    let (end, interrupted_by, failed) = match ended {
+        Ok(end) => (end, None, None),
+        Err(Error::Supervise(SuperviseError::Stopped(signal))) => (End::Interrupted, Some(signal), None),
+        Err(error) if probes.is_empty() => return Err(error),
+        Err(error) => (End::Interrupted, None, Some(error)),
+    };
+    if probes.is_empty() {
+        terminal::say("it ended before a probe was complete: nothing is saved\n");
+        return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
+    }
+    let capacity = Capacity::new(args.name.clone(), probing.question, probes, end);
+    let files = [
+        (FILE, serde_json::to_string_pretty(&capacity)? + "\n"),
+        ("summary.md", render::capacity_markdown(&capacity)),
+        ("plots/capacity.svg", plot::capacity(&capacity).svg),
+    ];
+    let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
+    if !args.quiet || args.form.is_for_others() {
+        print(&capacity, args.form)?;
+    }
+    if !args.quiet {
+        terminal::say(&format!("\nsaved in {}\n", saved.display()));
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(interrupted_by.map_or_else(|| exit_code(capacity.outcome), signalled)),
+    }
+}
+
+const fn exit_code(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Found => DONE,
+        Outcome::LeastFails => GATE,
+        Outcome::NotReached | Outcome::ClientLimited | Outcome::Unsteady | Outcome::Undecided => INCONCLUSIVE,
+    }
+}
+
+fn print(capacity: &Capacity, form: ContestForm) -> Result<(), Error> {
+    let text = match (form.json, form.markdown) {
+        (true, _) => serde_json::to_string_pretty(capacity)? + "\n",
+        (_, true) => render::capacity_markdown(capacity),
+        _ => render::capacity_text(capacity, terminal::columns()),
+    };
+    Ok(terminal::print(&text)?)
+}
+
+fn announcement(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) -> String {
+    let question = &probing.question;
+    let Bounds { least, greatest, precision } = question.bounds;
+    let columns = terminal::columns_beside();
+    let by_default = if question.by_default { " (by default: --fail-if says otherwise)" } else { "" };
+    let what = if question.what.is_empty() { "the bundled target".to_owned() } else { question.what.clone() };
+    let mut lines = vec![
+        format!("searching for the highest rate that this bears: {what}"),
+        format!(
+            "  must hold   {}{by_default}; {:.0} % of the requests go, on time",
+            question.objectives.join(", "),
+            SENT * 100.0
+        ),
+        format!(
+            "  rates       {least} to {greatest}, never more than twice one that passed, to within {:.1} %",
+            precision * 100.0
+        ),
+        format!(
+            "  probes      {} each, {} arrivals; none begins after {}",
+            seconds(probing.takes(Kind::Full)),
+            question.arrivals,
+            seconds(args.budget)
+        ),
+        format!("  saved       as they end, in {}: --resume goes on from there", place.display()),
+    ];
+    if saved > 0 {
+        lines.push(format!("  resumed     from {saved} probes"));
+    }
+    lines.iter().flat_map(|line| render::wrapped(line, columns)).fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// A time as the announcement says it.
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
+}
+
+/// The number in the name of a probe's directory.
+fn round_number(probe: &ProbeReport) -> Option<usize> {
+    Path::new(&probe.result).file_name()?.to_str()?.split('-').next()?.parse().ok()
+}
+
+/// Where probes are run.
+struct Bench<'a> {
+    rounds: Rounds<'a>,
+    held: &'a HeldSignals,
+    place: &'a Path,
+    probing: &'a Probing,
+    rest: Duration,
+    budget: Duration,
+    clock: Clock,
+    /// Rounds that were begun, which number their directories.
+    taken: usize,
+    probes: Vec<ProbeReport>,
+}
+
+impl Bench<'_> {
+    /// Probes until it is known. What was probed stays, whatever ends it.
+    fn search(&mut self, log: &mut Journal) -> Result<End, Error> {
+        loop {
+            let search = search_of(self.probing.question.bounds, &self.probes);
+            let (pace, kind) = match search.next() {
+                Step::Done(ending) => return Ok(End::Known(ending)),
+                Step::Probe(pace, kind) => (pace, kind),
+            };
+            let rest = self.wanted_rest();
+            if self.elapsed() + rest > self.budget {
+                return Ok(End::OutOfTime);
+            }
+            self.wait(rest)?;
+            let name = format!("probe {}", self.probes.len() + 1);
+            let does = render::offered(pace);
+            if self.rounds.stages.is_drawn() {
+                self.rounds.stages.begin(&name, &does, self.probing.takes(kind));
+            }
+            if let Some(probe) = self.probe(pace, kind)? {
+                self.rounds.stages.end(&name, &render::probe_line(&probe));
+                log.append(&probe)?;
+                self.probes.push(probe);
+            }
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.clock.now().0)
+    }
+
+    /// How long the target is to be left alone, after the last probe. One that is started for each probe remembers nothing.
+    fn wanted_rest(&self) -> Duration {
+        let Some(last) = self.probes.last().filter(|_| !self.probing.starts_its_target) else { return Duration::ZERO };
+        let rest = match last.seen {
+            Seen::Pass | Seen::Void => self.rest,
+            Seen::Fail | Seen::Collapse => self.rest * AFTER_FAILURE,
+        };
+        rest.max(Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX))
+    }
+
+    /// Waits, unless a signal asks for a stop.
+    fn wait(&mut self, rest: Duration) -> Result<(), Error> {
+        if rest.is_zero() {
+            return Ok(());
+        }
+        if rest >= LONG_REST {
+            self.rounds.stages.end("rest", &format!("the target is left alone for {}", seconds(rest)));
+        }
+        match self.held.asks_to_stop(rest).map_err(Error::Signal)? {
+            Some(signal) => Err(SuperviseError::Stopped(signal).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs a probe; once more, after a rest, when it could not run: who was just overloaded may not take a connection yet. None
+    /// of a run that a signal ended.
+    fn probe(&mut self, pace: Pace, kind: Kind) -> Result<Option<ProbeReport>, Error> {
+        match self.round(pace, kind) {
+            Err(Error::Round(_)) if !self.probes.is_empty() && !self.probing.starts_its_target => {
+                self.wait(self.rest.max(Duration::from_secs(1)) * AFTER_FAILURE)?;
+                self.round(pace, kind)
+            }
+            other => other,
+        }
+    }
+
+    fn round(&mut self, pace: Pace, kind: Kind) -> Result<Option<ProbeReport>, Error> {
+        self.taken += 1;
+        let number = self.probes.len() + 1;
+        let words = self.probing.words((number, pace, kind));
+        let setup = Setup::of_this_program(format!("{pace}"), words)?;
+        let place = PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
+        let taken = self.rounds.run(&setup, &self.place.join(&place))?;
+        if taken.report.interrupted_by.is_some() {
+            return Ok(None);
+        }
+        let connections = self.probing.connections(pace);
+        let plan = ProbePlan { number, pace, kind, connections, result: place.display().to_string() };
+        Ok(Some(ProbeReport::new(plan, &taken.report, &self.probing.objectives)))
+    }
+}

@@ -1,0 +1,268 @@
+//! What the probes of a search have in common: flags as typed, understood and refused, and the flags of each one.
+
+use std::time::Duration;
+
+use crawlmark_harness::capacity::search::{Bounds, Kind};
+use crawlmark_harness::capacity::{Connections, Pace, Question};
+use crawlmark_harness::gates::{Condition, Unit};
+use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::stats::Series;
+
+use crate::ab::told;
+use crate::cli::CapacityArgs;
+use crate::crawl::discreet;
+use crate::error::Error;
+use crate::rounds::{refuse, typed, understood};
+use crate::run::stranger;
+
+/// The greatest rate, unless one is given, of a target on this machine or in a private network, per second.
+const GREATEST: f64 = 100_000.0;
+
+/// What holds when nobody says otherwise.
+const OBJECTIVES: [&str; 3] = ["response_p99 < 500ms", "error_rate < 1%", "throttled_rate < 1%"];
+
+/// What stops a probe at once: pushing on would tell nothing more.
+const GUARDS: [&str; 2] = ["error_rate < 50%", "throttled_rate < 50%"];
+
+/// How long a scout measures, and the most that it warms up.
+const SCOUT: Duration = Duration::from_secs(1);
+const SCOUT_WARMUP: Duration = Duration::from_millis(300);
+
+/// Connections of a probe, unless the user says: what it may need, within these.
+const FEWEST: u32 = 64;
+const MOST: u32 = 4_096;
+
+/// How long requests may be under way when no objective bounds it.
+const UNBOUNDED: Duration = Duration::from_secs(1);
+
+/// What a probe decides itself, by the name of its argument, and why it has no place after `--`.
+const TAKEN: [(&str, &str); 12] = [
+    ("rate", "--rate is what is searched for: --from and --max-rate bound it"),
+    ("duration", "-d is decided by --probe and --warmup"),
+    ("requests", "-n would end a probe early: --probe says how long it lasts"),
+    ("warmup", "-w goes before the --"),
+    ("arrivals", "--arrivals goes before the --"),
+    ("seed", "--seed goes before the --"),
+    ("burst", "an open loop has no --burst"),
+    (
+        "on_throttle",
+        "--on-throttle is count: a pause within a probe would change the rate; the search keeps it between them",
+    ),
+    ("retries", "--retries is 0: they would change the rate"),
+    ("adaptive", "--adaptive would change the rate"),
+    ("per_host_rate", "--per-host-rate would bound the rate: --max-rate does"),
+    ("name", "--name goes before the --"),
+];
+
+/// The probes of a search.
+#[derive(Debug)]
+pub(super) struct Probing {
+    words: Vec<String>,
+    pub(super) objectives: Vec<Condition>,
+    pub(super) question: Question,
+    arrivals: Arrivals,
+    warmup: Duration,
+    probe: Duration,
+    seed: u32,
+    /// The user's, when the user says.
+    connections: Option<u32>,
+    has_grace: bool,
+    /// Whether each probe has a target of its own, without a memory of the last one.
+    pub(super) starts_its_target: bool,
+}
+
+impl Probing {
+    /// As typed.
+    ///
+    /// # Errors
+    /// When flags are none of `run`, or none that a probe can have; when a stranger's rate is not bounded.
+    pub(super) fn new(args: &CapacityArgs) -> Result<Self, Error> {
+        let mut words = args.run.clone();
+        words.extend(args.url.clone());
+        let run = understood("the URL and the flags after --, together", &words)?;
+        let given = typed(&words);
+        let taken = TAKEN.iter().find(|(name, _)| given.iter().any(|given| given == name));
+        if let Some((_, why)) = taken {
+            return Err(Error::Usage(format!("{why}: leave it out of what follows --")));
+        }
+        refuse(&run, "what follows --; objectives and results are those of the search, and go before it")?;
+        if run.urls.as_ref().is_some_and(|file| file.as_os_str() == "-") {
+            return Err(Error::Usage("--urls - can be read once, and every probe reads it: write a file".to_owned()));
+        }
+        if args.arrivals == Arrivals::Asap {
+            return Err(Error::Usage(
+                "--arrivals asap is a closed loop, which waits for its target: constant or poisson".to_owned(),
+            ));
+        }
+        if args.probe < SCOUT {
+            return Err(Error::Usage("--probe must be 1s or longer: shares are judged by the second".to_owned()));
+        }
+        let (objectives, by_default) = objectives(args)?;
+        let bounds = bounds(args, stranger(&run)?)?;
+        let url = run.url.as_deref();
+        let line = told(&words.join(" "), &words, &run);
+        let what = url.map_or_else(|| line.clone(), |url| line.replace(url, &discreet(url)));
+        Ok(Self {
+            question: Question {
+                what,
+                objectives: objectives.iter().map(Condition::to_string).collect(),
+                by_default,
+                arrivals: args.arrivals.name().to_owned(),
+                bounds,
+                warmup_s: args.warmup.as_secs_f64(),
+                probe_s: args.probe.as_secs_f64(),
+            },
+            objectives,
+            arrivals: args.arrivals,
+            warmup: args.warmup,
+            probe: args.probe,
+            seed: args.seed,
+            connections: given.iter().any(|given| given == "connections").then_some(run.connections),
+            has_grace: run.grace.is_some(),
+            starts_its_target: run.url.is_none() && run.urls.is_none(),
+            words,
+        })
+    }
+
+    /// What a probe is run with: the user's flags, and its own.
+    pub(super) fn words(&self, (number, pace, kind): (usize, Pace, Kind)) -> Vec<String> {
+        let (warmup, measured) = self.times(kind);
+        let ms = |time: Duration| format!("{}ms", time.as_millis());
+        let seed = u64::from(self.seed) + number as u64 - 1;
+        let own = [
+            ("--rate", pace.to_string()),
+            ("--arrivals", self.arrivals.name().to_owned()),
+            ("--warmup", ms(warmup)),
+            ("--duration", ms(warmup + measured)),
+            ("--on-throttle", "count".to_owned()),
+            ("--retries", "0".to_owned()),
+            ("--seed", seed.to_string()),
+            ("--name", "probe".to_owned()),
+        ];
+        let mut words = self.words.clone();
+        words.extend(own.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
+        words.extend(GUARDS.iter().flat_map(|guard| ["--stop-if".to_owned(), (*guard).to_owned()]));
+        if self.connections.is_none() {
+            words.extend(["--connections".to_owned(), self.fitting(pace).to_string()]);
+        }
+        if !self.has_grace {
+            words.extend(["--grace".to_owned(), ms(self.longest() * 2 + Duration::from_secs(1))]);
+        }
+        words
+    }
+
+    /// Warm-up and measured time.
+    fn times(&self, kind: Kind) -> (Duration, Duration) {
+        match kind {
+            Kind::Full => (self.warmup, self.probe),
+            Kind::Scout => (self.warmup.min(SCOUT_WARMUP), SCOUT),
+        }
+    }
+
+    /// About how long a probe takes.
+    pub(super) fn takes(&self, kind: Kind) -> Duration {
+        let (warmup, measured) = self.times(kind);
+        warmup + measured
+    }
+
+    /// The longest time that a request may be under way while the objectives hold.
+    fn longest(&self) -> Duration {
+        let times = self.objectives.iter().filter(|objective| objective.metric.unit() == Unit::Us);
+        let most = times.map(|objective| objective.limit).fold(0.0, f64::max);
+        if most > 0.0 { Duration::from_secs_f64(most / 1e6) } else { UNBOUNDED }
+    }
+
+    /// Little's law: as many are under way as come in the time that each takes.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what a u32 holds")]
+    fn fitting(&self, pace: Pace) -> u32 {
+        (pace.per_s() * self.longest().as_secs_f64()).ceil().clamp(f64::from(FEWEST), f64::from(MOST)) as u32
+    }
+
+    /// Whether a lack of connections at this rate would be the target's doing.
+    pub(super) fn connections(&self, pace: Pace) -> Connections {
+        let at_hand = f64::from(self.connections.unwrap_or_else(|| self.fitting(pace)));
+        if at_hand >= pace.per_s() * self.longest().as_secs_f64() { Connections::Enough } else { Connections::Bounded }
+    }
+}
+
+/// What must hold, and whether nobody said so.
+fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
+    let slo = args.slo_p99.map(|most| Condition::p99_at_most(Series::ResponseOk, most));
+    let typed: Vec<Condition> = args.fail_if.iter().copied().chain(slo).chain(args.max_error_rate).collect();
+    if let Some(windowed) = typed.iter().find(|objective| objective.window.is_some()) {
+        return Err(Error::Usage(format!("--fail-if {windowed}: a probe is judged as a whole; leave the window out")));
+    }
+    if !typed.is_empty() {
+        return Ok((typed, false));
+    }
+    let parsed = OBJECTIVES.iter().map(|text| text.parse().map_err(|error| Error::Usage(format!("{text}: {error:?}"))));
+    Ok((parsed.collect::<Result<_, _>>()?, true))
+}
+
+fn bounds(args: &CapacityArgs, stranger: Option<std::net::IpAddr>) -> Result<Bounds, Error> {
+    let greatest = match (args.max_rate, stranger) {
+        (Some(rate), _) => Pace::of(rate),
+        (None, None) => Pace::nearest(GREATEST),
+        (None, Some(address)) => {
+            return Err(Error::Usage(format!(
+                "the URL's host has the address {address}, which is neither this machine nor a private network: say how far \
+                 you may push it, for example --max-rate 100/s"
+            )));
+        }
+    };
+    let least = Pace::of(args.from);
+    if least > greatest {
+        return Err(Error::Usage(format!("--from {least} is above --max-rate {greatest}: begin below it")));
+    }
+    Ok(Bounds { least, greatest, precision: args.precision })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn probing(line: &[&str]) -> Result<Probing, Error> {
+        let line = ["crawlmark", "capacity"].into_iter().chain(line.iter().copied());
+        let Command::Capacity(args) = Cli::try_parse_from(line).unwrap().command else { panic!("not capacity") };
+        Probing::new(&args)
+    }
+
+    #[test]
+    fn a_probe_is_a_run_that_does_not_change_its_rate() {
+        let probing = probing(&["--slo-p99", "100ms", "--", "-s", "1", "--target-limit", "50/s"]).unwrap();
+        let pace = Pace::nearest(2_000.0);
+        let run = understood("a probe", &probing.words((3, pace, Kind::Full))).unwrap();
+        assert_eq!(run.rate.map(|rate| rate.to_string()), Some("2000/s".to_owned()));
+        assert_eq!((run.duration, run.warmup), (Some(Duration::from_secs(5)), Some(Duration::from_secs(1))));
+        assert_eq!((run.manners.retries, run.seed, run.connections), (0, 3, 200));
+        assert_eq!(run.manners.on_throttle.name(), "count");
+        assert_eq!(probing.connections(pace), Connections::Enough);
+        assert_eq!(probing.connections(Pace::nearest(90_000.0)), Connections::Bounded);
+    }
+
+    #[test]
+    fn what_a_search_decides_is_refused_with_a_reason() {
+        for (line, why) in [
+            (&["--", "--rate", "5"][..], "--rate is what is searched for"),
+            (&["--", "-c", "5", "--retries", "2"], "--retries is 0"),
+            (&["--", "--fail-if", "errors < 1"], "--fail-if is for single runs"),
+            (&["--fail-if", "service_p99[1s] < 5ms"], "leave the window out"),
+            (&["--arrivals", "asap"], "closed loop"),
+            (&["--from", "10", "--max-rate", "5"], "--from 10/s is above --max-rate 5/s"),
+            (&["http://192.0.2.1/"], "for example --max-rate 100/s"),
+            (&["--", "--urls", "-"], "can be read once"),
+        ] {
+            let error = probing(line).unwrap_err().to_string();
+            assert!(error.contains(why), "{line:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_saved_of_the_flags_holds_no_secret() {
+        let probing = probing(&["http://127.0.0.1/?key=hush", "--", "-H", "cookie: hush"]).unwrap();
+        assert!(!probing.question.what.contains("hush"), "{}", probing.question.what);
+    }
+}
