@@ -12,6 +12,7 @@ mod expect;
 pub mod manners;
 mod pool;
 mod request;
+mod reuse;
 mod targets;
 mod template;
 
@@ -32,6 +33,7 @@ pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Stat
 use self::pool::Pool;
 use self::request::Written;
 pub use self::request::{RequestShape, ShapeError};
+pub use self::reuse::Reuse;
 pub use self::targets::{AsksIds, Host, Targets};
 pub use self::template::{Template, TemplateError};
 
@@ -54,6 +56,8 @@ pub struct CrawlSpec {
     pub timeout: Duration,
     /// The longest that opening a connection may take.
     pub connect_timeout: Duration,
+    /// How many requests a connection carries.
+    pub reuse: Reuse,
     /// Whether answers are asked how long the target held them.
     pub held: Held,
 }
@@ -106,7 +110,7 @@ impl<D: Dial> Crawl<D> {
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
         for turn in 0..addresses.len() {
             let index = (address.get() + turn) % addresses.len();
-            match Connection::open(&self.dial, addresses[index], self.spec.connect_timeout).await {
+            match Connection::open(&self.dial, addresses[index], &self.spec).await {
                 Ok(connection) => {
                     address.set(index);
                     return Ok((connection, self.clock.now().since(began)));
@@ -167,7 +171,7 @@ impl<D: Dial> Crawl<D> {
                 },
             };
             let Written { request, bytes: bytes_sent } =
-                match self.writer.borrow_mut().write(id, connection.spare_headers()) {
+                match self.writer.borrow_mut().write(id, connection.count_request(), connection.spare_headers()) {
                     Ok(written) => written,
                     Err(kind) => return self.attempt(None, connect_ns, 0, kind),
                 };

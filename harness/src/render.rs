@@ -16,7 +16,7 @@ pub(crate) use self::gates::seen;
 pub use self::history::history_text;
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
-use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
+use crate::plan::{Arrivals, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
 };
@@ -107,7 +107,10 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let mut rows = vec![
         ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
         ("shards", format!("{}, one process each", plan.shards)),
-        ("connections", format!("{} in all, {connections} per shard", grouped(u64::from(plan.connections)))),
+        (
+            "connections",
+            format!("{} in all, {connections} per shard{}", grouped(u64::from(plan.connections)), reuse(plan)),
+        ),
         pace(plan),
     ];
     if plan.per_host != PerHost::default() {
@@ -129,6 +132,15 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         write_row(&mut out, name, &value, columns);
     }
     out
+}
+
+/// How soon connections are closed on this side, if at all.
+fn reuse(plan: &RunPlan) -> String {
+    match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
+        None => String::new(),
+        Some("1") => ", a new one for every request".to_owned(),
+        Some(requests) => format!(", closed after {requests} requests each"),
+    }
 }
 
 /// What paces the run: a budget, or the timetable of an open loop.

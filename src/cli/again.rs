@@ -16,7 +16,7 @@ use super::Cli;
 use crate::crawl::discreet;
 
 /// What is typed again as it was: nobody hides a secret in it, but for the query of a URL.
-const RECORDED: [&str; 44] = [
+const RECORDED: [&str; 46] = [
     URL,
     URLS,
     "ids",
@@ -42,6 +42,8 @@ const RECORDED: [&str; 44] = [
     "per_host_rate",
     "timeout",
     "connect_timeout",
+    "disable_keepalive",
+    "max_requests_per_connection",
     "expect",
     "name",
     "tags",

@@ -38,6 +38,8 @@ Examples:
   The same, with its figures where GitHub and a dashboard of benchmarks read them:
     crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' \\
         --export github-benchmark-smaller=smaller.json --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+  A new connection for every request:
+    crawlmark run http://127.0.0.1:8080/items/{id} -c 20 --disable-keepalive
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
 
@@ -252,6 +254,16 @@ pub struct RunArgs {
     /// The longest that opening a connection may take
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
+    /// Open a new connection for every request, which says `connection: close`, and close it after the answer
+    ///
+    /// As clients without connection reuse do. What opening took is in `connect`, and the request waits for it: in an open
+    /// loop it is a part of pool_wait, and so of the response time. A closed connection may hold its local port back for a
+    /// minute; the verdict says when that limits the run.
+    #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
+    pub disable_keepalive: bool,
+    /// Close a connection after so many requests, the last of which says so, and open another; 1 is --disable-keepalive
+    #[arg(long, value_name = "N", value_parser = parse_positive, help_heading = "Network")]
+    pub max_requests_per_connection: Option<u64>,
 
     /// What counts as a good answer: json, status:200-299, regex:PATTERN, len:1-1000, items:SEED or whole; may be repeated
     #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Answers")]

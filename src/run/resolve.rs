@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::gates::{Breach, Condition, Objective};
-use crawlmark_harness::plan::{MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, RunPlan};
+use crawlmark_harness::plan::{MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::stats::Series;
@@ -20,7 +20,7 @@ use nix::ifaddrs::getifaddrs;
 use super::{Strictness, urls};
 use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::{AsksIds, CrawlSpec, Expectations, Held, Host, RequestShape, Targets, Template};
+use crate::crawl::{AsksIds, CrawlSpec, Expectations, Held, Host, RequestShape, Reuse, Targets, Template};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -110,6 +110,10 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("expect".to_owned(), expect.to_string()),
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
+    let reuse = reuse(&args);
+    if reuse != Reuse::default() {
+        workload.insert(REQUESTS_PER_CONNECTION.to_owned(), reuse.to_string());
+    }
     if let Some(file) = &args.urls {
         workload.insert("urls".to_owned(), file.display().to_string());
         workload.insert("lines".to_owned(), targets.lines().to_string());
@@ -186,6 +190,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             expect,
             timeout: args.timeout,
             connect_timeout: args.connect_timeout,
+            reuse,
             held: Held::Unasked,
         },
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
@@ -195,6 +200,12 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         objectives,
         bundled,
     })
+}
+
+/// How many requests a connection carries. A number is 1 at least, or it was not read.
+fn reuse(args: &RunArgs) -> Reuse {
+    let most = if args.disable_keepalive { Some(1) } else { args.max_requests_per_connection };
+    most.and_then(NonZeroU64::new).map_or(Reuse::Unbounded, Reuse::Requests)
 }
 
 /// What must hold of a run of `plan`, the short forms among it.

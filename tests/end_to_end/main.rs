@@ -11,6 +11,7 @@ mod bad_input;
 mod books;
 mod ci;
 mod client;
+mod connections;
 mod courtesy;
 mod double;
 mod expect;
