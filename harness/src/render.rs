@@ -16,7 +16,7 @@ pub(crate) use self::gates::seen;
 pub use self::history::history_text;
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
-use crate::plan::{Arrivals, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
+use crate::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
 };
@@ -113,6 +113,9 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         ),
         pace(plan),
     ];
+    if let Some(ips) = plan.workload.get(LOCAL_IPS) {
+        rows.push(("from", ips.clone()));
+    }
     if plan.per_host != PerHost::default() {
         rows.push(("hosts", hosts(&plan.per_host)));
     }

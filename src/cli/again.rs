@@ -16,7 +16,7 @@ use super::Cli;
 use crate::crawl::discreet;
 
 /// What is typed again as it was: nobody hides a secret in it, but for the query of a URL.
-const RECORDED: [&str; 46] = [
+const RECORDED: [&str; 47] = [
     URL,
     URLS,
     "ids",
@@ -44,6 +44,7 @@ const RECORDED: [&str; 46] = [
     "connect_timeout",
     "disable_keepalive",
     "max_requests_per_connection",
+    "local_ips",
     "expect",
     "name",
     "tags",

@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
@@ -18,8 +17,9 @@ use tokio::time::Sleep;
 
 use super::CrawlSpec;
 use super::answer::Answer;
-use super::dial::{Dial, Stream};
+use super::dial::{Dial, Route, Stream};
 use super::expect::Expected;
+use super::origins::Seat;
 use super::reuse::{After, Left};
 
 type Driver<S> = http1::Connection<TokioIo<S>, Full<Bytes>>;
@@ -35,6 +35,8 @@ pub(super) struct Connection<S: Stream> {
     /// The header map of the last answer, whose memory the next request uses.
     headers: HeaderMap,
     left: Left,
+    /// Its place among all connections, where that decides which address it goes out from.
+    _seat: Option<Seat>,
 }
 
 /// The half of a connection that reads and writes.
@@ -78,13 +80,13 @@ pub(super) struct Broken {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Opens a connection to `address`.
-    pub(super) async fn open<D>(dial: &D, address: SocketAddr, spec: &CrawlSpec) -> Result<Self, ErrorKind>
+    /// Opens a connection.
+    pub(super) async fn open<D>(dial: &D, route: Route, spec: &CrawlSpec) -> Result<Self, ErrorKind>
     where
         D: Dial<Stream = S>,
     {
         let timeout = spec.connect_timeout;
-        let connected = tokio::time::timeout(timeout, dial.dial(address)).await;
+        let connected = tokio::time::timeout(timeout, dial.dial(route)).await;
         let stream = connected.map_err(|_| ErrorKind::ConnectTimeout)?.map_err(|error| connect_error(&error))?;
         // One flat buffer per request: a vectored write costs more than copying a hundred bytes.
         let shaken = http1::Builder::new().writev(false).handshake(TokioIo::new(stream)).await;
@@ -95,7 +97,13 @@ impl<S: Stream> Connection<S> {
             alarm: Box::pin(tokio::time::sleep(timeout)),
             headers: HeaderMap::new(),
             left: spec.reuse.begin(),
+            _seat: None,
         })
+    }
+
+    /// The same, which keeps its place for as long as it is open.
+    pub(super) fn seated(self, seat: Option<Seat>) -> Self {
+        Self { _seat: seat, ..self }
     }
 
     /// An empty header map, with memory where an earlier answer left some.

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::gates::{Breach, Condition, Objective};
-use crawlmark_harness::plan::{MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
+use crawlmark_harness::plan::{
+    LOCAL_IPS, MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan,
+};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::stats::Series;
@@ -20,7 +22,9 @@ use nix::ifaddrs::getifaddrs;
 use super::{Strictness, urls};
 use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::{AsksIds, CrawlSpec, Expectations, Held, Host, RequestShape, Reuse, Targets, Template};
+use crate::crawl::{
+    AsksIds, CrawlSpec, Expectations, Family, Held, Host, LocalIps, RequestShape, Reuse, Targets, Template,
+};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -118,10 +122,16 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         workload.insert("urls".to_owned(), file.display().to_string());
         workload.insert("lines".to_owned(), targets.lines().to_string());
     }
-    let (addresses, bundled) = match bundled_template {
+    if let Some(ips) = &args.local_ips {
+        workload.insert(LOCAL_IPS.to_owned(), ips.to_string());
+    }
+    let (mut addresses, bundled) = match bundled_template {
         None => (targets.hosts().iter().map(find).collect::<Result<Vec<_>, _>>()?, None),
         Some(template) => (Vec::new(), Some(bundle(&args, template, &mut workload)?)),
     };
+    if let Some(ips) = &args.local_ips {
+        keep_reachable(ips, &targets, &mut addresses)?;
+    }
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
     }
@@ -191,6 +201,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             timeout: args.timeout,
             connect_timeout: args.connect_timeout,
             reuse,
+            local_ips: args.local_ips,
             held: Held::Unasked,
         },
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
@@ -206,6 +217,27 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
 fn reuse(args: &RunArgs) -> Reuse {
     let most = if args.disable_keepalive { Some(1) } else { args.max_requests_per_connection };
     most.and_then(NonZeroU64::new).map_or(Reuse::Unbounded, Reuse::Requests)
+}
+
+/// Leaves each host the addresses that can be reached from `ips`. The bundled target has none yet, and will have IPv4.
+fn keep_reachable(ips: &LocalIps, targets: &Targets, addresses: &mut [Vec<SocketAddr>]) -> Result<(), Error> {
+    let lacks = |family: Family, who: &str| {
+        Error::Usage(format!(
+            "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
+            if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
+        ))
+    };
+    if addresses.is_empty() && !ips.has(Family::V4) {
+        return Err(lacks(Family::V4, "the bundled target"));
+    }
+    for (host, addresses) in targets.hosts().iter().zip(addresses) {
+        let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { continue };
+        addresses.retain(|address| ips.has(Family::of(address.ip())));
+        if addresses.is_empty() {
+            return Err(lacks(first, host.name()));
+        }
+    }
+    Ok(())
 }
 
 /// What must hold of a run of `plan`, the short forms among it.

@@ -237,6 +237,7 @@ impl Setup {
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
             reuse: Reuse::default(),
+            local_ips: None,
             held: self.held,
         };
         let record = measure::crawl(&plan, &spec, watch)?;

@@ -1,4 +1,4 @@
-//! How long connections live: closed after so many requests, as the target sees it and as its books have it.
+//! How long connections live, and where they come from, as the target sees it and as its books have it.
 #![expect(clippy::unwrap_used, reason = "a test without its server is over")]
 
 use std::sync::Mutex;
@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use serde_json::json;
 
 use crate::bad_input::assert_refused;
+use crate::report::counts;
 use crate::run::crawl_once;
 use crate::scripted::{OK, with_server};
 use crate::target::{Target, confirmed};
@@ -61,6 +62,74 @@ fn the_last_request_says_so_and_the_client_closes_whatever_the_target_makes_of_i
     assert_eq!(closes, [vec![false, false, true], vec![false, false, true], vec![false]]);
     let bytes: usize = connections.iter().flatten().map(String::len).sum();
     assert_eq!(report.count("/totals/bytes_sent"), bytes as u64);
+}
+
+#[test]
+fn each_connection_has_an_address_of_its_own_over_all_shards() {
+    let target = Target::start("--processes 2 --latency 2ms");
+    let (report, books) =
+        confirmed(&target, "-n 400 --shards 2 -c 5 --local-ips 127.9.0.1-127.9.0.3,127.9.7.1,127.9.7.2");
+    report.assert_states(&[("ok", 400)]);
+    let sources = counts(&books["by_source"]);
+    assert_eq!(
+        sources.keys().collect::<Vec<_>>(),
+        ["127.9.0.1", "127.9.0.2", "127.9.0.3", "127.9.7.1", "127.9.7.2"],
+        "{sources:?}"
+    );
+    assert_eq!(books["connections"], json!(5));
+    assert_eq!(report.text("/plan/workload/local_ips"), "127.9.0.1-127.9.0.3,127.9.7.1,127.9.7.2");
+}
+
+#[test]
+fn a_connection_that_the_target_closed_is_opened_again_from_its_address() {
+    // A quarter of all answers end their connection.
+    let target = Target::start("--processes 1 --latency 1ms --fault close:0.25");
+    let (report, books) = confirmed(&target, "-n 200 --shards 1 -c 3 --local-ips 127.9.0.0/24");
+    assert!(report.count("/totals/connections_opened") > 20);
+    let sources = counts(&books["by_source"]);
+    assert_eq!(sources.keys().collect::<Vec<_>>(), ["127.9.0.1", "127.9.0.2", "127.9.0.3"], "{sources:?}");
+}
+
+#[test]
+fn with_a_new_connection_for_every_request_the_addresses_take_turns() {
+    let target = Target::start("--processes 2");
+    let (report, books) =
+        confirmed(&target, "-n 120 --shards 1 -c 4 --disable-keepalive --local-ips 127.9.0.1-127.9.0.6");
+    report.assert_states(&[("ok", 120)]);
+    let sources = counts(&books["by_source"]);
+    assert_eq!(sources.len(), 6);
+    assert!(sources.values().all(|requests| *requests == 20), "{sources:?}");
+}
+
+#[test]
+fn a_limit_for_each_address_is_one_for_each_connection() {
+    let limited = |flags: &str| {
+        crawl_once(&format!("-n 60 --shards 1 -c 6 --target-processes 2 --target-limit 1/h:burst=10 {flags}"))
+    };
+    assert_eq!(limited("--disable-keepalive --local-ips 127.9.0.1-127.9.0.6").items("ok"), 60);
+    assert_eq!(limited("--disable-keepalive --local-ips 127.9.0.1").items("ok"), 10);
+    assert_eq!(limited("").items("ok"), 10);
+}
+
+#[test]
+fn a_target_is_reached_from_an_address_of_its_family() {
+    let target = Target::start_on("[::1]:0", "--processes 1");
+    let (report, books) = confirmed(&target, "-n 20 --shards 1 -c 2 --local-ips 127.9.0.0/24,::1");
+    report.assert_states(&[("ok", 20)]);
+    assert_eq!(counts(&books["by_source"]), [("::1".to_owned(), 20)].into());
+}
+
+#[test]
+fn an_address_that_cannot_be_used_is_refused_and_not_replaced() {
+    assert_refused(&[
+        (&["URL", "--local-ips", "nowhere"], "--local-ips"),
+        (&["URL", "--local-ips", "127.0.0.1,127.0.0.1"], "was listed before"),
+        (&["URL", "--local-ips", "192.0.2.7"], "--local-ips: 192.0.2.7 is no address of this machine"),
+        (&["URL", "--local-ips", "127.0.0.1,192.0.2.7"], "ip addr add 192.0.2.7/32"),
+        (&["--local-ips", "192.0.2.7"], "192.0.2.7"),
+        (&["URL", "--local-ips", "::1"], "--local-ips ::1 has no IPv4 address, and 127.0.0.1 has no other"),
+        (&["--local-ips", "fd00::/80"], "has no IPv4 address, and the bundled target has no other"),
+    ]);
 }
 
 #[test]

@@ -90,6 +90,7 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         timeout: plan.timeout,
         connect_timeout: plan.timeout,
         reuse,
+        local_ips: None,
         held: Held::Unasked,
     };
     let script = Rc::new(script);
