@@ -383,6 +383,9 @@ pub struct RunArgs {
     /// What every other request in flight adds to a hold of the bundled target
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
+    /// How much longer the bundled target holds the first answer of each connection: a handshake over a network
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    pub target_handshake: Option<target::Handshake>,
     /// CPU that each answer costs the bundled target: rounds of arithmetic, of about a nanosecond each
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_work: Option<target::Work>,

@@ -288,6 +288,7 @@ fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, St
         profile: args.target_profile,
         latency: args.target_latency.as_ref(),
         latency_per_in_flight: args.target_latency_per_in_flight,
+        handshake: args.target_handshake,
         work: args.target_work,
         stall: args.target_stall,
         limits: &args.target_limits,
@@ -307,6 +308,7 @@ fn describe(config: &Config, workload: &mut BTreeMap<String, String>) {
     for (name, value) in [
         ("target_latency", config.latency.to_string()),
         ("target_latency_per_in_flight", per_in_flight),
+        ("target_handshake", config.handshake.to_string()),
         ("target_work", config.work.to_string()),
         ("target_stall", stall),
         ("target_limit", config.limits.to_string()),

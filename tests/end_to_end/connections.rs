@@ -133,6 +133,33 @@ fn an_address_that_cannot_be_used_is_refused_and_not_replaced() {
 }
 
 #[test]
+fn a_handshake_is_held_for_each_connection_and_in_the_books() {
+    let crawl = |flags: &str| {
+        let report = crawl_once(&format!(
+            "-n 40 --shards 2 -c 4 --target-processes 2 --target-latency 1ms --target-handshake 20ms {flags}"
+        ));
+        assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness/differences"));
+        assert_eq!(report.text("/plan/workload/target_handshake"), "20ms");
+        let held = |what: &str| report.count(&format!("/witness/ledger/held_us/{what}"));
+        let [connections, count, max_us] = [report.count("/witness/ledger/connections"), held("count"), held("max_us")];
+        (connections, count, max_us, report.number("/latency/service/p50_us"))
+    };
+    let (connections, count, max_us, p50_us) = crawl("");
+    assert_eq!((connections, count, max_us), (4, 40, 21_000));
+    let (connections, count, max_us, new_p50_us) = crawl("--disable-keepalive");
+    assert_eq!((connections, count, max_us), (40, 40, 21_000));
+    // At least what was held; how much more is up to the machine.
+    assert!(p50_us >= 1_000.0 && new_p50_us >= 21_000.0, "{p50_us} {new_p50_us}");
+}
+
+#[test]
+fn a_new_connection_to_the_target_of_the_article_costs_a_tenth_of_a_second() {
+    let report = crawl_once("-n 6 --shards 1 -c 1 --disable-keepalive --target-profile article");
+    assert_eq!(report.text("/plan/workload/target_handshake"), "100ms");
+    assert!(report.number("/latency/service/min_us") >= 100_000.0);
+}
+
+#[test]
 fn how_long_connections_live_is_said_once_and_makes_sense() {
     assert_refused(&[
         (&["URL", "--max-requests-per-connection", "0"], "--max-requests-per-connection"),
