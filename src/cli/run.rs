@@ -278,7 +278,7 @@ pub struct RunArgs {
     /// Open a new connection for every request, which says `connection: close`, and close it after the answer
     ///
     /// As clients without connection reuse do. What opening took is in `connect`, and the request waits for it: in an open
-    /// loop it is a part of pool_wait, and so of the response time. A closed connection may hold its local port back for a
+    /// loop it is a part of `pool_wait`, and so of the response time. A closed connection may hold its local port back for a
     /// minute; the verdict says when that limits the run.
     #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
     pub disable_keepalive: bool,

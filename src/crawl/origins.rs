@@ -118,9 +118,9 @@ mod tests {
         Origins::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, berth, 2)
     }
 
-    fn last(origins: &Origins, seat: &Seat) -> u8 {
+    fn last(origins: &Origins, seat: &Seat) -> u32 {
         match origins.address(seat, Family::V4) {
-            Some(IpAddr::V4(address)) => address.octets()[3],
+            Some(IpAddr::V4(address)) => u32::from(address.octets()[3]),
             other => panic!("{other:?}"),
         }
     }

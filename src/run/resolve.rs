@@ -114,24 +114,12 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("expect".to_owned(), expect.to_string()),
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
-    let reuse = reuse(&args);
-    if reuse != Reuse::default() {
-        workload.insert(REQUESTS_PER_CONNECTION.to_owned(), reuse.to_string());
-    }
-    if let Some(file) = &args.urls {
-        workload.insert("urls".to_owned(), file.display().to_string());
-        workload.insert("lines".to_owned(), targets.lines().to_string());
-    }
-    if let Some(ips) = &args.local_ips {
-        workload.insert(LOCAL_IPS.to_owned(), ips.to_string());
-    }
+    note_what_is_rare(&args, &targets, &mut workload);
     let (mut addresses, bundled) = match bundled_template {
         None => (targets.hosts().iter().map(find).collect::<Result<Vec<_>, _>>()?, None),
         Some(template) => (Vec::new(), Some(bundle(&args, template, &mut workload)?)),
     };
-    if let Some(ips) = &args.local_ips {
-        keep_reachable(ips, &targets, &mut addresses)?;
-    }
+    keep_reachable(args.local_ips.as_ref(), &targets, &mut addresses)?;
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
     }
@@ -200,7 +188,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             expect,
             timeout: args.timeout,
             connect_timeout: args.connect_timeout,
-            reuse,
+            reuse: reuse(&args),
             local_ips: args.local_ips,
             held: Held::Unasked,
         },
@@ -213,6 +201,22 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     })
 }
 
+/// Notes what most crawls do not ask for.
+fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<String, String>) {
+    let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
+    if let Some(file) = &args.urls {
+        note("urls", file.display().to_string());
+        note("lines", targets.lines().to_string());
+    }
+    let reuse = reuse(args);
+    if reuse != Reuse::default() {
+        note(REQUESTS_PER_CONNECTION, reuse.to_string());
+    }
+    if let Some(ips) = &args.local_ips {
+        note(LOCAL_IPS, ips.to_string());
+    }
+}
+
 /// How many requests a connection carries. A number is 1 at least, or it was not read.
 fn reuse(args: &RunArgs) -> Reuse {
     let most = if args.disable_keepalive { Some(1) } else { args.max_requests_per_connection };
@@ -220,7 +224,8 @@ fn reuse(args: &RunArgs) -> Reuse {
 }
 
 /// Leaves each host the addresses that can be reached from `ips`. The bundled target has none yet, and will have IPv4.
-fn keep_reachable(ips: &LocalIps, targets: &Targets, addresses: &mut [Vec<SocketAddr>]) -> Result<(), Error> {
+fn keep_reachable(ips: Option<&LocalIps>, targets: &Targets, addresses: &mut [Vec<SocketAddr>]) -> Result<(), Error> {
+    let Some(ips) = ips else { return Ok(()) };
     let lacks = |family: Family, who: &str| {
         Error::Usage(format!(
             "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
