@@ -1,7 +1,7 @@
 //! What the bundled target is to do: a profile, and what the command line says otherwise. Used by `serve` and by `run`
 //! without a URL.
 
-use crawlmark_mock_server::{Config, Faults, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work};
+use crawlmark_mock_server::{Config, Faults, Handshake, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work};
 
 use crate::error::Error;
 
@@ -14,6 +14,7 @@ pub(crate) struct Typed<'a> {
     pub(crate) profile: Profile,
     pub(crate) latency: Option<&'a Latency>,
     pub(crate) latency_per_in_flight: Option<PerInFlight>,
+    pub(crate) handshake: Option<Handshake>,
     pub(crate) work: Option<Work>,
     pub(crate) stall: Option<Stall>,
     pub(crate) limits: &'a [Limit],
@@ -36,6 +37,7 @@ impl Typed<'_> {
             seed: self.seed,
             latency: self.latency.unwrap_or(&profile.latency).clone(),
             latency_per_in_flight: self.latency_per_in_flight.unwrap_or(profile.latency_per_in_flight),
+            handshake: self.handshake.unwrap_or(profile.handshake),
             work: self.work.unwrap_or(profile.work),
             stall: self.stall.or(profile.stall),
             limits,
@@ -59,6 +61,7 @@ mod tests {
         profile: Profile::Lab,
         latency: None,
         latency_per_in_flight: None,
+        handshake: None,
         work: None,
         stall: None,
         limits: &[],
@@ -73,6 +76,10 @@ mod tests {
         let (latency, limits, faults) = (Latency::None, ["5/s".parse().unwrap()], [Faults::none()]);
         let faster = Typed { latency: Some(&latency), ..NOTHING }.config().unwrap();
         assert_eq!((faster.latency, faster.limits, faster.faults), (latency, lab.limits.clone(), lab.faults.clone()));
+        let article = Typed { profile: Profile::Article, ..NOTHING };
+        let near = Typed { handshake: Some(Handshake::default()), ..article };
+        let is_near = |typed: Typed<'_>| typed.config().unwrap().handshake.is_none();
+        assert_eq!([article, near].map(is_near), [false, true]);
         let sterner = Typed { limits: &limits, faults: &faults, ..NOTHING }.config().unwrap();
         assert_eq!((sterner.limits.to_string().as_str(), sterner.faults), ("5/s", Faults::none()));
     }

@@ -9,9 +9,12 @@ mod connection;
 mod dial;
 mod discreet;
 mod expect;
+mod local_ips;
 pub mod manners;
+mod origins;
 mod pool;
 mod request;
+mod reuse;
 mod targets;
 mod template;
 
@@ -25,13 +28,18 @@ use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::workload::Workload;
 
 use self::connection::{Connection, Failure};
-pub use self::dial::{Dial, Stream, Tcp};
+pub(crate) use self::dial::go_from;
+pub use self::dial::{Dial, Route, Stream, Tcp};
 pub use self::discreet::discreet;
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
+pub use self::local_ips::{Family, LocalIps, LocalIpsError};
+pub use self::origins::Berth;
+use self::origins::{Origins, Seat};
 use self::pool::Pool;
 use self::request::Written;
 pub use self::request::{RequestShape, ShapeError};
+pub use self::reuse::Reuse;
 pub use self::targets::{AsksIds, Host, Targets};
 pub use self::template::{Template, TemplateError};
 
@@ -54,6 +62,10 @@ pub struct CrawlSpec {
     pub timeout: Duration,
     /// The longest that opening a connection may take.
     pub connect_timeout: Duration,
+    /// How many requests a connection carries.
+    pub reuse: Reuse,
+    /// Where connections go out from; none leaves it to the kernel. Every address of a host has a family that is there.
+    pub local_ips: Option<LocalIps>,
     /// Whether answers are asked how long the target held them.
     pub held: Held,
 }
@@ -77,6 +89,8 @@ pub struct Crawl<D: Dial = Tcp> {
     writer: RefCell<request::Writer>,
     checker: Checker,
     pool: Pool<Connection<D::Stream>>,
+    /// Which addresses connections go out from, where that was said.
+    origins: Option<Origins>,
     /// Of each host, the address that answered last.
     address: Vec<Cell<usize>>,
 }
@@ -97,24 +111,48 @@ impl<D: Dial> Crawl<D> {
         let checker = Checker::new(spec.expect.clone());
         let pool = Pool::new(spec.targets.hosts().len(), connections);
         let address = spec.addresses.iter().map(|_| Cell::new(0)).collect();
-        Self { dial, spec, clock, writer, checker, pool, address }
+        Self { dial, spec, clock, writer, checker, pool, origins: None, address }.at(Berth::default())
+    }
+
+    /// The same for a shard among others: it says which addresses its connections go out from.
+    #[must_use]
+    pub fn at(mut self, berth: Berth) -> Self {
+        let origins =
+            |ips: &LocalIps| Origins::new(ips.clone(), self.spec.reuse, berth, self.spec.targets.hosts().len());
+        self.origins = self.spec.local_ips.as_ref().map(origins);
+        self
     }
 
     async fn connect(&self, host: usize) -> Result<(Connection<D::Stream>, u64), ErrorKind> {
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
+        let mut seat = self.origins.as_ref().map(|origins| origins.take(host));
         for turn in 0..addresses.len() {
             let index = (address.get() + turn) % addresses.len();
-            match Connection::open(&self.dial, addresses[index], self.spec.connect_timeout).await {
+            let route = match self.route(addresses[index], seat.as_ref()) {
+                Ok(route) => route,
+                Err(kind) => {
+                    last = kind;
+                    continue;
+                }
+            };
+            match Connection::open(&self.dial, route, &self.spec).await {
                 Ok(connection) => {
                     address.set(index);
-                    return Ok((connection, self.clock.now().since(began)));
+                    return Ok((connection.seated(seat.take()), self.clock.now().since(began)));
                 }
                 Err(kind) => last = kind,
             }
         }
         Err(last)
+    }
+
+    /// The way to `to` from the address of a seat. There is no way from another one.
+    fn route(&self, to: SocketAddr, seat: Option<&Seat>) -> Result<Route, ErrorKind> {
+        let Some((origins, seat)) = self.origins.as_ref().zip(seat) else { return Ok(Route { to, from: None }) };
+        let from = origins.address(seat, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
+        Ok(Route { to, from: Some(from) })
     }
 
     fn attempt(&self, sent: Option<Nanos>, connect_ns: Option<u64>, bytes_sent: u64, kind: ErrorKind) -> Attempt {
@@ -167,7 +205,7 @@ impl<D: Dial> Crawl<D> {
                 },
             };
             let Written { request, bytes: bytes_sent } =
-                match self.writer.borrow_mut().write(id, connection.spare_headers()) {
+                match self.writer.borrow_mut().write(id, connection.count_request(), connection.spare_headers()) {
                     Ok(written) => written,
                     Err(kind) => return self.attempt(None, connect_ns, 0, kind),
                 };

@@ -3,12 +3,12 @@
 use std::convert::Infallible;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::plan::{RunPlan, ShardPlan, split_point};
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::supervisor::{Observer, RunRecord, supervise};
 use crawlmark_mock_server::Ledger;
 
-use crate::crawl::{Crawl, CrawlSpec};
+use crate::crawl::{Berth, Crawl, CrawlSpec};
 use crate::error::Error;
 use crate::target::Target;
 use crate::witness;
@@ -16,8 +16,16 @@ use crate::witness;
 /// Crawls as planned, from processes of its own.
 pub(crate) fn crawl(plan: &RunPlan, spec: &CrawlSpec, observer: &mut impl Observer) -> Result<RunRecord, Error> {
     let clock = Clock::start();
-    let workload = |shard: &ShardPlan| Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock));
+    let workload = |shard: &ShardPlan| {
+        Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock).at(berth(plan, shard)))
+    };
     Ok(supervise(plan, clock, workload, observer)?)
+}
+
+/// Which of the run's connections are the shard's.
+fn berth(plan: &RunPlan, shard: &ShardPlan) -> Berth {
+    let first = split_point(u64::from(plan.connections), u64::from(plan.shards), u64::from(shard.shard));
+    Berth { first, shard: shard.shard, shards: plan.shards }
 }
 
 /// Ends the bundled target, and adds to the report what its books say and whether it lived to the end. Returns the books.

@@ -1,5 +1,6 @@
 //! `crawlmark run`: resolve, start the bundled target if none is named, crawl, save, show.
 
+mod origins;
 mod output;
 mod reach;
 mod resolve;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: RunArgs, typed: Typed) -> Result<u8, Error> {
     if let Some(warning) = reach::check_descriptors(&resolved.plan)? {
         voice.warn(&warning);
     }
+    origins::check_addresses(&resolved)?;
     let directory = ResultDir::create(&out)?;
     reach::check_hosts(&resolved.spec)?;
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be

@@ -25,6 +25,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         profile: args.profile,
         latency: args.latency.as_ref(),
         latency_per_in_flight: args.latency_per_in_flight,
+        handshake: args.handshake,
         work: args.work,
         stall: args.stall,
         limits: &args.limits,

@@ -15,7 +15,7 @@ const HUGE_HEADERS: &str = "huge_headers";
 /// may not have been read: there the two may differ, by that many and no more. The same is true of the status of an
 /// answer whose head was longer than the crawl reads, as a fault of the target makes it. What was sent on a connection
 /// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
-/// the target saw the item for the first time. A shard that died has not told what it sent, so nothing can be compared
+/// the target saw the item for the first time. A connection is in the target's books with its first request. A shard that died has not told what it sent, so nothing can be compared
 /// then. IDs are compared as far as the target tracks them.
 pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     let totals = &report.totals;
@@ -32,6 +32,7 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
         }
     };
     check("requests", (totals.attempts_sent, books.requests), (unheard, 0));
+    check("connections", (totals.connections_opened, books.connections), (unheard + unsent, 0));
     if books.uniqueness_exact {
         let items = totals.attempts_sent.saturating_sub(totals.retries);
         check("different IDs", (items, books.unique_ids), (unheard, unsent));

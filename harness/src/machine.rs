@@ -4,6 +4,7 @@
 //! by each shard for its CPU and by the supervisor for everything else, at the start and the end of what is measured. A
 //! reading that the machine does not give is absent, never 0. Nothing here judges what was read.
 
+mod ports;
 mod speed;
 mod text;
 mod watch;
@@ -60,7 +61,7 @@ pub struct Counters {
     pub listen_drops: Option<u64>,
     /// TCP sockets in use now.
     pub sockets_in_use: Option<u64>,
-    /// Closed connections whose ports are held back now.
+    /// Closed connections that the kernel keeps now, of whichever side of them.
     pub time_wait: Option<u64>,
 }
 
@@ -94,10 +95,19 @@ impl Proc {
         }
     }
 
-    /// Closed connections whose ports are held back now.
+    /// Closed connections that the kernel keeps now, of whichever side of them.
     #[must_use]
     pub fn time_wait(&self) -> Option<u64> {
         text::in_line(&self.read("net/sockstat")?, "TCP", "tw")
+    }
+
+    /// The most local ports that closed connections of this side hold back now, toward one address from one address. Costs
+    /// time that grows with the number of sockets.
+    #[must_use]
+    pub fn ports_held(&self) -> Option<u64> {
+        let tables = [self.read("net/tcp")?, self.read("net/tcp6").unwrap_or_default()];
+        let retaken = ports::Retaken::of(self.read("sys/net/ipv4/tcp_tw_reuse").as_deref());
+        Some(ports::held_back(&tables.each_ref().map(String::as_str), retaken))
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -107,6 +117,7 @@ impl Proc {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    pub(crate) use super::ports::tests::table as closed_connections;
     use super::*;
 
     /// A directory with such files.

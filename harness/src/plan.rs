@@ -41,6 +41,13 @@ pub const MAX_SHARDS: u32 = 1024;
 /// not sent is counted one by one.
 pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
 
+/// The key of a workload's setting that says how many requests a connection carries, where that is bounded: read by what
+/// describes a run.
+pub const REQUESTS_PER_CONNECTION: &str = "requests_per_connection";
+
+/// The same for the addresses that connections go out from, as they were typed.
+pub const LOCAL_IPS: &str = "local_ips";
+
 /// Requests that are this far apart, or further, are kept so over all shards. That costs the budget what a request is late
 /// each time, half a millisecond or so, which is too much of anything shorter.
 const SPACED: Duration = Duration::from_millis(200);

@@ -4,7 +4,7 @@
 
 use crate::fault::Faults;
 use crate::http::Http;
-use crate::latency::{Latency, PerInFlight};
+use crate::latency::{Handshake, Latency, PerInFlight};
 use crate::limit::{LimitError, Limits};
 use crate::proxy::Proxy;
 use crate::stall::Stall;
@@ -42,6 +42,8 @@ pub struct Config {
     pub latency: Latency,
     /// What every other request in flight, in all processes of the target, adds to a hold.
     pub latency_per_in_flight: PerInFlight,
+    /// What the first answer of each connection is held longer for.
+    pub handshake: Handshake,
     /// What an item's answer costs in CPU, once its hold is over.
     pub work: Work,
     /// When nothing is answered; none means never.

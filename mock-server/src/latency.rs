@@ -5,11 +5,13 @@
 //! flight, whether the target stalls) is added by the server and kept out of here.
 
 mod error;
+mod handshake;
 mod per_in_flight;
 mod quantiles;
 mod text;
 
 pub use error::{LatencyError, Model, Part};
+pub use handshake::Handshake;
 pub use per_in_flight::PerInFlight;
 pub use quantiles::{Quantile, Quantiles};
 

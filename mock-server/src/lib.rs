@@ -96,7 +96,7 @@ pub use fault::{Fault, FaultError, Faults, Rate};
 pub use handle::{Handle, serve};
 pub use http::{Http, HttpError};
 pub use items::ItemPath;
-pub use latency::{Latency, LatencyError, PerInFlight};
+pub use latency::{Handshake, Latency, LatencyError, PerInFlight};
 pub use ledger::{Books, Busiest, Ledger, LimitBooks, Peaks, ProxyBooks, Times};
 pub use limit::{Limit, LimitError, Limits};
 pub use listen::{ListenError, listeners};

@@ -455,6 +455,33 @@ fn holds_grow_with_what_is_in_flight_in_all_processes() {
 }
 
 #[test]
+fn the_first_answer_of_each_connection_is_held_for_the_handshake_and_no_other() {
+    let limits = Limits::new(vec!["1/h:burst=5".parse().unwrap()]).unwrap();
+    let config =
+        Config { latency: "2ms".parse().unwrap(), handshake: "30ms".parse().unwrap(), limits, ..Config::default() };
+    Target::serve(&config, 2, |target| {
+        let hold = |client: &mut Client, path: &str| {
+            let answer = client.request("GET", path).unwrap();
+            (answer.status, answer.held_us().map(|(intended_us, _)| intended_us))
+        };
+        for _ in 0..2 {
+            let mut client = target.connect();
+            // Orders are not requests for items, and hear nothing of it.
+            assert_eq!(hold(&mut client, "/__admin/ledger"), (200, None));
+            assert_eq!(hold(&mut client, "/items/7"), (200, Some(32_000)));
+            assert_eq!(hold(&mut client, "/items/7"), (200, Some(2_000)));
+        }
+        let mut refused = target.connect();
+        assert_eq!(hold(&mut refused, "/items/8"), (200, Some(32_000)));
+        assert_eq!(hold(&mut refused, "/items/8"), (429, None));
+        let mut refused = target.connect();
+        assert_eq!(hold(&mut refused, "/items/8"), (429, Some(30_000)));
+        let ledger = target.ledger();
+        assert_eq!((ledger.held_us.count, ledger.held_us.max_us), (6, 32_000));
+    });
+}
+
+#[test]
 fn a_client_that_leaves_while_it_waits_is_in_flight_no_more_and_not_among_the_holds() {
     let latency: Latency = "bimodal:0,1h,0.5".parse().unwrap();
     let growth = "1us".parse().unwrap();

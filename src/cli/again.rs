@@ -16,7 +16,7 @@ use super::Cli;
 use crate::crawl::discreet;
 
 /// What is typed again as it was: nobody hides a secret in it, but for the query of a URL.
-const RECORDED: [&str; 44] = [
+const RECORDED: [&str; 48] = [
     URL,
     URLS,
     "ids",
@@ -42,6 +42,9 @@ const RECORDED: [&str; 44] = [
     "per_host_rate",
     "timeout",
     "connect_timeout",
+    "disable_keepalive",
+    "max_requests_per_connection",
+    "local_ips",
     "expect",
     "name",
     "tags",
@@ -55,6 +58,7 @@ const RECORDED: [&str; 44] = [
     "target_profile",
     "target_latency",
     "target_latency_per_in_flight",
+    "target_handshake",
     "target_work",
     "target_stall",
     "target_limits",

@@ -16,7 +16,7 @@ use super::{
     Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive,
     parse_tag,
 };
-use crate::crawl::Expect;
+use crate::crawl::{Expect, LocalIps};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +38,10 @@ Examples:
   The same, with its figures where GitHub and a dashboard of benchmarks read them:
     crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' \\
         --export github-benchmark-smaller=smaller.json --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+  A new connection for every request:
+    crawlmark run http://127.0.0.1:8080/items/{id} -c 20 --disable-keepalive
+  The same, each from another address:
+    crawlmark run http://127.0.0.1:8080/items/{id} -c 20 --disable-keepalive --local-ips 127.1.0.0/16
   One number for a script:
     crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
 
@@ -113,6 +117,25 @@ items are expected.
 
 A challenge page is never good, nor is an answer that asks for patience
 (429, and other limits). Redirects are not followed.";
+
+const LOCAL_IPS: &str = "\
+Addresses of this machine that connections go out from: addresses, ranges, prefixes, with commas
+
+  127.0.0.9,127.0.0.11      these
+  127.0.1.1-127.0.1.250     from the first to the last
+  127.1.0.0/16, fd00::/80   the hosts of a prefix
+
+Connection number k of the run, over all shards, goes from address k, in
+turn, and keeps it when it is opened again. With --disable-keepalive or
+--max-requests-per-connection each new connection goes from the next one.
+A target that limits by address so sees as many clients.
+
+All of 127.0.0.0/8 works on Linux as it is, to targets on this machine.
+Other addresses have to be this machine's (ip addr add), or routed to it
+(ip route add local PREFIX dev lo). An address that cannot be used is
+refused before the run, and never replaced by another.
+
+  crawlmark run --target-profile article -c 80 --local-ips 127.1.0.0/16";
 
 const FAIL_IF: &str = "\
 What must hold, as in 'service_p99 < 250ms': exit with code 3 if it does not; may be repeated
@@ -252,6 +275,19 @@ pub struct RunArgs {
     /// The longest that opening a connection may take
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
+    /// Open a new connection for every request, which says `connection: close`, and close it after the answer
+    ///
+    /// As clients without connection reuse do. What opening took is in `connect`, and the request waits for it: in an open
+    /// loop it is a part of `pool_wait`, and so of the response time. A closed connection may hold its local port back for a
+    /// minute; the verdict says when that limits the run.
+    #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
+    pub disable_keepalive: bool,
+    /// Close a connection after so many requests, the last of which says so, and open another; 1 is --disable-keepalive
+    #[arg(long, value_name = "N", value_parser = parse_positive, help_heading = "Network")]
+    pub max_requests_per_connection: Option<u64>,
+    /// Addresses of this machine that connections go out from: addresses, ranges, prefixes, with commas
+    #[arg(long, value_name = "LIST", long_help = LOCAL_IPS, help_heading = "Network")]
+    pub local_ips: Option<LocalIps>,
 
     /// What counts as a good answer: json, status:200-299, regex:PATTERN, len:1-1000, items:SEED or whole; may be repeated
     #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Answers")]
@@ -347,6 +383,9 @@ pub struct RunArgs {
     /// What every other request in flight adds to a hold of the bundled target
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
+    /// How much longer the bundled target holds the first answer of each connection: a handshake over a network
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
+    pub target_handshake: Option<target::Handshake>,
     /// CPU that each answer costs the bundled target: rounds of arithmetic, of about a nanosecond each
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_work: Option<target::Work>,

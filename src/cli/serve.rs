@@ -20,6 +20,8 @@ Examples:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
   A service with a cache, a queue and a pause for breath:
     crawlmark serve --latency bimodal:300us,15ms,0.1 --latency-per-in-flight 20us --stall 10s,200ms
+  A service far away, to which a new connection costs three round trips of 30 ms:
+    crawlmark serve --latency 45ms --handshake 90ms
   A service that fails now and then:
     crawlmark serve --fault error:0.01:503 --fault reset:0.005,drip:0.01:2s
   The stubs that WireMock serves elsewhere, with requests kept for verification:
@@ -121,7 +123,8 @@ pub struct ServeArgs {
     ///   static       median 85ms, 50 in flight from each address
     ///   lab          median 600ms, 40 requests a minute, 3 % errors:
     ///                an exercise of 200 URLs
-    ///   article      median 60ms, 20 requests a second from each address
+    ///   article      median 60ms, 100ms more for a new connection, 20
+    ///                requests a second from each address
     #[arg(long, value_name = "NAME", default_value = "null", verbatim_doc_comment, help_heading = "Behaviour")]
     pub profile: target::Profile,
     /// How long answers are held: none, 20ms, or one of the models listed with --help
@@ -143,6 +146,12 @@ pub struct ServeArgs {
     /// Added to the hold for every other request in flight in all processes, as in 50us
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub latency_per_in_flight: Option<target::PerInFlight>,
+    /// Hold the first answer of each connection that much longer, as in 100ms: what a handshake costs over a network
+    ///
+    /// TCP's handshake takes a round trip, that of TLS one or two more, and loopback has none of it. The client sees it in
+    /// the time of the first answer, and not in the time to connect. Refusals are held as well.
+    #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
+    pub handshake: Option<target::Handshake>,
     /// CPU that each item's answer costs: rounds of arithmetic, of about a nanosecond each
     #[arg(long, value_name = "ROUNDS", help_heading = "Behaviour")]
     pub work: Option<target::Work>,

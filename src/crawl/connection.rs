@@ -2,10 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
@@ -17,9 +15,12 @@ use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::time::Sleep;
 
+use super::CrawlSpec;
 use super::answer::Answer;
-use super::dial::{Dial, Stream};
+use super::dial::{Dial, Route, Stream};
 use super::expect::Expected;
+use super::origins::Seat;
+use super::reuse::{After, Left};
 
 type Driver<S> = http1::Connection<TokioIo<S>, Full<Bytes>>;
 
@@ -33,6 +34,9 @@ pub(super) struct Connection<S: Stream> {
     alarm: Pin<Box<Sleep>>,
     /// The header map of the last answer, whose memory the next request uses.
     headers: HeaderMap,
+    left: Left,
+    /// Its place among all connections, where that decides which address it goes out from.
+    _seat: Option<Seat>,
 }
 
 /// The half of a connection that reads and writes.
@@ -76,12 +80,13 @@ pub(super) struct Broken {
 }
 
 impl<S: Stream> Connection<S> {
-    /// Opens a connection to `address`.
-    pub(super) async fn open<D>(dial: &D, address: SocketAddr, timeout: Duration) -> Result<Self, ErrorKind>
+    /// Opens a connection.
+    pub(super) async fn open<D>(dial: &D, route: Route, spec: &CrawlSpec) -> Result<Self, ErrorKind>
     where
         D: Dial<Stream = S>,
     {
-        let connected = tokio::time::timeout(timeout, dial.dial(address)).await;
+        let timeout = spec.connect_timeout;
+        let connected = tokio::time::timeout(timeout, dial.dial(route)).await;
         let stream = connected.map_err(|_| ErrorKind::ConnectTimeout)?.map_err(|error| connect_error(&error))?;
         // One flat buffer per request: a vectored write costs more than copying a hundred bytes.
         let shaken = http1::Builder::new().writev(false).handshake(TokioIo::new(stream)).await;
@@ -91,7 +96,14 @@ impl<S: Stream> Connection<S> {
             drive: Drive::On(Box::pin(driver)),
             alarm: Box::pin(tokio::time::sleep(timeout)),
             headers: HeaderMap::new(),
+            left: spec.reuse.begin(),
+            _seat: None,
         })
+    }
+
+    /// The same, which keeps its place for as long as it is open.
+    pub(super) fn seated(self, seat: Option<Seat>) -> Self {
+        Self { _seat: seat, ..self }
     }
 
     /// An empty header map, with memory where an earlier answer left some.
@@ -106,9 +118,14 @@ impl<S: Stream> Connection<S> {
         &self.headers
     }
 
+    /// Counts a request that is to be sent on it, and says what becomes of it after that.
+    pub(super) const fn count_request(&mut self) -> After {
+        self.left.take()
+    }
+
     /// Whether another request may be sent on it.
     pub(super) fn is_reusable(&self) -> bool {
-        matches!(self.drive, Drive::On(_)) && !self.sender.is_closed()
+        !self.left.is_none() && matches!(self.drive, Drive::On(_)) && !self.sender.is_closed()
     }
 
     /// Sends `request` and reads the whole answer, until `deadline` at most.

@@ -10,6 +10,7 @@ use hyper::header::{ACCEPT, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, Header
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Uri};
 
+use super::reuse::After;
 use super::targets::{Asked, Targets};
 
 /// How the tool names itself unless told otherwise.
@@ -17,6 +18,12 @@ const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
 
 /// Memory for the paths of a few hundred requests.
 const BLOCK: usize = 16 << 10;
+
+/// What the last request of a connection says.
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+/// Its header on the wire.
+const CLOSE_BYTES: usize = "connection: close\r\n".len();
 
 /// What every request of a crawl has in common.
 #[derive(Debug, Clone)]
@@ -133,8 +140,8 @@ impl Writer {
         Self { shape: shape.clone(), targets: Arc::clone(targets), block: BytesMut::with_capacity(BLOCK) }
     }
 
-    /// The request for item `id`, in the memory of `headers`, which is empty.
-    pub(super) fn write(&mut self, id: u64, mut headers: HeaderMap) -> Result<Written, ErrorKind> {
+    /// The request for item `id`, in the memory of `headers`, which is empty. It says what becomes of its connection.
+    pub(super) fn write(&mut self, id: u64, after: After, mut headers: HeaderMap) -> Result<Written, ErrorKind> {
         let asked = self.targets.of(id);
         let path = path(&mut self.block, asked, id)?;
         let mut bytes = self.shape.fixed_bytes + path.as_str().len();
@@ -145,6 +152,10 @@ impl Writer {
         }
         for (name, value) in &self.shape.headers {
             headers.append(name, value.clone());
+        }
+        if after == After::Close {
+            bytes += CLOSE_BYTES;
+            headers.append(CONNECTION, CLOSE);
         }
         let mut request = Request::new(Full::new(self.shape.body.clone()));
         *request.method_mut() = self.shape.method.clone();
@@ -191,7 +202,7 @@ mod tests {
         let shape = shape(&["x-a: 1", "User-Agent: me"], "").unwrap();
         let mut writer = writer(&["http://h:81/a/{id}?b=1", "http://i/fixed"], &shape);
         for id in [0, 7, u64::MAX] {
-            let request = writer.write(id, HeaderMap::new()).unwrap().request;
+            let request = writer.write(id, After::Keep, HeaderMap::new()).unwrap().request;
             let (path, host) = if id % 2 == 0 { (format!("/a/{id}?b=1"), "h:81") } else { ("/fixed".to_owned(), "i") };
             assert_eq!(request.uri().to_string(), path);
             let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
@@ -202,7 +213,7 @@ mod tests {
     #[test]
     fn a_typed_host_is_the_only_one() {
         let shape = shape(&["Host: other"], "").unwrap();
-        let request = writer(&["http://h/"], &shape).write(0, HeaderMap::new()).unwrap().request;
+        let request = writer(&["http://h/"], &shape).write(0, After::Keep, HeaderMap::new()).unwrap().request;
         assert_eq!(request.headers().get_all("host").iter().collect::<Vec<_>>(), ["other"]);
         assert_eq!(shape.header_names().iter().filter(|name| **name == "host").count(), 1);
     }
@@ -217,7 +228,10 @@ mod tests {
                 let wire = format!(
                     "GET /{id} HTTP/1.1\r\nhost: {host}\r\nuser-agent: {agent}\r\naccept: */*\r\ncontent-length: 4\r\n\r\nbody"
                 );
-                assert_eq!(writer.write(id, HeaderMap::new()).unwrap().bytes, wire.len() as u64);
+                assert_eq!(writer.write(id, After::Keep, HeaderMap::new()).unwrap().bytes, wire.len() as u64);
+                let last = writer.write(id, After::Close, HeaderMap::new()).unwrap();
+                assert_eq!(last.bytes, (wire.len() + "connection: close\r\n".len()) as u64);
+                assert_eq!(last.request.headers()["connection"], "close");
             }
         }
     }
@@ -235,7 +249,7 @@ mod tests {
         let mut writer = writer(&["http://h/{id}"], &shape(&[], "").unwrap());
         let start = writer.block.as_ptr();
         for id in 0..400 {
-            drop(writer.write(id, HeaderMap::new()).unwrap());
+            drop(writer.write(id, After::Keep, HeaderMap::new()).unwrap());
         }
         assert!(writer.block.as_ptr() >= start && writer.block.as_ptr() <= start.wrapping_add(BLOCK));
     }

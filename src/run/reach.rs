@@ -6,6 +6,7 @@ use std::time::Duration;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
 
+use super::origins;
 use crate::crawl::{CrawlSpec, OPEN_PER_LANE};
 use crate::error::Error;
 
@@ -51,6 +52,12 @@ pub(super) fn check_descriptors(plan: &RunPlan) -> Result<Option<String>, Error>
 /// Opens one connection to each host and closes it: a run against nobody would only count refusals. The bundled target,
 /// which is not started yet, has no address and needs no check.
 pub(super) fn check_hosts(spec: &CrawlSpec) -> Result<(), Error> {
+    if let Some(ips) = &spec.local_ips {
+        return spec
+            .addresses
+            .iter()
+            .try_for_each(|addresses| origins::check_host(addresses, ips, spec.connect_timeout));
+    }
     spec.addresses.iter().try_for_each(|addresses| check_host(addresses, spec.connect_timeout))
 }
 

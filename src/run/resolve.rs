@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::gates::{Breach, Condition, Objective};
-use crawlmark_harness::plan::{MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, RunPlan};
+use crawlmark_harness::plan::{
+    LOCAL_IPS, MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan,
+};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::stats::Series;
@@ -20,7 +22,9 @@ use nix::ifaddrs::getifaddrs;
 use super::{Strictness, urls};
 use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
-use crate::crawl::{AsksIds, CrawlSpec, Expectations, Held, Host, RequestShape, Targets, Template};
+use crate::crawl::{
+    AsksIds, CrawlSpec, Expectations, Family, Held, Host, LocalIps, RequestShape, Reuse, Targets, Template,
+};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -110,14 +114,12 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("expect".to_owned(), expect.to_string()),
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
-    if let Some(file) = &args.urls {
-        workload.insert("urls".to_owned(), file.display().to_string());
-        workload.insert("lines".to_owned(), targets.lines().to_string());
-    }
-    let (addresses, bundled) = match bundled_template {
+    note_what_is_rare(&args, &targets, &mut workload);
+    let (mut addresses, bundled) = match bundled_template {
         None => (targets.hosts().iter().map(find).collect::<Result<Vec<_>, _>>()?, None),
         Some(template) => (Vec::new(), Some(bundle(&args, template, &mut workload)?)),
     };
+    keep_reachable(args.local_ips.as_ref(), &targets, &mut addresses)?;
     if args.connect_timeout.is_zero() {
         return Err(Error::Usage("--connect-timeout must be longer than nothing".to_owned()));
     }
@@ -186,6 +188,8 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
             expect,
             timeout: args.timeout,
             connect_timeout: args.connect_timeout,
+            reuse: reuse(&args),
+            local_ips: args.local_ips,
             held: Held::Unasked,
         },
         labels: Labels { name: args.name, tags: args.tags.into_iter().collect() },
@@ -195,6 +199,50 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         objectives,
         bundled,
     })
+}
+
+/// Notes what most crawls do not ask for.
+fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<String, String>) {
+    let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
+    if let Some(file) = &args.urls {
+        note("urls", file.display().to_string());
+        note("lines", targets.lines().to_string());
+    }
+    let reuse = reuse(args);
+    if reuse != Reuse::default() {
+        note(REQUESTS_PER_CONNECTION, reuse.to_string());
+    }
+    if let Some(ips) = &args.local_ips {
+        note(LOCAL_IPS, ips.to_string());
+    }
+}
+
+/// How many requests a connection carries. A number is 1 at least, or it was not read.
+fn reuse(args: &RunArgs) -> Reuse {
+    let most = if args.disable_keepalive { Some(1) } else { args.max_requests_per_connection };
+    most.and_then(NonZeroU64::new).map_or(Reuse::Unbounded, Reuse::Requests)
+}
+
+/// Leaves each host the addresses that can be reached from `ips`. The bundled target has none yet, and will have IPv4.
+fn keep_reachable(ips: Option<&LocalIps>, targets: &Targets, addresses: &mut [Vec<SocketAddr>]) -> Result<(), Error> {
+    let Some(ips) = ips else { return Ok(()) };
+    let lacks = |family: Family, who: &str| {
+        Error::Usage(format!(
+            "--local-ips {ips} has no {family} address, and {who} has no other: add one of this machine's, as in {}",
+            if family == Family::V4 { "127.1.0.0/16 for a target on this machine" } else { "fd00::1" }
+        ))
+    };
+    if addresses.is_empty() && !ips.has(Family::V4) {
+        return Err(lacks(Family::V4, "the bundled target"));
+    }
+    for (host, addresses) in targets.hosts().iter().zip(addresses) {
+        let Some(first) = addresses.first().map(|address| Family::of(address.ip())) else { continue };
+        addresses.retain(|address| ips.has(Family::of(address.ip())));
+        if addresses.is_empty() {
+            return Err(lacks(first, host.name()));
+        }
+    }
+    Ok(())
 }
 
 /// What must hold of a run of `plan`, the short forms among it.
@@ -245,6 +293,7 @@ fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, St
         profile: args.target_profile,
         latency: args.target_latency.as_ref(),
         latency_per_in_flight: args.target_latency_per_in_flight,
+        handshake: args.target_handshake,
         work: args.target_work,
         stall: args.target_stall,
         limits: &args.target_limits,
@@ -264,6 +313,7 @@ fn describe(config: &Config, workload: &mut BTreeMap<String, String>) {
     for (name, value) in [
         ("target_latency", config.latency.to_string()),
         ("target_latency_per_in_flight", per_in_flight),
+        ("target_handshake", config.handshake.to_string()),
         ("target_work", config.work.to_string()),
         ("target_stall", stall),
         ("target_limit", config.limits.to_string()),

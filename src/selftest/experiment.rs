@@ -26,7 +26,7 @@ use super::judge::Evidence;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
 use super::seen::Seen;
 use crate::cli::Row;
-use crate::crawl::{CrawlSpec, Expectations, Held, RequestShape, Targets, Template};
+use crate::crawl::{CrawlSpec, Expectations, Held, RequestShape, Reuse, Targets, Template};
 use crate::error::Error;
 use crate::measure;
 use crate::target::Target;
@@ -236,6 +236,8 @@ impl Setup {
             expect: Expectations::items(SEED),
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
+            reuse: Reuse::default(),
+            local_ips: None,
             held: self.held,
         };
         let record = measure::crawl(&plan, &spec, watch)?;

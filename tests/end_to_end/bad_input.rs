@@ -117,6 +117,8 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["--urls", "-", "--target-latency", "1ms"], "--target-latency"),
         (&["URL", "--target-latency", "1ms"], "--target-latency"),
         (&["URL", "--target-latency-per-in-flight", "1ms"], "--target-latency-per-in-flight"),
+        (&["URL", "--target-handshake", "1ms"], "--target-handshake"),
+        (&["--target-handshake", "slow"], "--target-handshake"),
         (&["URL", "--target-stall", "10s,1s"], "--target-stall"),
         (&["URL", "--target-fault", "drop:0.1"], "--target-fault"),
         (&["--target-fault", "drop:0.6", "--target-fault", "reset:0.6"], "--target-fault: the shares"),

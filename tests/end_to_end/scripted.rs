@@ -16,18 +16,18 @@ pub(crate) struct Peer {
 impl Peer {
     /// Reads a request without a body, and returns its target. None when the client has left.
     pub(crate) fn request(&mut self) -> Option<String> {
-        let mut target = None;
-        loop {
-            let mut line = String::new();
-            if self.reader.read_line(&mut line).ok()? == 0 {
+        Some(self.head()?.split(' ').nth(1)?.to_owned())
+    }
+
+    /// Reads a request without a body, and returns its head. None when the client has left.
+    pub(crate) fn head(&mut self) -> Option<String> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.reader.read_line(&mut head).ok()? == 0 {
                 return None;
             }
-            match (&target, line.trim_end()) {
-                (Some(_), "") => return target,
-                (Some(_), _) => {}
-                (None, first) => target = Some(first.split(' ').nth(1)?.to_owned()),
-            }
         }
+        Some(head)
     }
 
     /// Sends `text`. A client that has left does not care.

@@ -1,13 +1,15 @@
 //! The rows of open loops: requests are intended by a timetable, whatever becomes of those before them.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
+use crawlmark::crawl::Reuse;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::render;
 use crawlmark_harness::report::Verdict;
 
-use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run};
+use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run, run_with};
 use crate::script::{Script, Server};
 
 /// More connections than are ever wanted here.
@@ -107,6 +109,21 @@ fn v6_every_attempt_of_an_open_loop_is_the_sum_of_its_parts() {
     assert!(ran.report.totals.errors_by_kind["timeout"] > 0);
     let [lag, wait] = ["sched_lag", "pool_wait"].map(|series| ran.latency(series).max_us);
     assert!(lag >= Some(200_000.0) && wait >= Some(400_000.0), "{lag:?}, {wait:?}");
+}
+
+#[test]
+fn opening_a_connection_for_every_request_is_a_wait_before_it_and_no_time_of_the_target() {
+    let script = Script { connect: 3 * MS, base: 7 * MS, ..Script::default() };
+    let ran = run_with(Reuse::Requests(NonZeroU64::MIN), thousand_per_s(ENOUGH, 2 * S), script, &[]);
+    assert_sent(&ran, 2_000, 2_000);
+    assert_eq!((ran.report.totals.connections_opened, ran.latency("connect").count), (2_000, 2_000));
+    for (series, ms) in [("connect", 3.0), ("pool_wait", 3.0), ("service", 7.0), ("response", 10.0)] {
+        let latency = ran.latency(series);
+        for us in [latency.min_us, latency.p50_us, latency.max_us] {
+            assert_ms(us, ms, 0.002 * ms);
+        }
+    }
+    ran.assert_identity();
 }
 
 #[test]

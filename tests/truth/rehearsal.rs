@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Targets, Template};
+use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Reuse, Targets, Template};
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
@@ -75,6 +75,11 @@ pub(crate) struct Ran {
 
 /// Crawls as `plan` says, over HTTP, a target that does what `script` says.
 pub(crate) fn run(plan: RunPlan, script: Script, incidents: &[Incident]) -> Ran {
+    run_with(Reuse::default(), plan, script, incidents)
+}
+
+/// The same with connections that carry so many requests.
+pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &[Incident]) -> Ran {
     let plan = plan.validate().unwrap();
     let template: Template = URL.parse().unwrap();
     let spec = CrawlSpec {
@@ -84,6 +89,8 @@ pub(crate) fn run(plan: RunPlan, script: Script, incidents: &[Incident]) -> Ran 
         expect: Expectations::default(),
         timeout: plan.timeout,
         connect_timeout: plan.timeout,
+        reuse,
+        local_ips: None,
         held: Held::Unasked,
     };
     let script = Rc::new(script);

@@ -3,11 +3,10 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use crawlmark::crawl::Dial;
+use crawlmark::crawl::{Dial, Route};
 use crawlmark_harness::clock::{Clock, Nanos};
 use http_body_util::Full;
 use hyper::Response;
@@ -33,7 +32,7 @@ pub(crate) struct InMemory {
 impl Dial for InMemory {
     type Stream = DuplexStream;
 
-    async fn dial(&self, _: SocketAddr) -> io::Result<DuplexStream> {
+    async fn dial(&self, _: Route) -> io::Result<DuplexStream> {
         if !self.script.connect.is_zero() {
             tokio::time::sleep(self.script.connect).await;
         }

@@ -8,6 +8,9 @@ use crate::clock::Nanos;
 /// How often the machine is looked at while the run goes on: what is looked for stays for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// From so many closed connections on it is worth the time to see whose ports they hold back; fewer are no harm to anybody.
+const WORTH_A_LOOK: u64 = 500;
+
 /// What the machine counted in the time of a run. A reading that it does not give is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostRecord {
@@ -25,8 +28,11 @@ pub struct HostRecord {
     pub listen_drops: Option<u64>,
     /// The most TCP sockets in use, before and after.
     pub sockets_in_use: Option<u64>,
-    /// The most closed connections whose ports were held back at once.
+    /// The most closed connections that were kept at once, of whichever side of them.
     pub time_wait: Option<u64>,
+    /// The most local ports that closed connections of this side held back at the end, toward one address from one address:
+    /// no more than so many, where few connections were kept.
+    pub ports_held: Option<u64>,
 }
 
 /// Watches the machine.
@@ -69,6 +75,11 @@ impl Watch {
             listen_drops: added(|counters| counters.listen_drops),
             sockets_in_use: before.sockets_in_use.max(after.sockets_in_use),
             time_wait: self.time_wait.max(after.time_wait),
+            ports_held: after.time_wait.and_then(
+                |kept| {
+                    if kept < WORTH_A_LOOK { Some(kept) } else { self.proc.ports_held() }
+                },
+            ),
         }
     }
 }
@@ -102,6 +113,7 @@ mod tests {
                 retransmits: Some(2),
                 sockets_in_use: Some(4),
                 time_wait: Some(700),
+                ports_held: Some(8),
                 ..HostRecord::default()
             }
         );

@@ -72,6 +72,7 @@ fn host(host: &HostReport) -> Vec<(&'static str, Option<String>)> {
         listen_drops,
         sockets_in_use,
         time_wait,
+        ports_held,
     } = *host;
     vec![
         ("waiting for a CPU", cpu_pressure.map(|part| format!("{} of the time", percent(part)))),
@@ -80,7 +81,8 @@ fn host(host: &HostReport) -> Vec<(&'static str, Option<String>)> {
         ("listening queues full", listen_overflows.map(grouped)),
         ("connections dropped there", listen_drops.map(grouped)),
         ("TCP sockets in use", sockets_in_use.map(grouped)),
-        ("ports held back at most", time_wait.map(grouped)),
+        ("closed connections kept at most", time_wait.map(grouped)),
+        ("local ports held back", ports_held.map(grouped)),
     ]
 }
 

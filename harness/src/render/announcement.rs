@@ -1,7 +1,7 @@
 //! What a run is about to do, before it does it.
 
 use super::{decimal, write_row};
-use crate::plan::{Arrivals, Pacing, PerHost, RunPlan, ShardPlan};
+use crate::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crate::units::{RateShape, grouped};
 
 /// What the run is about to do: the effective totals, said before anything is sent, for a terminal of so many columns.
@@ -18,9 +18,15 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let mut rows = vec![
         ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
         ("shards", format!("{}, one process each", plan.shards)),
-        ("connections", format!("{} in all, {connections} per shard", grouped(u64::from(plan.connections)))),
+        (
+            "connections",
+            format!("{} in all, {connections} per shard{}", grouped(u64::from(plan.connections)), reuse(plan)),
+        ),
         pace(plan),
     ];
+    if let Some(ips) = plan.workload.get(LOCAL_IPS) {
+        rows.push(("from", ips.clone()));
+    }
     if plan.per_host != PerHost::default() {
         rows.push(("hosts", hosts(&plan.per_host)));
     }
@@ -40,6 +46,15 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         write_row(&mut out, name, &value, columns);
     }
     out
+}
+
+/// How soon connections are closed on this side, if at all.
+fn reuse(plan: &RunPlan) -> String {
+    match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
+        None => String::new(),
+        Some("1") => ", a new one for every request".to_owned(),
+        Some(requests) => format!(", closed after {requests} requests each"),
+    }
 }
 
 /// What paces the run: a budget, or the timetable of an open loop.

@@ -77,8 +77,10 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
 /// What requests waited for most before they were sent, of all time that they did.
 fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
+    let opening = spent(Series::Connect);
     let waits = [
-        (spent(Series::PoolWait), "for a free connection: all of them were in use"),
+        ((spent(Series::PoolWait) - opening).max(0.0), "for a free connection: all of them were in use"),
+        (opening, "for a new connection to open"),
         (spent(Series::BudgetWait), "for a limit on its host, or for what the target was found to bear"),
         (spent(Series::SchedLag), "for this client, which was late"),
     ];

@@ -28,8 +28,12 @@ pub struct HostReport {
     pub listen_drops: Option<u64>,
     /// TCP sockets in use, the most of before and after.
     pub sockets_in_use: Option<u64>,
-    /// Closed connections whose local ports were held back, the most at once.
+    /// Closed connections that the machine kept (`TIME_WAIT`), of whichever side of them, the most at once.
     pub time_wait: Option<u64>,
+    /// Local ports that closed connections of this side held back at the end, toward the address, and from the address, that
+    /// had most of them; where few connections were kept, a number that is no less. Absent from results of earlier versions.
+    #[serde(default)]
+    pub ports_held: Option<u64>,
 }
 
 impl From<HostRecord> for HostReport {
@@ -43,6 +47,7 @@ impl From<HostRecord> for HostReport {
             listen_drops,
             sockets_in_use,
             time_wait,
+            ports_held,
         } = record;
         Self {
             cpu_pressure: cpu_pressure_us
@@ -54,6 +59,7 @@ impl From<HostRecord> for HostReport {
             listen_drops,
             sockets_in_use,
             time_wait,
+            ports_held,
         }
     }
 }

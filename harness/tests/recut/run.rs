@@ -165,6 +165,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
             listen_drops: None,
             sockets_in_use: None,
             time_wait: None,
+            ports_held: None,
         },
     };
     let environment = Environment {

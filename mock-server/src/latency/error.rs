@@ -191,6 +191,8 @@ pub enum Part {
     Quantile,
     /// What [`PerInFlight`](super::PerInFlight) adds for each request.
     Growth,
+    /// [`Handshake`](super::Handshake).
+    Handshake,
 }
 
 impl fmt::Display for Part {
@@ -208,6 +210,7 @@ impl fmt::Display for Part {
             Self::End => "end",
             Self::Quantile => "quantile",
             Self::Growth => "growth per request in flight",
+            Self::Handshake => "handshake",
         })
     }
 }

@@ -71,6 +71,8 @@ pub(super) struct Answers {
     peer: Peer,
     visitor: Visitor,
     fate: Fate,
+    /// What the connection's first answer is yet to be held longer for.
+    handshake: Cell<Duration>,
     gateway: Option<Rc<Gateway>>,
     tunnel: Cell<Option<Tunnel>>,
 }
@@ -90,6 +92,7 @@ impl Answers {
             client,
             peer: books.peer(client),
             fate: Fate::default(),
+            handshake: Cell::new(config.handshake.hold()),
             gateway: gateway.clone(),
             tunnel: Cell::default(),
         })
@@ -162,7 +165,7 @@ impl Answers {
         gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await
     }
 
-    /// The order: count, limit (a refusal waits for nothing but the end of a stall), stub, method, hold, fault, answer.
+    /// The order: count, limit (a refusal waits for nothing but a handshake and the end of a stall), stub, method, hold, fault, answer.
     async fn serve(&self, parts: &mut Parts, incoming: Incoming) -> Result<Response<AnswerBody>, Interrupted> {
         // Until this call ends: with an answer, or dropped because its client left.
         let per_in_flight = self.config.latency_per_in_flight;
@@ -203,7 +206,7 @@ impl Answers {
         headers.clear();
         quota::say(&self.config.limits, &verdict, &mut headers);
         if let Some((status, body)) = self.refusal(&parts.method, &verdict, &mut headers) {
-            // Nothing but the end of a stall and the turn that a limit let it wait for.
+            // Nothing but a handshake, the end of a stall and the turn that a limit let it wait for.
             let turn = if let Verdict::Admitted(admission) = &verdict { admission.delay } else { Duration::ZERO };
             self.hold(&arrival, turn, &mut headers).await;
             return Ok(self.counted(json(status, headers, body).map(AnswerBody::whole)));
@@ -235,7 +238,8 @@ impl Answers {
         let path = ItemPath::parse(target(parts));
         let now_ns = self.books.shared().clock().now_ns();
         let attempt = self.books.arrived(&self.peer, path.id(), now_ns);
-        Arrival { now_ns, path, id: path.id(), attempt, growth, ordinal: self.stubs.ordinal() }
+        let handshake = self.handshake.take();
+        Arrival { now_ns, path, id: path.id(), attempt, growth, handshake, ordinal: self.stubs.ordinal() }
     }
 
     /// What goes wrong with the answer, if anything.
@@ -269,9 +273,9 @@ impl Answers {
         }
     }
 
-    /// Holds back an answer for `own`, or longer in a stall, and says so in its headers.
+    /// Holds back an answer for `own`, longer on a new connection or in a stall, and says so in its headers.
     async fn hold(&self, arrival: &Arrival, own: Duration, headers: &mut HeaderMap) {
-        let intended_us = self.config.hold_us(arrival.now_ns, own);
+        let intended_us = self.config.hold_us(arrival.now_ns, own + arrival.handshake);
         if intended_us == 0 {
             return;
         }
@@ -323,6 +327,8 @@ struct Arrival {
     attempt: u8,
     /// What other requests in flight, and limits that delay, add to its hold.
     growth: Duration,
+    /// What its connection would have cost to open; nothing but for the first request.
+    handshake: Duration,
     /// Its number among all requests; no other has it.
     ordinal: u64,
 }

@@ -31,8 +31,9 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> Seen {
     let failed = failed_with(evidence, ErrorKind::AddressUnavailable);
     Seen::perhaps((failed > 0).then(|| {
         format!(
-            "{} attempts found no free local port: this machine has {} for connections to one address, and a closed \
-             connection holds its port back for a minute; {MORE_PORTS}",
+            "{} attempts found no free local port: this machine has {} for connections from one address to another, and a \
+             connection that this side closed first holds its port back for a minute, or for a second over loopback; \
+             {MORE_PORTS}",
             grouped(failed),
             ports_in_words(evidence)
         )
@@ -41,7 +42,7 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> Seen {
 
 /// Ports that closed connections still hold, of a run that opened more than there were left.
 pub(super) fn ports_held_back(evidence: &Evidence<'_>) -> Seen {
-    let (Some(held), Some(ports)) = (evidence.host.time_wait, ports(evidence)) else { return Seen::Unavailable };
+    let (Some(held), Some(ports)) = (evidence.host.ports_held, ports(evidence)) else { return Seen::Unavailable };
     // What others left behind does no harm to a run that keeps its connections.
     let needed = evidence.totals.connections_opened > ports.saturating_sub(held);
     let tripped = needed && held as f64 > ports as f64 * PORTS_HELD_BACK;

@@ -4,6 +4,7 @@ use super::shards::{highest_known, times};
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::{Worst, percent};
 use super::{Evidence, Seen};
+use crate::plan::REQUESTS_PER_CONNECTION;
 use crate::report::{ShardReport, share};
 use crate::stats::Series;
 use crate::units::{grouped, micros};
@@ -25,7 +26,8 @@ pub(super) fn dropped(evidence: &Evidence<'_>) -> Seen {
     }))
 }
 
-/// Waits for a connection.
+/// Waits for a connection that was in use. Of a crawl that is to open new ones all the time, opening them is what is
+/// measured, and no lack of them.
 pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
     waits(evidence, Series::PoolWait, |who, waited, response| {
         format!(
@@ -50,8 +52,11 @@ pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
 /// Shards of which a wait is a notable part of the response time, at the 99th percentile.
 fn waits(evidence: &Evidence<'_>, series: Series, say: impl Fn(String, String, String) -> String) -> Seen {
     let p99 = |shard: &ShardReport, series: Series| times(shard, series).and_then(highest_known);
+    let is_opening = series == Series::PoolWait && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
     let notable = evidence.shards.iter().filter_map(|shard| {
         let (waited, response) = (p99(shard, series)?, p99(shard, Series::ResponseOk)?);
+        let opened = is_opening.then(|| p99(shard, Series::Connect)).flatten().unwrap_or_default();
+        let waited = waited - opened;
         (waited > WAIT_US.max(response * WAIT_OF_RESPONSE)).then_some((shard, waited))
     });
     Seen::perhaps(Worst::of(notable).map(|worst| {

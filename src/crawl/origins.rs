@@ -1,0 +1,154 @@
+//! Which address each connection of a shard goes out from.
+//!
+//! Asked by the crawl when it opens a connection. It must not open anything.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use super::local_ips::{Family, LocalIps};
+use super::reuse::Reuse;
+
+/// Which of a run's connections are a shard's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Berth {
+    /// The number of its first connection among those of all shards.
+    pub first: u64,
+    /// The number of the shard.
+    pub shard: u32,
+    /// How many shards there are.
+    pub shards: u32,
+}
+
+impl Default for Berth {
+    /// The only shard.
+    fn default() -> Self {
+        Self { first: 0, shard: 0, shards: 1 }
+    }
+}
+
+/// Gives each connection its address.
+#[derive(Debug)]
+pub(super) struct Origins {
+    ips: LocalIps,
+    order: Order,
+}
+
+/// In which order addresses are given.
+#[derive(Debug)]
+enum Order {
+    /// Connection `first + k` of the run goes from its address each time that it is opened, to each host.
+    Kept { first: u64, of_host: Vec<Rc<RefCell<Seats>>> },
+    /// Each connection goes from the next address; shards take turns.
+    Rotating { next: Cell<u64>, stride: u64 },
+}
+
+/// The numbers of connections to one host that are not open.
+#[derive(Debug, Default)]
+struct Seats {
+    /// Given back: the last one first, so that a connection that broke is opened again from where it was.
+    free: Vec<u64>,
+    /// The first that was never taken.
+    next: u64,
+}
+
+impl Origins {
+    /// For connections to so many hosts. Where connections are closed on purpose, each new one goes from the next address.
+    pub(super) fn new(ips: LocalIps, reuse: Reuse, berth: Berth, hosts: usize) -> Self {
+        let order = match reuse {
+            Reuse::Unbounded => {
+                Order::Kept { first: berth.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
+            }
+            Reuse::Requests(_) => {
+                Order::Rotating { next: Cell::new(u64::from(berth.shard)), stride: u64::from(berth.shards.max(1)) }
+            }
+        };
+        Self { ips, order }
+    }
+
+    /// The place of a connection to `host` that is to be opened.
+    pub(super) fn take(&self, host: usize) -> Seat {
+        match &self.order {
+            Order::Kept { first, of_host } => {
+                let seats = &of_host[host];
+                let mut all = seats.borrow_mut();
+                let number = all.free.pop().unwrap_or_else(|| {
+                    all.next += 1;
+                    all.next - 1
+                });
+                Seat { place: first + number, number, of: Some(Rc::clone(seats)) }
+            }
+            Order::Rotating { next, stride } => {
+                let place = next.get();
+                next.set(place.wrapping_add(*stride));
+                Seat { place, number: 0, of: None }
+            }
+        }
+    }
+
+    /// The address of a place, for a target of that family. None when there is no address of it.
+    pub(super) fn address(&self, seat: &Seat, family: Family) -> Option<IpAddr> {
+        self.ips.nth(family, seat.place)
+    }
+}
+
+/// The place of one connection among all of the run's; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    place: u64,
+    number: u64,
+    of: Option<Rc<RefCell<Seats>>>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(seats) = &self.of {
+            seats.borrow_mut().free.push(self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+
+    fn origins(reuse: Reuse, berth: Berth) -> Origins {
+        Origins::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, berth, 2)
+    }
+
+    fn last(origins: &Origins, seat: &Seat) -> u32 {
+        match origins.address(seat, Family::V4) {
+            Some(IpAddr::V4(address)) => u32::from(address.octets()[3]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_connection_keeps_its_address_when_it_is_opened_again() {
+        let origins = origins(Reuse::Unbounded, Berth { first: 3, shard: 1, shards: 2 });
+        let mut open: Vec<Seat> = (0..4).map(|_| origins.take(0)).collect();
+        assert_eq!(open.iter().map(|seat| last(&origins, seat)).collect::<Vec<_>>(), [4, 5, 1, 2]);
+        assert_eq!(origins.address(&open[0], Family::V6).unwrap().to_string(), "fd00::4");
+        // Another host has connections of its own.
+        assert_eq!(last(&origins, &origins.take(1)), 4);
+        drop(open.remove(1));
+        let again = origins.take(0);
+        assert_eq!(last(&origins, &again), 5);
+        assert_eq!(last(&origins, &origins.take(0)), 3);
+    }
+
+    #[test]
+    fn connections_that_are_closed_on_purpose_take_turns_over_all_shards() {
+        let reuse = Reuse::Requests(NonZeroU64::MIN);
+        let mut given = Vec::new();
+        for shard in 0..3 {
+            let origins = origins(reuse, Berth { first: u64::from(shard) * 7, shard, shards: 3 });
+            given.extend((0..10).map(|_| last(&origins, &origins.take(0))));
+        }
+        for address in 1..=5 {
+            assert_eq!(given.iter().filter(|given| **given == address).count(), 6, "{given:?}");
+        }
+    }
+}
