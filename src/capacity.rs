@@ -233,13 +233,14 @@ impl Bench<'_> {
         let number = self.probes.len() + 1;
         let words = self.probing.words((number, pace, kind));
         let setup = Setup::of_this_program(format!("{pace}"), words)?;
-        let place = PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
-        let taken = self.rounds.run(&setup, &self.place.join(&place))?;
+        let folder =
+            PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
+        let taken = self.rounds.run(&setup, &self.place.join(&folder))?;
         if taken.report.interrupted_by.is_some() {
             return Ok(None);
         }
         let connections = self.probing.connections(pace);
-        let plan = ProbePlan { number, pace, kind, connections, result: place.display().to_string() };
+        let plan = ProbePlan { number, pace, kind, connections, result: folder.display().to_string() };
         Ok(Some(ProbeReport::new(plan, &taken.report, &self.probing.objectives)))
     }
 }

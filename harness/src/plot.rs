@@ -28,8 +28,8 @@ mod seconds;
 mod spectrum;
 mod throughput;
 
-pub use self::costs::{Cost, costs};
 pub use self::capacity::capacity;
+pub use self::costs::{Cost, costs};
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;

@@ -215,7 +215,9 @@ fn its_plot_has_the_limit_the_band_and_what_failed() {
 fn a_journal_is_read_back_though_its_end_was_cut() {
     let (probes, _) = probes();
     let mut text = journal_line(&question()).unwrap();
-    probes.iter().for_each(|probe| text += &journal_line(probe).unwrap());
+    for probe in &probes {
+        text += &journal_line(probe).unwrap();
+    }
     assert_eq!(read_journal(&text), Ok((question(), probes.clone())));
     let cut = &text[..text.len() - 5];
     assert_eq!(read_journal(cut), Ok((question(), probes[..probes.len() - 1].to_vec())));

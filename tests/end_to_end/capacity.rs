@@ -114,7 +114,7 @@ impl Done {
 
 /// Runs `capacity` on the bundled target: short probes, these flags of the search, and these of `run`.
 fn capacity(args: &[&str], run: &[&str]) -> Done {
-    Started::new(&[&SHORT, &["--out", "out"], args, &["--", "-s", "1"], run].concat()).end()
+    Started::new(&[&SHORT[..], &["--out", "out"], args, &["--", "-s", "1"], run].concat()).end()
 }
 
 #[test]
