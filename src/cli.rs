@@ -6,6 +6,7 @@ mod again;
 mod compare;
 mod cut;
 mod export;
+mod ladder;
 mod manners;
 mod report;
 mod run;
@@ -24,6 +25,7 @@ pub use again::Typed;
 pub use compare::{CompareArgs, ContestForm};
 pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
+pub use ladder::{LadderArgs, RungNumber};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use report::{Ground, ReportArgs};
 pub use run::{OutputFormat, RunArgs};
@@ -74,6 +76,9 @@ pub enum Command {
     /// Compare two configurations, targets or builds in paired rounds: pass, regression or inconclusive
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<AbArgs>),
+    /// Climb from one request at a time to as many as the CPU can do, beside what was published for each step
+    #[command(after_help = ladder::EXAMPLES)]
+    Ladder(LadderArgs),
     /// Compare saved results: a verdict of paired rounds, a table of two single ones
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),

@@ -13,7 +13,7 @@
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
-//! | `run`, `ab`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -23,6 +23,7 @@ mod compare;
 pub mod crawl;
 mod error;
 mod export;
+mod ladder;
 mod measure;
 mod report;
 mod rounds;
@@ -52,6 +53,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::run(*args, typed),
         Command::Ab(args) => ab::ab(&args),
+        Command::Ladder(args) => ladder::ladder(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),

@@ -9,6 +9,7 @@ mod bars;
 mod budget;
 mod canvas;
 mod chart;
+mod climb;
 mod connections;
 mod errors;
 mod flight;
@@ -25,6 +26,7 @@ mod seconds;
 mod spectrum;
 mod throughput;
 
+pub use self::climb::climb;
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 use crate::report::Report;

@@ -4,6 +4,7 @@ pub(crate) mod contest;
 mod cut;
 pub(crate) mod gates;
 mod history;
+mod ladder;
 mod percentiles;
 pub(crate) mod times;
 
@@ -14,6 +15,7 @@ pub use self::cut::{cut_markdown, cut_text};
 pub use self::gates::must_hold;
 pub(crate) use self::gates::seen;
 pub use self::history::history_text;
+pub use self::ladder::{ladder_headline, ladder_markdown, ladder_standing, ladder_text, published};
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
 use crate::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
