@@ -128,8 +128,8 @@ fn announcement(args: &LadderArgs, rungs: &[Rung]) -> String {
     let whole = (args.duration + BESIDE) * u32::try_from(rungs.len()).unwrap_or(u32::MAX)
         + if searched { Search::takes(args.duration) + 4 * BESIDE } else { Duration::ZERO };
     format!(
-        "climbing the ladder: {count} of {} each, about {} s in all, against the bundled target; nothing leaves this machine",
-        humantime::format_duration(args.duration),
+        "climbing the ladder: {count} of {:?} each, about {} s in all, against the bundled target; nothing leaves this machine",
+        args.duration,
         whole.as_secs() + 1
     )
 }

@@ -20,12 +20,12 @@ const MARGIN: f64 = 16.0;
 const LEFT: f64 = 52.0;
 
 /// A rung: its name, two bars, and the space to the next one.
-const ROW: f64 = 66.0;
+const ROW: f64 = 68.0;
 
 /// From the top of a rung to the middle of its name, of its bars, and their heights.
 const NAME_AT: f64 = 12.0;
 const MEASURED: [f64; 2] = [25.0, 42.0];
-const PUBLISHED: [f64; 2] = [44.0, 53.0];
+const PUBLISHED: [f64; 2] = [46.0, 55.0];
 
 /// Above the rungs, for the words that say which bar is which; below, for the axis.
 const ABOVE: f64 = 14.0;
@@ -34,6 +34,9 @@ const BELOW: f64 = 34.0;
 const NAME: f64 = 17.0;
 const VALUE: f64 = 16.0;
 const SMALL: f64 = 14.0;
+
+/// How much wider bold letters are than others.
+const BOLD: f64 = 1.12;
 
 /// Between a bar and its figure.
 const GAP: f64 = 7.0;
@@ -44,25 +47,47 @@ const PUBLISHED_INK: Ink = Ink::Orange;
 /// The picture of a climb.
 #[must_use]
 pub fn climb(ladder: &Ladder) -> Plot {
-    let head = Head { name: "climb", title: "The ladder", caption: ladder_headline(ladder), keys: Vec::new() };
+    let head = Head {
+        name: "climb",
+        title: "The ladder: from one at a time to all the CPU can do",
+        caption: ladder_headline(ladder),
+        keys: Vec::new(),
+    };
     let axis = Axis::of(&ladder.rungs);
     let height = ABOVE + ladder.rungs.len() as f64 * ROW + BELOW;
     sheet(head, height, |canvas, top| {
         let (top, bottom) = (top + ABOVE, top + height - BELOW);
         axis.draw(canvas, [top, bottom]);
-        for (n, rung) in ladder.rungs.iter().rev().enumerate() {
-            // Which bar is which is said once, on the lowest rung, where there is room.
-            let words = if n + 1 == ladder.rungs.len() { Words::Told } else { Words::Known };
-            draw(canvas, rung, (&axis, top + n as f64 * ROW, words));
+        for (n, rung) in ladder.rungs.iter().enumerate() {
+            let from_top = (ladder.rungs.len() - 1 - n) as f64;
+            draw(canvas, rung, (&axis, top + from_top * ROW, Words::of_rung(n)));
         }
     })
 }
 
-/// Whether the bars of a rung say what they are.
+/// Whether the bars of a rung say what they are: once, on the lowest one, where there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Words {
     Told,
     Known,
+}
+
+impl Words {
+    const fn of_rung(n: usize) -> Self {
+        if n == 0 { Self::Told } else { Self::Known }
+    }
+
+    /// What stands behind the bars: what was measured, what limited it, and what was published.
+    fn about(self, rung: &RungReport) -> [String; 3] {
+        let measured = format!("{}/s", decimal(rung.reading.ok_per_s));
+        let (limit, published) = (rung.limit.by.name(), published(rung.published));
+        match self {
+            Self::Told => {
+                [format!("{measured} here,"), format!("limited by {limit}"), format!("{published} as published")]
+            }
+            Self::Known => [measured, limit.to_owned(), published],
+        }
+    }
 }
 
 /// The axis: rates, each line ten times the one before.
@@ -78,10 +103,11 @@ impl Axis {
         let rates = rates().filter(|rate| *rate > 0.0);
         let (low, high) = rates.fold((1.0_f64, 10.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
         let scale = Scale::Log(10f64.powf(low.log10().floor()), high);
-        let room = |rung: &RungReport| {
+        let room = |(n, rung): (usize, &RungReport)| {
+            let [value, limit, there] = Words::of_rung(n).about(rung);
             let behind = [
-                (rung.reading.ok_per_s, text_width(&measured(rung), VALUE) + GAP + text_width(&limit(rung), SMALL)),
-                (rung.published.high_per_s, text_width(&published(rung.published), SMALL)),
+                (rung.reading.ok_per_s, text_width(&value, VALUE) * BOLD + GAP + text_width(&limit, SMALL)),
+                (rung.published.high_per_s, text_width(&there, SMALL)),
             ];
             // Where the axis may end at most, for this bar's words to end with the sheet.
             let ends = behind.map(|(rate, width)| {
@@ -90,7 +116,7 @@ impl Axis {
             });
             ends[0].min(ends[1])
         };
-        let right = rungs.iter().map(room).fold(WIDTH - MARGIN, f64::min).max(LEFT + 100.0);
+        let right = rungs.iter().enumerate().map(room).fold(WIDTH - MARGIN, f64::min).max(LEFT + 100.0);
         Self { scale, right }
     }
 
@@ -121,23 +147,13 @@ fn draw(canvas: &Canvas<'_>, rung: &RungReport, (axis, top, words): (&Axis, f64,
         canvas.area([LEFT, top + from, right, top + to], ink);
         right + GAP
     };
+    let [value, limit, there] = words.about(rung);
     let x = bar(rung.reading.ok_per_s, MEASURED, MEASURED_INK);
-    let value = if words == Words::Told { format!("{} here", measured(rung)) } else { measured(rung) };
     on_paper(canvas, &value, (x, middle(MEASURED)), bold(Ink::Text, VALUE, HPos::Left));
-    let x = x + text_width(&value, VALUE) + GAP;
-    on_paper(canvas, &limit(rung), (x, middle(MEASURED)), lettering(Ink::Quiet, SMALL, HPos::Left));
+    let x = x + text_width(&value, VALUE) * BOLD + GAP;
+    on_paper(canvas, &limit, (x, middle(MEASURED)), lettering(Ink::Quiet, SMALL, HPos::Left));
     let x = bar(rung.published.high_per_s, PUBLISHED, PUBLISHED_INK);
-    let value = published(rung.published);
-    let value = if words == Words::Told { format!("{value} as published") } else { value };
-    on_paper(canvas, &value, (x, middle(PUBLISHED)), lettering(Ink::Quiet, SMALL, HPos::Left));
-}
-
-fn measured(rung: &RungReport) -> String {
-    format!("{}/s", decimal(rung.reading.ok_per_s))
-}
-
-fn limit(rung: &RungReport) -> String {
-    rung.limit.by.name().to_owned()
+    on_paper(canvas, &there, (x, middle(PUBLISHED)), lettering(Ink::Quiet, SMALL, HPos::Left));
 }
 
 const fn lettering(ink: Ink, size: f64, hold: HPos) -> Lettering {

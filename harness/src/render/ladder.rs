@@ -42,14 +42,13 @@ pub fn ladder_headline(ladder: &Ladder) -> String {
         return format!("Rung {}: {} here, {} as published.", first.rung, here(first), there(first));
     }
     let times =
-        |low: f64, high: f64| if low > 0.0 { format!(", {} times", decimal(high / low)) } else { String::new() };
+        |low: f64, high: f64| if low > 0.0 { format!(", {} times", rounded(high / low)) } else { String::new() };
     let highest = ladder.rungs.iter().map(|rung| rung.published.high_per_s).fold(0.0, f64::max);
     format!(
-        "From {} to {}{} by {} rungs; as published, from {} to {}/s{}.",
+        "Here from {} to {}{}; as published, from {} to {}/s{}.",
         here(first),
         here(top),
         times(first.reading.ok_per_s, top.reading.ok_per_s),
-        ladder.rungs.len(),
         there(first),
         decimal(highest),
         times(first.published.low_per_s, highest)
@@ -147,6 +146,12 @@ fn short(times: f64) -> String {
     } else {
         decimal(times.round())
     }
+}
+
+/// A large ratio in three digits: more of them would say more than two short runs know.
+fn rounded(times: f64) -> String {
+    let digit = 10f64.powf(times.max(1.0).log10().floor() - 2.0).max(1.0);
+    decimal((times / digit).round() * digit)
 }
 
 fn limited(rung: &RungReport) -> String {
