@@ -203,9 +203,10 @@ impl Climb<'_> {
                 |round| format!("{} connections: {}/s", connections, render::decimal(round.reading.ok_per_s)),
             );
             self.rounds.stages.end("search", &came);
-            let probe = Probe { connections, ok_per_s: round?.reading.ok_per_s };
+            let reading = round?.reading;
+            let probe = Probe { connections, ok_per_s: reading.ok_per_s };
             self.search.push(probe);
-            search.hear(probe);
+            search.hear(probe, Limit::of(&reading).by);
         }
         Ok(search.best())
     }

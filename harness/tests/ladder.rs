@@ -164,7 +164,6 @@ fn each_rung_is_compared_with_the_one_before_that_was_climbed() {
 #[test]
 fn a_climb_is_told_in_every_form() {
     let all = ladder(&ALL);
-    let _ = std::fs::write("/tmp/n-ladder-view.json", serde_json::to_string(&all).unwrap());
     golden("ladder.txt", &render::ladder_text(&all, 100));
     golden("ladder.md", &render::ladder_markdown(&all));
     let narrow = render::ladder_text(&ladder(&[1, 4]), 50);

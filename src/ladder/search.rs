@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::ladder::Probe;
+use crawlmark_harness::ladder::{LimitedBy, Probe};
 
 use super::strategy::MOST_CONNECTIONS;
 
@@ -15,6 +15,9 @@ const FIRST: u32 = 1 << 10;
 
 /// What doubling must bring for doubling again. Runs this short differ by a few parts in a hundred.
 const WORTH: f64 = 1.05;
+
+/// The same once CPU is the limit: little more than twice as many connections as the CPU can bear do not help.
+const WORTH_OF_CPU: f64 = 1.5;
 
 /// A run must be as long as this: half of it is its own warm-up, in which all connections are opened.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -56,9 +59,10 @@ impl Search {
         self.next
     }
 
-    /// Hears what a run came to.
-    pub(super) fn hear(&mut self, probe: Probe) {
-        let was_worth_it = probe.ok_per_s > self.best.ok_per_s * WORTH;
+    /// Hears what a run came to, and what limited it.
+    pub(super) fn hear(&mut self, probe: Probe, limited_by: LimitedBy) {
+        let worth = if limited_by == LimitedBy::Cpu { WORTH_OF_CPU } else { WORTH };
+        let was_worth_it = probe.ok_per_s > self.best.ok_per_s * worth;
         if probe.ok_per_s > self.best.ok_per_s {
             self.best = probe;
         }
@@ -90,7 +94,9 @@ mod tests {
         while let Some(connections) = search.next() {
             tried.push(connections);
             let ok_per_s = (f64::from(connections) / 0.063).min(bearable) * (1.0 - f64::from(connections) * 1e-7);
-            search.hear(Probe { connections, ok_per_s });
+            let limited_by =
+                if f64::from(connections) / 0.063 > bearable { LimitedBy::Cpu } else { LimitedBy::Waiting };
+            search.hear(Probe { connections, ok_per_s }, limited_by);
         }
         tried
     }
@@ -98,8 +104,11 @@ mod tests {
     #[test]
     fn it_doubles_until_hardly_more_comes_back() {
         let mut search = Search::new(2, Some(20_000));
-        assert_eq!(found(&mut search, 100_000.0), [2_048, 4_096, 8_192, 16_384]);
-        assert_eq!(search.best(), 8_192);
+        assert_eq!(found(&mut search, 200_000.0), [2_048, 4_096, 8_192, 16_384]);
+        assert_eq!(search.best(), 16_384, "half as much again came of it, and no more can");
+        let mut usual = Search::new(2, Some(20_000));
+        assert_eq!(found(&mut usual, 100_000.0), [2_048, 4_096, 8_192, 16_384]);
+        assert_eq!(usual.best(), 8_192);
         let mut slow = Search::new(2, Some(20_000));
         assert_eq!(found(&mut slow, 20_000.0), [2_048, 4_096]);
         assert_eq!(slow.best(), 2_048);
@@ -118,7 +127,7 @@ mod tests {
     #[test]
     fn nothing_at_all_ends_it() {
         let mut search = Search::new(2, None);
-        search.hear(Probe { connections: 2_048, ok_per_s: 0.0 });
+        search.hear(Probe { connections: 2_048, ok_per_s: 0.0 }, LimitedBy::Refusals);
         assert_eq!((search.next(), search.best()), (None, 2_048));
     }
 }

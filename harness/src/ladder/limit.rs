@@ -70,7 +70,7 @@ impl LimitedBy {
             Self::Cpu => "CPU",
             Self::Handshakes => "handshakes",
             Self::Waiting => "waiting",
-            Self::Unclear => "unclear",
+            Self::Unclear => "nothing clear",
         }
     }
 }

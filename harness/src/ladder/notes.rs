@@ -2,7 +2,6 @@
 //! and said only of rungs that were climbed.
 
 use super::saved::RungReport;
-use crate::report::Verdict;
 use crate::units::micros;
 
 /// The notes on these rungs.
@@ -37,9 +36,6 @@ pub(super) fn notes(rungs: &[RungReport]) -> Vec<String> {
              65,536 loopback addresses itself, and its 20 workers are processes and not threads"
                 .to_owned(),
         );
-    }
-    for rung in rungs.iter().filter(|rung| matches!(rung.validity, Verdict::Disturbed | Verdict::TargetLimited)) {
-        notes.push(format!("rung {}: its run is {}; see {}", rung.rung, rung.validity.name(), rung.result));
     }
     notes
 }

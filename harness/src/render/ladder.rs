@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::contest::cell;
 use super::{decimal, micros, wrapped, write_row};
-use crate::ladder::{CpuUse, Ladder, LimitedBy, Published, Reading, RungReport};
+use crate::ladder::{Ladder, LimitedBy, Published, Reading, RungReport};
+use crate::report::Verdict;
 use crate::units::grouped;
 
 /// The columns of the figures, with their widths.
@@ -14,7 +15,7 @@ const COLUMNS: [(&str, usize); 7] = [
     ("times", 8),
     ("opened", 9),
     ("CPU, cores", 12),
-    ("per attempt", 12),
+    ("client each", 12),
     ("p50", 9),
 ];
 
@@ -97,6 +98,9 @@ pub fn ladder_text(ladder: &Ladder, columns: usize) -> String {
     if let Some(search) = search(ladder) {
         write_row(&mut out, "search", &search, width);
     }
+    if let Some(doubted) = doubted(ladder) {
+        write_row(&mut out, "note", &doubted, width);
+    }
     if ladder.interrupted {
         write_row(&mut out, "note", "it was ended before it was over", width);
     }
@@ -127,14 +131,9 @@ fn figures(rung: &RungReport) -> [String; 7] {
         or_dash(rung.times_before.map(|times| format!("x {}", short(times)))),
         grouped(*connections_opened),
         or_dash(cpu.used_cores().map(|used| format!("{used:.2} of {}", cpu.cores))),
-        or_dash(per_attempt(cpu).map(micros)),
+        or_dash(cpu.client_us_per_attempt.map(micros)),
         or_dash(service_p50_us.map(micros)),
     ]
-}
-
-/// CPU of client and target for each attempt, us.
-fn per_attempt(cpu: &CpuUse) -> Option<f64> {
-    Some(cpu.client_us_per_attempt? + cpu.target_us_per_attempt?)
 }
 
 /// A ratio, to where it matters.
@@ -158,6 +157,18 @@ fn limited(rung: &RungReport) -> String {
     format!("{}: {}", rung.limit.by.name(), rung.limit.why)
 }
 
+/// The rungs whose runs were met by something that a measurement should not see.
+fn doubted(ladder: &Ladder) -> Option<String> {
+    let is_doubted = |rung: &&RungReport| matches!(rung.validity, Verdict::Disturbed | Verdict::TargetLimited);
+    let doubted: Vec<String> = ladder
+        .rungs
+        .iter()
+        .filter(is_doubted)
+        .map(|rung| format!("rung {} was {}", rung.rung, rung.validity.name()))
+        .collect();
+    (!doubted.is_empty()).then(|| format!("{}: the reasons are in the results of their rounds", doubted.join(", ")))
+}
+
 /// What the search tried.
 fn search(ladder: &Ladder) -> Option<String> {
     let tried = ladder.search.iter().map(|probe| {
@@ -176,7 +187,7 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
     let _ = writeln!(out, "{}\n", cell(&ladder_headline(ladder)));
     let _ = writeln!(
         out,
-        "| | rung | published | measured | times the one before | connections opened | CPU, cores | CPU per attempt | p50 | \
+        "| | rung | published | measured | times the one before | connections opened | CPU, cores | CPU of the client per attempt | p50 | \
          limited there by | limited here by |\n|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for rung in &ladder.rungs {
@@ -194,6 +205,9 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
     for note in &ladder.notes {
         let _ = writeln!(out, "- {}", cell(note));
     }
+    if let Some(doubted) = doubted(ladder) {
+        let _ = writeln!(out, "\n{}.", cell(&doubted));
+    }
     if let Some(search) = search(ladder) {
         let _ = writeln!(out, "\nSearched {}.", cell(&search));
     }
@@ -204,7 +218,7 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
     let machine = ladder.environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
     let _ = writeln!(
         out,
-        "```\n\n{}, {} cores, client and target together. CPU is that of both. crawlmark {}, {}.",
+        "```\n\n{}, {} cores, client and target together, and so are the cores that a rung used. crawlmark {}, {}.",
         cell(machine),
         ladder.environment.cores,
         ladder.crawlmark_version,
