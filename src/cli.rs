@@ -7,6 +7,7 @@ mod capacity;
 mod compare;
 mod cut;
 mod export;
+mod ladder;
 mod manners;
 mod report;
 mod run;
@@ -27,6 +28,7 @@ pub use capacity::CapacityArgs;
 pub use compare::{CompareArgs, ContestForm};
 pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
+pub use ladder::{LadderArgs, RungNumber};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use report::{Ground, ReportArgs};
 pub use run::{OutputFormat, RunArgs};
@@ -86,6 +88,9 @@ pub enum Command {
     /// Find the highest rate that a target bears, by open-loop probes until it is known
     #[command(after_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
+    /// Climb from one request at a time to as many as the CPU can do, beside what was published for each step
+    #[command(after_help = ladder::EXAMPLES)]
+    Ladder(LadderArgs),
     /// Compare saved results: a verdict of paired rounds, a table of two single ones
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),

@@ -15,6 +15,7 @@
 //! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
 //! | `run`, `ab`, `scale`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `run`, `ab`, `capacity`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `run`, `ab`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -25,6 +26,7 @@ mod compare;
 pub mod crawl;
 mod error;
 mod export;
+mod ladder;
 mod measure;
 mod report;
 mod rounds;
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),
+        Command::Ladder(args) => ladder::ladder(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args),
         Command::Serve(args) => serve::serve(&args),

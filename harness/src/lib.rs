@@ -30,6 +30,7 @@
 //! | [`recut`] | a part of a saved run, measured again |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`scaling`] | rounds of several sizes, and how throughput grows with them |
+//! | [`ladder`] | the climb from 6 to 10,000 requests a second and on, beside what was published |
 //! | [`render`] | the report as text for people |
 //! | [`plot`] | the report as pictures |
 //! | [`page`] | the report as one page |
@@ -43,6 +44,7 @@ pub mod clock;
 pub mod compare;
 pub mod export;
 pub mod gates;
+pub mod ladder;
 pub mod machine;
 pub mod pacer;
 pub mod page;

@@ -10,6 +10,7 @@ mod budget;
 mod canvas;
 mod capacity;
 mod chart;
+mod climb;
 mod connections;
 mod costs;
 mod errors;
@@ -29,6 +30,7 @@ mod spectrum;
 mod throughput;
 
 pub use self::capacity::capacity;
+pub use self::climb::climb;
 pub use self::costs::{Cost, costs};
 pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};

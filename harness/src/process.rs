@@ -247,6 +247,14 @@ pub fn own_usage() -> Usage {
     }
 }
 
+/// CPU of all children that have ended and been waited for, and of theirs, user and system; none when the system does not
+/// say.
+#[must_use]
+pub fn ended_children_cpu() -> Option<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
+    Some(Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time())))
+}
+
 /// Of `schedstat`: time on a CPU, time ready to run without one, both in ns, and how often it was given a CPU. A kernel
 /// that does not count writes zeroes; a process that can read this has been given one at least once.
 fn run_delay(text: &str) -> Option<u64> {

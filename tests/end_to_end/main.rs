@@ -20,6 +20,7 @@ mod export;
 mod faults;
 mod foreign;
 mod gates;
+mod ladder;
 mod limits;
 mod live_view;
 mod manners;

@@ -277,6 +277,6 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|").replace('\n', " ").replace('`', "'"))
 }
 
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }

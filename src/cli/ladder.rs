@@ -1,0 +1,130 @@
+//! What can be typed after `ladder`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use crawlmark_harness::ladder::{RUNGS, Rung};
+use crawlmark_harness::units::parse_duration;
+
+use super::{ContestForm, parse_name};
+
+pub(super) const EXAMPLES: &str = "\
+Rungs (published: one crawl of IDs over the Internet, by its author's figures):
+  1  one after another, a new connection for each request          5.83/s
+  2  20 processes that do the same, each request from the next
+     source address                                                 44.8/s
+  3  one process, 20 requests in flight, a new connection each       184/s
+  4  one process, 20 kept connections                                282/s
+  5  one process, 80 kept connections                              1,280/s
+  6  10 processes with 80 connections each                        10,000/s
+  7  a process per core, and connections until the CPU is what
+     limits it (found by short runs first)                        15,000/s
+  8  160 connections and --rate 1500: slower by choice        1,000-2,000/s
+
+Each is `crawlmark run` in processes of its own against the bundled target's
+`article` profile: 60 ms in the median, 100 ms more for a new connection, and
+20 requests a second from each address. So every connection has an address of
+its own, as the author's had, out of the 65,536 of 127.64.0.0/16. It never
+leaves this machine, and takes no URL: nobody else's service is for this.
+
+Exit codes: 0 climbed · 1 a rung could not run · 2 usage
+            129 / 130 / 143 ended by a signal; the rungs until then are saved
+
+Examples:
+  The whole climb, in less than a minute:
+    crawlmark ladder
+  Where the steps come from: waiting, keeping connections, CPU:
+    crawlmark ladder --rungs 1,4,7
+  What would a target at 20 ms with a handshake of 40 ms make of it?
+    crawlmark ladder -- --target-latency lognormal:20ms,0.3 --target-handshake 40ms
+  For a page:
+    crawlmark ladder --markdown --out climb";
+
+/// Arguments of `ladder`.
+#[derive(Debug, Args)]
+pub struct LadderArgs {
+    /// Only these rungs: 1 to 8, with commas between; they are climbed from the lowest to the highest
+    #[arg(long, value_name = "RUNG,..", value_delimiter = ',')]
+    pub rungs: Vec<RungNumber>,
+    /// How long each rung is run, 500ms to 60s; where connections are kept, the first quarter is its warm-up
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "4s", value_parser = parse_rung_time)]
+    pub duration: Duration,
+    /// The seed of everything that is drawn: delays and bodies
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Where to save the climb; results/runs/TIME-NAME unless given
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// A short name for the climb
+    #[arg(long, default_value = "ladder", value_parser = parse_name, help_heading = "Results")]
+    pub name: String,
+    /// How the climb is printed.
+    #[command(flatten)]
+    pub form: ContestForm,
+    /// Print nothing but errors (and what --json or --markdown asks for)
+    #[arg(long, help_heading = "Results")]
+    pub quiet: bool,
+    /// Do not show what is being done
+    #[arg(long, help_heading = "Results")]
+    pub no_progress: bool,
+
+    /// Flags of `crawlmark run` for every rung, beyond its own
+    #[arg(last = true, value_name = "RUN FLAGS")]
+    pub run: Vec<String>,
+}
+
+/// The number of a rung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RungNumber(u8);
+
+impl RungNumber {
+    /// Whether it is that rung's.
+    #[must_use]
+    pub const fn is(self, rung: &Rung) -> bool {
+        self.0 == rung.number
+    }
+}
+
+impl FromStr for RungNumber {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.trim().parse().ok().filter(|number| RUNGS.iter().any(|rung| rung.number == *number));
+        let refused = || format!("`{text}` is no rung: write 1 to {}, with commas between", RUNGS.len());
+        number.map(Self).ok_or_else(refused)
+    }
+}
+
+/// Less is over before the first answers, and more is no demonstration.
+fn parse_rung_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let is_fit = (Duration::from_millis(500)..=Duration::from_mins(1)).contains(&time);
+    if is_fit { Ok(time) } else { Err(format!("`{text}` is out of range: 500ms to 60s")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rung_is_read_as_it_is_written() {
+        for rung in &RUNGS {
+            assert!(format!(" {} ", rung.number).parse::<RungNumber>().unwrap().is(rung));
+        }
+        for text in ["", "0", "9", "R1", "1-3", "1,2"] {
+            let refusal = text.parse::<RungNumber>().unwrap_err();
+            assert!(refusal.contains("write 1 to 8"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_rung_takes_half_a_second_to_a_minute() {
+        assert_eq!(parse_rung_time("4s"), Ok(Duration::from_secs(4)));
+        for text in ["", "0.4s", "61s", "x"] {
+            assert!(parse_rung_time(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `crawlmark ladder`: climbs from one request at a time to as many as the CPU can do, a run of its own for each rung, and
+//! shows what each came to beside what was published for it.
+//!
+//! It runs rounds and shows how far it is; what limited a rung is said by `crawlmark_harness::ladder`.
+
+mod search;
+mod strategy;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::ladder::{Circumstances, Climbed, FILE, Ladder, Limit, Probe, RUNGS, Reading, Rung};
+use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
+use crawlmark_harness::report::{Environment, Placement, Report};
+use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::{plot, render};
+
+use self::search::Search;
+use self::strategy::Strategy;
+use crate::cli::{ContestForm, LadderArgs};
+use crate::error::{DONE, Error, signalled};
+use crate::rounds::{Rounds, Setup, refuse, understood};
+use crate::run::RUNS;
+use crate::terminal::{self, Stages};
+
+/// The folder of the rounds.
+const ROUNDS: &str = "rounds";
+
+/// The rung whose connections have to be found first.
+const HIGHEST: u8 = 7;
+
+/// What a round takes beyond its time: to start, to connect, and to end.
+const BESIDE: Duration = Duration::from_millis(500);
+
+/// Rounds have no target that has to be waited for.
+const READY: Duration = Duration::ZERO;
+
+/// Climbs, and returns the exit code.
+pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
+    let rungs = rungs(args);
+    let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
+    rungs.iter().try_for_each(|rung| check(rung, args, cores))?;
+    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
+    let directory = ResultDir::create(&out)?;
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
+    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
+    if !args.quiet {
+        let announced = announcement(args, &rungs);
+        terminal::say(&(render::wrapped(&announced, terminal::columns_beside()).join("\n") + "\n"));
+    }
+    let mut climb = Climb {
+        rounds: Rounds::new(&held, &mut stages, READY),
+        args,
+        cores,
+        place: directory.place(),
+        climbed: Vec::new(),
+        search: Vec::new(),
+        environment: None,
+    };
+    let ended = rungs.iter().try_for_each(|rung| climb.rung(rung));
+    let Climb { climbed, search, environment, .. } = climb;
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
+    std::mem::forget(held);
+    let (interrupted_by, failed) = match ended {
+        Ok(()) => (None, None),
+        Err(Error::Supervise(SuperviseError::Stopped(signal))) => (Some(signal), None),
+        Err(error) => (None, Some(error)),
+    };
+    if climbed.is_empty() {
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        terminal::say("a signal ended it before a rung was climbed: nothing is saved\n");
+        return Ok(interrupted_by.map_or(DONE, signalled));
+    }
+    let ladder = Ladder::new(
+        climbed,
+        Circumstances {
+            name: args.name.clone(),
+            environment: environment.unwrap_or_else(|| Environment::read(Placement::Colocated)),
+            interrupted: interrupted_by.is_some() || failed.is_some(),
+            search,
+        },
+    );
+    let files = [
+        (FILE, serde_json::to_string_pretty(&ladder)? + "\n"),
+        ("summary.md", render::ladder_markdown(&ladder)),
+        ("plots/climb.svg", plot::climb(&ladder).svg),
+    ];
+    let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
+    if !args.quiet || args.form.is_for_others() {
+        print(&ladder, args.form)?;
+    }
+    if !args.quiet {
+        terminal::say(&format!("\nsaved in {}, with a picture: plots/climb.svg\n", saved.display()));
+    }
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(interrupted_by.map_or(DONE, signalled)),
+    }
+}
+
+/// The rungs to climb, from the lowest, each once.
+fn rungs(args: &LadderArgs) -> Vec<Rung> {
+    let is_wanted = |rung: &Rung| args.rungs.is_empty() || args.rungs.iter().any(|wanted| wanted.is(rung));
+    RUNGS.into_iter().filter(is_wanted).collect()
+}
+
+/// Whether the flags after -- go together with those of a rung, before anything is run.
+fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
+    let words = words(Strategy::of(rung.number, cores, cores), args, args.duration);
+    let typed = understood(&format!("rung {} and the flags after --, together", rung.number), &words)?;
+    refuse(&typed, "what follows --; the climb is what is saved and shown")
+}
+
+/// The flags of `run` that a strategy is, and those of all rungs.
+fn words(strategy: Strategy, args: &LadderArgs, duration: Duration) -> Vec<String> {
+    let mut words = strategy.words(duration, args.seed);
+    words.extend(args.run.iter().cloned());
+    words
+}
+
+fn announcement(args: &LadderArgs, rungs: &[Rung]) -> String {
+    let count = if rungs.len() == 1 { "1 rung".to_owned() } else { format!("{} rungs", rungs.len()) };
+    let searched = rungs.iter().any(|rung| rung.number == HIGHEST);
+    let whole = (args.duration + BESIDE) * u32::try_from(rungs.len()).unwrap_or(u32::MAX)
+        + if searched { Search::takes(args.duration) + 4 * BESIDE } else { Duration::ZERO };
+    format!(
+        "climbing the ladder: {count} of {:?} each, about {} s in all, against the bundled target; nothing leaves this machine",
+        args.duration,
+        whole.as_secs() + 1
+    )
+}
+
+/// Prints a climb: as JSON, as Markdown, or for people.
+fn print(ladder: &Ladder, form: ContestForm) -> Result<(), Error> {
+    let text = match (form.json, form.markdown) {
+        (true, _) => serde_json::to_string_pretty(ladder)? + "\n",
+        (_, true) => render::ladder_markdown(ladder),
+        _ => render::ladder_text(ladder, terminal::columns()),
+    };
+    Ok(terminal::print(&text)?)
+}
+
+/// A climb that goes on.
+struct Climb<'a> {
+    rounds: Rounds<'a>,
+    args: &'a LadderArgs,
+    cores: u32,
+    place: &'a Path,
+    climbed: Vec<Climbed>,
+    search: Vec<Probe>,
+    environment: Option<Environment>,
+}
+
+/// What a round came to.
+struct Round {
+    report: Report,
+    reading: Reading,
+}
+
+impl Climb<'_> {
+    /// Climbs a rung.
+    fn rung(&mut self, rung: &Rung) -> Result<(), Error> {
+        let bearable = if rung.number == HIGHEST { self.most_connections()? } else { 0 };
+        let strategy = Strategy::of(rung.number, self.cores, bearable);
+        let flags = words(strategy, self.args, self.args.duration);
+        let (name, folder) = (format!("rung {}", rung.number), PathBuf::from(ROUNDS).join(rung.number.to_string()));
+        self.rounds.stages.begin(&name, rung.name, self.args.duration + BESIDE);
+        let round = self.round(&name, flags.clone(), &folder);
+        let came = round.as_ref().map_or_else(
+            |_| "stopped".to_owned(),
+            |round| render::ladder_standing(&round.reading, Limit::of(&round.reading).by, rung.published),
+        );
+        self.rounds.stages.end(&name, &came);
+        let Round { report, reading } = round?;
+        self.environment.get_or_insert_with(|| report.environment.clone());
+        self.climbed.push(Climbed {
+            rung: *rung,
+            flags,
+            result: folder.display().to_string(),
+            started_at: report.started_at,
+            finished_at: report.finished_at,
+            validity: report.validity.verdict,
+            reading,
+        });
+        Ok(())
+    }
+
+    /// Looks for the number of connections at which most comes back.
+    fn most_connections(&mut self) -> Result<u32, Error> {
+        let mut search = Search::new(self.cores, raise_descriptor_limit());
+        let time = Search::probe_time(self.args.duration);
+        while let Some(connections) = search.next() {
+            let flags = words(Strategy::of(HIGHEST, self.cores, connections), self.args, time);
+            let folder = PathBuf::from(ROUNDS).join(format!("{HIGHEST}-search-{connections}"));
+            self.rounds.stages.begin("search", &format!("{connections} connections"), time + BESIDE);
+            let round = self.round(&format!("{connections} connections"), flags, &folder);
+            let came = round.as_ref().map_or_else(
+                |_| "stopped".to_owned(),
+                |round| format!("{} connections: {}/s", connections, render::decimal(round.reading.ok_per_s)),
+            );
+            self.rounds.stages.end("search", &came);
+            let reading = round?.reading;
+            let probe = Probe { connections, ok_per_s: reading.ok_per_s };
+            self.search.push(probe);
+            search.hear(probe, Limit::of(&reading).by);
+        }
+        Ok(search.best())
+    }
+
+    /// Runs a round.
+    fn round(&mut self, label: &str, words: Vec<String>, folder: &Path) -> Result<Round, Error> {
+        let setup = Setup::of_this_program(label.to_owned(), words)?;
+        let before = ended_children_cpu();
+        let taken = self.rounds.run(&setup, &self.place.join(folder))?;
+        // A round is the only child that ends meanwhile, and it has waited for those of its own.
+        let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let reading = Reading::of(&taken.report, used);
+        Ok(Round { report: taken.report, reading })
+    }
+}
