@@ -147,6 +147,10 @@ impl<L: Line> Member<L> {
                     if let Err(error) = self.decode(&mut heard) {
                         self.give_up(ShardFault::Junk(error.to_string()), now);
                     }
+                    // There is no more for now. What comes meanwhile, and the end, is looked for again.
+                    if read < buffer.len() {
+                        break;
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use super::line::Line;
 use super::member::{Member, ShardFault};
+use super::times::{Recent, ShardTimes};
 use super::windows::BusiestWindow;
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
-use crate::stats::{Bounds, Counters, Percentile, Series, ShardStats};
+use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, TimetableUse, Usage, WarmUp};
 
@@ -101,21 +102,6 @@ pub enum LiveState {
     Lost,
 }
 
-/// Times in the last complete second: of an open loop response times, of a closed one service times.
-#[derive(Debug, Clone, Copy)]
-pub struct Recent {
-    /// Which of the two they are.
-    pub of: Series,
-    /// The median.
-    pub p50: Percentile,
-    /// The 90th percentile.
-    pub p90: Percentile,
-    /// The 99th percentile.
-    pub p99: Percentile,
-    /// The longest, ns; of what was cut off, nothing is known here.
-    pub max_ns: u64,
-}
-
 /// One second of a run, merged over the shards that reported it.
 #[derive(Debug)]
 pub struct Interval {
@@ -123,8 +109,8 @@ pub struct Interval {
     pub index: u64,
     /// All shards together.
     pub merged: ShardStats,
-    /// Each shard by its number.
-    pub shards: Vec<(u32, ShardStats)>,
+    /// The times of each shard, by its number.
+    pub shards: Vec<(u32, ShardTimes)>,
     /// Requests under way at its end.
     pub in_flight: u32,
     /// CPU used by the shards during it, us.
@@ -284,8 +270,8 @@ impl Live {
         self.last_second = Some(interval.index);
         self.recent = Recent::of(&interval.merged);
         self.standing = interval.standing;
-        for (shard, stats) in &interval.shards {
-            self.shards[*shard as usize].recent = Recent::of(stats);
+        for (shard, times) in &interval.shards {
+            self.shards[*shard as usize].recent = times.recent;
         }
         for second in &interval.seconds {
             self.shards[second.shard as usize].lag = Some(Duration::from_nanos(second.max_sched_lag_ns));
@@ -299,17 +285,6 @@ impl LivePause {
         let paused = || paused_until.values().filter(|until| **until > now);
         let left = Duration::from_nanos(paused().min()?.since(now));
         Some(Self { hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX), of, left })
-    }
-}
-
-impl Recent {
-    pub(super) fn of(stats: &ShardStats) -> Option<Self> {
-        // In an open loop, what its users wait is what there is to see.
-        let (of, times) = [Series::ResponseOk, Series::ServiceOk]
-            .into_iter()
-            .find_map(|series| Some((series, stats.timing(series)?)))?;
-        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| times.percentile(q));
-        Some(Self { of, p50, p90, p99, max_ns: times.exact().max_ns })
     }
 }
 

@@ -13,7 +13,7 @@ use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source
 use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Age, Bounds, Series, ShardStats};
-use crawlmark_harness::supervisor::{Interval, Moved, RunRecord, ShardRecord, ShardSecond, Stopped};
+use crawlmark_harness::supervisor::{Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Usage, WarmUp};
 use tempfile::TempDir;
@@ -119,7 +119,7 @@ pub(crate) fn interval(index: u64, shards: Vec<(u32, ShardStats)>) -> Interval {
         standing: None,
         seconds: shards.iter().map(of).collect(),
         merged,
-        shards,
+        shards: shards.iter().map(|(shard, stats)| (*shard, ShardTimes::of(stats).unwrap())).collect(),
     }
 }
 
