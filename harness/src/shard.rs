@@ -375,6 +375,7 @@ where
             remaining: engine.progress().remaining,
             received: engine.gate().received(),
             peak_in_flight,
+            first_sent: engine.first_sent(),
             last_done,
             budget: engine.gate().budget_use(),
             timetable: engine.gate().timetable_use(),

@@ -42,7 +42,7 @@ use self::signals::Signals;
 use self::timeline::Timeline;
 pub use self::times::{Recent, ShardTimes};
 pub use self::view::{
-    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond, Stopped,
+    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond, Stopped,
 };
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
@@ -128,17 +128,44 @@ where
     // After the forks: a shard has no use for them.
     let (signals, ticks) = (Signals::open()?, ticker()?);
     let mut started_at = wall_time();
+    let mut phases: Option<Phases> = None;
     while !supervisor.is_over() {
         let event = supervisor.wait(Wakers { signals: &signals, ticks: &ticks, bell: &bell })?;
-        let started_before = supervisor.start.is_some();
         supervisor.step(&event, observer)?;
-        if !started_before && supervisor.start.is_some() {
+        if let Some(phases) = &mut phases {
+            if phases.closing.is_none() && supervisor.members.iter().any(|member| member.last.is_some()) {
+                phases.closing = Some((own_usage().since(usage_before).cpu_us(), clock.now()));
+            }
+        } else if supervisor.start.is_some() {
             started_at = wall_time();
+            phases = Some(Phases::begin(own_usage().since(usage_before).cpu_us(), clock.now()));
         }
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
-    Ok(supervisor.into_record([started_at, wall_time()], usage))
+    let effort = phases.map_or(Effort::default(), |phases| phases.effort());
+    Ok(RunRecord { effort, ..supervisor.into_record([started_at, wall_time()], usage) })
+}
+
+/// CPU that was used by two moments of a run, us, and when they were.
+#[derive(Debug, Clone, Copy)]
+struct Phases {
+    start: (u64, Nanos),
+    /// None before the first shard told its end.
+    closing: Option<(u64, Nanos)>,
+}
+
+impl Phases {
+    const fn begin(used_us: u64, now: Nanos) -> Self {
+        Self { start: (used_us, now), closing: None }
+    }
+
+    fn effort(self) -> Effort {
+        let (starting_us, began) = self.start;
+        let (used_us, ended) = self.closing.unwrap_or(self.start);
+        let running = Duration::from_nanos(ended.since(began));
+        Effort { starting_us, running_us: used_us.saturating_sub(starting_us), running }
+    }
 }
 
 /// From the last `ready` to the common start of so many shards.
@@ -328,6 +355,7 @@ impl<L: Line> Supervisor<L> {
             busiest: budget.map(|budget| budget.windows.busiest()).unwrap_or_default(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
             supervisor: usage,
+            effort: Effort::default(),
             host: watch.map(|watch| watch.end(clock.now())).unwrap_or_default(),
         }
     }

@@ -238,7 +238,7 @@ impl Setup {
             connect_timeout: TIMEOUT,
             held: self.held,
         };
-        let record = measure::crawl(&plan, &spec, watch)?;
+        let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {
             return Err(SuperviseError::Stopped(signal).into());
         }

@@ -159,8 +159,21 @@ pub struct RunRecord {
     pub shards: Vec<ShardRecord>,
     /// What the supervisor itself used, from the fork to the end.
     pub supervisor: Usage,
+    /// How much of that CPU was for what.
+    pub effort: Effort,
     /// What the machine counted meanwhile.
     pub host: HostRecord,
+}
+
+/// For what a supervisor used its CPU. What is left of it all was for hearing the shards out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// From the first fork to the moment at which the common start was given, us: once in a run, more with more shards.
+    pub starting_us: u64,
+    /// From then on until the first shard told its end, us: with every second more.
+    pub running_us: u64,
+    /// How long that was.
+    pub running: Duration,
 }
 
 /// Whether a run's observer stopped it.
@@ -205,6 +218,8 @@ pub struct ShardRecord {
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
+    /// When its first request was sent, of those that ended by themselves; none when none did, or of a shard with a fault.
+    pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
     /// How it used its budget; none without one, or of a shard with a fault.
@@ -306,6 +321,7 @@ impl ShardRecord {
                 // What came too late for it was never started.
                 remaining: last.frame.remaining + unread,
                 peak_in_flight: last.frame.peak_in_flight,
+                first_sent: last.frame.first_sent,
                 last_done: last.frame.last_done,
                 budget: last.frame.budget,
                 timetable: last.frame.timetable,
@@ -328,6 +344,7 @@ impl ShardRecord {
                     stats,
                     remaining: member.progress.remaining,
                     peak_in_flight: 0,
+                    first_sent: None,
                     last_done: member.heard_at(),
                     budget: None,
                     timetable: None,

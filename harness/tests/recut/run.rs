@@ -13,7 +13,7 @@ use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source
 use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Age, Bounds, Series, ShardStats};
-use crawlmark_harness::supervisor::{Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped};
+use crawlmark_harness::supervisor::{Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Usage, WarmUp};
 use tempfile::TempDir;
@@ -131,6 +131,7 @@ pub(crate) fn record(plan: ShardPlan, stats: ShardStats, seconds: u64) -> ShardR
         stats,
         peak_in_flight: 4,
         remaining: 0,
+        first_sent: None,
         last_done: Nanos(seconds * S),
         timetable: None,
         warmup: WarmUp::default(),
@@ -156,6 +157,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         busiest: Vec::new(),
         shards,
         supervisor: Usage::default(),
+        effort: Effort::default(),
         host: HostRecord {
             watched_ns: S,
             cpu_pressure_us: None,
