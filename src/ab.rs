@@ -43,11 +43,8 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     if !args.quiet {
         terminal::say(&announcement(&sides, args.pairs));
     }
-    let mut bench = Bench {
-        rounds: Rounds::new(&held, &mut stages, args.ready),
-        seed: args.seed,
-        place: directory.place(),
-    };
+    let mut bench =
+        Bench { rounds: Rounds::new(&held, &mut stages, args.ready), seed: args.seed, place: directory.place() };
     let outcome = bench.compare(args, &sides);
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);

@@ -218,7 +218,7 @@ impl Report {
         });
         let shards: Vec<ShardReport> = shards.collect();
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
-        record.shards.iter().for_each(|shard| merged.merge(&shard.stats));
+        record.shards.iter().for_each(|shard| shard.stats.add_to(&mut merged));
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
         let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));

@@ -40,9 +40,10 @@ use self::shares::Shares;
 pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
-pub use self::times::{Recent, ShardTimes};
+pub use self::times::{Recent, ShardTimes, ToldStats};
 pub use self::view::{
-    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond, Stopped,
+    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond,
+    Stopped,
 };
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
@@ -267,7 +268,8 @@ impl Supervisor {
     /// Waits until there is something to do, and looks what it is. What shards say without ringing is heard at the next tick.
     fn wait(&self, wakers: Wakers<'_>) -> Result<Event, SuperviseError> {
         let Wakers { signals, ticks, bell } = wakers;
-        let [signalled, tick, rung] = look([signals.fd.as_fd(), ticks.as_fd(), bell.fd()], PollTimeout::NONE)?[..] else {
+        let [signalled, tick, rung] = look([signals.fd.as_fd(), ticks.as_fd(), bell.fd()], PollTimeout::NONE)?[..]
+        else {
             return Ok(Event::default());
         };
         if tick {

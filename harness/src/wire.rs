@@ -12,7 +12,6 @@
 mod message;
 pub(crate) mod v2;
 
-
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use serde::de::DeserializeOwned;

@@ -21,7 +21,7 @@ use crawlmark_harness::results::{ResultDir, ResultError, default_path};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{
-    BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
+    BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
@@ -108,7 +108,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         pid: 4_000 + i32::try_from(plan.shard).unwrap_or(0),
         exit: if whole { ShardExit::Clean } else { ShardExit::Signal(9) },
         fault,
-        stats,
+        stats: ToldStats::of(&stats).unwrap(),
         peak_in_flight: if whole { 4 } else { 0 },
         remaining: 0,
         first_sent: whole.then_some(Nanos(3 * MS)),

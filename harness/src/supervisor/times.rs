@@ -1,9 +1,20 @@
-//! The times of a second: of each shard as it told them, and what there is to show of them.
+//! What shards told of their times, kept as they told it: a histogram in transit takes a few kilobytes, and one to count in
+//! 216, which with 64 shards and ten series each is more memory than all else together.
 //!
-//! Made by the timeline from what shards told, without a histogram of each. It must not decide anything.
+//! Made by the timeline of each second and by the members of their ends. It must not decide anything.
 
-use crate::stats::{Bounds, Cells, Percentile, Series, ShardStats, Timing};
+use crate::stats::{Bounds, Cells, Counters, Exact, Percentile, Series, ShardStats, Timing};
 use crate::wire::{EncodedTiming, WireError, encode_timings};
+
+/// Counters and distributions of a shard, as it told them.
+#[derive(Debug, Clone)]
+pub struct ToldStats {
+    bounds: Bounds,
+    /// What was counted.
+    pub counters: Counters,
+    /// They decode.
+    timings: Vec<EncodedTiming>,
+}
 
 /// The times of a shard in a second.
 #[derive(Debug, Clone)]
@@ -31,6 +42,55 @@ pub struct Recent {
 
 /// The quantiles of it.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+impl ToldStats {
+    /// Those of a shard that told nothing but counters.
+    pub(super) const fn counted(bounds: Bounds, counters: Counters) -> Self {
+        Self { bounds, counters, timings: Vec::new() }
+    }
+
+    /// Takes what was told.
+    ///
+    /// # Errors
+    /// When a histogram does not decode or has other bounds.
+    pub(super) fn hear(bounds: Bounds, counters: Counters, timings: Vec<EncodedTiming>) -> Result<Self, WireError> {
+        timings.iter().try_for_each(|timing| timing.cells(bounds).map(drop))?;
+        Ok(Self { bounds, counters, timings })
+    }
+
+    /// `stats`, as a shard would tell them.
+    ///
+    /// # Errors
+    /// When a histogram cannot be written, which a run's bounds rule out.
+    pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
+        Ok(Self { bounds: stats.bounds(), counters: stats.counters.clone(), timings: encode_timings(stats)? })
+    }
+
+    /// Adds them to `stats`, which must have the same bounds.
+    pub fn add_to(&self, stats: &mut ShardStats) {
+        stats.counters.merge(&self.counters);
+        for timing in &self.timings {
+            // It did decode when it was heard.
+            if let Ok((times, ages)) = timing.cells(self.bounds) {
+                stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
+            }
+        }
+    }
+
+    /// The same to be asked for percentiles. Takes the memory of all its histograms.
+    #[must_use]
+    pub fn unpacked(&self) -> ShardStats {
+        let mut stats = ShardStats::new(self.bounds);
+        self.add_to(&mut stats);
+        stats
+    }
+
+    /// The exact figures of a distribution; none when nothing was recorded.
+    #[must_use]
+    pub fn exact(&self, series: Series) -> Option<&Exact> {
+        self.timings.iter().find(|timing| timing.series == series).map(|timing| &timing.exact)
+    }
+}
 
 impl ShardTimes {
     /// Those of `stats`, as a shard would tell them.
@@ -82,6 +142,23 @@ mod tests {
     use crate::stats::tests::{any_sample, bounds};
 
     proptest! {
+        #[test]
+        fn what_was_told_adds_up_as_what_it_is(
+            [one, other] in [prop::collection::vec(any_sample(), 0..60), prop::collection::vec(any_sample(), 0..60)],
+        ) {
+            let [one, other] = [one, other].map(|samples| {
+                let mut stats = ShardStats::new(bounds());
+                samples.iter().for_each(|sample| stats.record(sample));
+                stats
+            });
+            let told = ToldStats::of(&one).unwrap();
+            prop_assert_eq!(told.unpacked(), one.clone());
+            let (mut added, mut merged) = (other.clone(), other);
+            told.add_to(&mut added);
+            merged.merge(&one);
+            prop_assert_eq!(added, merged);
+        }
+
         #[test]
         fn what_a_shard_told_shows_as_what_it_is(samples in prop::collection::vec(any_sample(), 0..400)) {
             let mut stats = ShardStats::new(bounds());

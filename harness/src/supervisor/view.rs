@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::line::Line;
 use super::member::{Member, ShardFault};
-use super::times::{Recent, ShardTimes};
+use super::times::{Recent, ShardTimes, ToldStats};
 use super::windows::BusiestWindow;
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
@@ -213,7 +213,7 @@ pub struct ShardRecord {
     /// Why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
-    pub stats: ShardStats,
+    pub stats: ToldStats,
     /// IDs that it never started: by its own count, and those that were given to it after its end.
     pub remaining: u64,
     /// The most requests under way at once.
@@ -332,8 +332,7 @@ impl ShardRecord {
                 cpu: Some(last.frame.cpu),
             },
             _ => {
-                let mut stats = ShardStats::new(bounds);
-                stats.counters = std::mem::take(&mut member.progress.counters);
+                let stats = ToldStats::counted(bounds, std::mem::take(&mut member.progress.counters));
                 let fault = member.fault.take().unwrap_or(ShardFault::Died);
                 ShardRecord {
                     plan,

@@ -13,7 +13,9 @@ use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source
 use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Age, Bounds, Series, ShardStats};
-use crawlmark_harness::supervisor::{Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped};
+use crawlmark_harness::supervisor::{
+    Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
+};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Usage, WarmUp};
 use tempfile::TempDir;
@@ -128,7 +130,7 @@ pub(crate) fn record(plan: ShardPlan, stats: ShardStats, seconds: u64) -> ShardR
         pid: 4_000,
         exit: ShardExit::Clean,
         fault: None,
-        stats,
+        stats: ToldStats::of(&stats).unwrap(),
         peak_in_flight: 4,
         remaining: 0,
         first_sent: None,
