@@ -144,7 +144,7 @@ where
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
-    let effort = phases.map_or(Effort::default(), |phases| phases.effort());
+    let effort = phases.map_or(Effort::default(), Phases::effort);
     Ok(RunRecord { effort, ..supervisor.into_record([started_at, wall_time()], usage) })
 }
 

@@ -97,7 +97,9 @@ mod tests {
             values in prop::collection::vec(0..2_100_000_000_u64, 0..400), q in 0.01..0.999_f64,
         ) {
             let mut timing = Timing::new(bounds());
-            values.iter().for_each(|ns| timing.record(*ns));
+            for ns in &values {
+                timing.record(*ns);
+            }
             let cells = cells_of(timing.histogram());
             prop_assert_eq!(cells.count() + timing.exact().overflow, values.len() as u64);
             prop_assert_eq!(cells.percentile(q, timing.exact(), bounds()), timing.percentile(q));

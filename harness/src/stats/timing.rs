@@ -37,7 +37,7 @@ impl Bounds {
     }
 
     /// How many cells such a histogram has.
-    pub(crate) const fn cells(&self) -> usize {
+    pub(crate) const fn cells(self) -> usize {
         count_up_to(self.highest_ns)
     }
 

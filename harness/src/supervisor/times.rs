@@ -148,7 +148,9 @@ mod tests {
         ) {
             let [one, other] = [one, other].map(|samples| {
                 let mut stats = ShardStats::new(bounds());
-                samples.iter().for_each(|sample| stats.record(sample));
+                for sample in &samples {
+                    stats.record(sample);
+                }
                 stats
             });
             let told = ToldStats::of(&one).unwrap();
@@ -162,7 +164,9 @@ mod tests {
         #[test]
         fn what_a_shard_told_shows_as_what_it_is(samples in prop::collection::vec(any_sample(), 0..400)) {
             let mut stats = ShardStats::new(bounds());
-            samples.iter().for_each(|sample| stats.record(sample));
+            for sample in &samples {
+                stats.record(sample);
+            }
             let told = encode_timings(&stats).unwrap();
             let cells: Vec<_> = told.iter().map(|timing| timing.cells(bounds()).unwrap()).collect();
             prop_assert_eq!(Recent::told(bounds(), told.iter().zip(&cells)), Recent::of(&stats));

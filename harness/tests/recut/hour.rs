@@ -33,7 +33,8 @@ fn kinds() -> Vec<(Interval, ShardStats)> {
     let mut kind = |index: usize| {
         let mut stats = ShardStats::new(bounds);
         (0..HOUR.attempts).for_each(|id| stats.record_only(&sample(id, 0, &mut random), kept));
-        (interval(index as u64, (0..HOUR.shards).map(|shard| (shard, stats.clone())).collect()), stats)
+        let shards: Vec<_> = (0..HOUR.shards).map(|shard| (shard, stats.clone())).collect();
+        (interval(index as u64, &shards), stats)
     };
     (0..KINDS).map(&mut kind).collect()
 }
@@ -75,7 +76,7 @@ fn hour(kinds: &[(Interval, ShardStats)]) -> Report {
     for (_, of_one) in kinds {
         stats.merge(of_one);
     }
-    let shards = plan.split(&[]).into_iter().map(|plan| record(plan, stats.clone(), HOUR.seconds)).collect();
+    let shards = plan.split(&[]).into_iter().map(|plan| record(plan, &stats, HOUR.seconds)).collect();
     report(&plan, shards, rows)
 }
 

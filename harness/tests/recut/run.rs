@@ -100,10 +100,10 @@ pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample
 }
 
 /// A second of some shards, merged.
-pub(crate) fn interval(index: u64, shards: Vec<(u32, ShardStats)>) -> Interval {
+pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
     let bounds = shards.first().map_or(Bounds::for_timeout(Duration::from_secs(1)), |(_, stats)| stats.bounds());
     let mut merged = ShardStats::new(bounds);
-    for (_, stats) in &shards {
+    for (_, stats) in shards {
         merged.merge(stats);
     }
     let of = |(shard, stats): &(u32, ShardStats)| ShardSecond {
@@ -125,12 +125,12 @@ pub(crate) fn interval(index: u64, shards: Vec<(u32, ShardStats)>) -> Interval {
     }
 }
 
-pub(crate) fn record(plan: ShardPlan, stats: ShardStats, seconds: u64) -> ShardRecord {
+pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> ShardRecord {
     ShardRecord {
         pid: 4_000,
         exit: ShardExit::Clean,
         fault: None,
-        stats: ToldStats::of(&stats).unwrap(),
+        stats: ToldStats::of(stats).unwrap(),
         peak_in_flight: 4,
         remaining: 0,
         first_sent: None,
@@ -216,14 +216,14 @@ pub(crate) fn saved(size: Size, seed: u64) -> Saved {
             }
             shards.push((shard, stats));
         }
-        let interval = interval(second, shards);
+        let interval = interval(second, &shards);
         log.append(&interval);
         rows.push(IntervalRow::new(&interval));
     }
     log.end().unwrap();
     file.close().unwrap();
     let shards = plan.split(&[]).into_iter().zip(totals);
-    let shards = shards.map(|(plan, stats)| record(plan, stats, size.seconds)).collect();
+    let shards = shards.map(|(plan, stats)| record(plan, &stats, size.seconds)).collect();
     let report = report(&plan, shards, rows);
     directory.finish(&report).unwrap();
     Saved { report, place }
