@@ -93,6 +93,7 @@ fn courtesy() -> Courtesy {
     }
 }
 
+#[expect(clippy::unwrap_used, reason = "what a test is made of must be there")]
 fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
     let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
     let ids = plan.ids.start..plan.ids.end - u64::from(fault.is_some()) * 500;
