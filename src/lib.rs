@@ -40,11 +40,15 @@ mod witness;
 
 use std::process::ExitCode;
 
+use crawlmark_harness::clock::Clock;
+
 use crate::cli::{Cli, Command};
 
 /// Runs the program on its own command line.
 #[must_use]
 pub fn main() -> ExitCode {
+    // First of all: what a run takes to start counts from here.
+    let clock = Clock::start();
     crawlmark_harness::process::prefer_small_pages();
     let (cli, typed) = match Cli::read() {
         Ok(read) => read,
@@ -55,7 +59,7 @@ pub fn main() -> ExitCode {
         }
     };
     let result = match cli.command {
-        Command::Run(args) => run::run(*args, typed),
+        Command::Run(args) => run::run(*args, typed, clock),
         Command::Ab(args) => ab::ab(&args),
         Command::Scale(args) => scale::scale(&args),
         Command::Capacity(args) => capacity::capacity(&args),

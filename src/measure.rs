@@ -13,9 +13,13 @@ use crate::error::Error;
 use crate::target::Target;
 use crate::witness;
 
-/// Crawls as planned, from processes of its own.
-pub(crate) fn crawl(plan: &RunPlan, spec: &CrawlSpec, observer: &mut impl Observer) -> Result<RunRecord, Error> {
-    let clock = Clock::start();
+/// Crawls as planned, from processes of its own. What it takes to start counts from the epoch of `clock`.
+pub(crate) fn crawl(
+    plan: &RunPlan,
+    spec: &CrawlSpec,
+    clock: Clock,
+    observer: &mut impl Observer,
+) -> Result<RunRecord, Error> {
     let workload = |shard: &ShardPlan| {
         Ok::<_, Infallible>(Crawl::new(spec.clone(), shard.connections, clock).at(berth(plan, shard)))
     };

@@ -8,7 +8,7 @@ mod urls;
 
 use std::path::Path;
 
-use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::gates::Lookout;
 use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
 use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, default_path};
@@ -28,8 +28,8 @@ use crate::terminal::{self, Progress};
 /// Where results go unless told otherwise.
 pub(crate) const RUNS: &str = "results/runs";
 
-/// Crawls, and returns the exit code.
-pub(crate) fn run(args: RunArgs, typed: Typed) -> Result<u8, Error> {
+/// Crawls, and returns the exit code. `clock` was started with the program.
+pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = Wanted::of(&args)?;
     let voice = Voice::of(&args, wanted.output);
     let resolved = resolve::resolve(args)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: RunArgs, typed: Typed) -> Result<u8, Error> {
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
     voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
-    let (mut report, lookout) = crawl(&resolved, &directory, voice)?;
+    let (mut report, lookout) = crawl((&resolved, &directory), voice, clock)?;
     if let Some(target) = target {
         measure::hear_out(&mut report, target);
     }
@@ -87,7 +87,11 @@ fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Erro
 }
 
 /// Runs the plan and merges what happened.
-fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<(Report, Lookout), Error> {
+fn crawl(
+    (resolved, directory): (&Resolved, &ResultDir),
+    voice: Voice,
+    clock: Clock,
+) -> Result<(Report, Lookout), Error> {
     let mut file = directory.log()?;
     let mut recorder = Recorder {
         rows: Vec::new(),
@@ -98,7 +102,7 @@ fn crawl(resolved: &Resolved, directory: &ResultDir, voice: Voice) -> Result<(Re
             Voice::NoProgress | Voice::Errors | Voice::Data => Progress::Silent,
         },
     };
-    let record = measure::crawl(&resolved.plan, &resolved.spec, &mut recorder)?;
+    let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
     let Recorder { rows, log, lookout, progress: _ } = recorder;
     log.end()?;
     file.close()?;

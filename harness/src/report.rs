@@ -41,6 +41,7 @@ use self::totals::Window;
 pub use self::totals::{Ledger, Totals};
 pub(crate) use self::validity::thresholds;
 pub use self::validity::{Evidence, Validity, Verdict};
+use crate::clock::Nanos;
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};
 use crate::supervisor::{RunRecord, Stopped};
@@ -141,6 +142,38 @@ pub struct SupervisorReport {
     pub cpu_share: f64,
     /// Largest resident set.
     pub max_rss_bytes: u64,
+    /// From the start of the program to the common start of the shards, by the clock that the program read first: the
+    /// kernel's part before that is not in it. Null of an older version.
+    #[serde(default)]
+    pub start_ms: Option<f64>,
+    /// From the start of the program to the first request, of those that ended by themselves; null when none did.
+    #[serde(default)]
+    pub first_request_ms: Option<f64>,
+    /// CPU before the common start: once in a run, more with more shards. Null of an older version.
+    #[serde(default)]
+    pub start_cpu_s: Option<f64>,
+    /// CPU over time from the common start until the first shard told its end: what goes on with every second. Null when
+    /// no time passed between them.
+    #[serde(default)]
+    pub running_cpu_share: Option<f64>,
+}
+
+impl SupervisorReport {
+    /// What the record says of it. It works for longer than the shards: it starts them, and hears them out.
+    fn new(record: &RunRecord, worked_s: f64) -> Self {
+        let RunRecord { supervisor, effort, start, shards, .. } = record;
+        let ms = |at: Nanos| at.0 as f64 / 1e6;
+        let running_s = effort.running.as_secs_f64();
+        Self {
+            cpu_s: cpu_s(supervisor),
+            cpu_share: share(cpu_s(supervisor), worked_s),
+            max_rss_bytes: supervisor.max_rss_bytes,
+            start_ms: Some(ms(*start)),
+            first_request_ms: shards.iter().filter_map(|shard| shard.first_sent).min().map(ms),
+            start_cpu_s: Some(effort.starting_us as f64 / 1e6),
+            running_cpu_share: (running_s > 0.0).then(|| effort.running_us as f64 / 1e6 / running_s),
+        }
+    }
 }
 
 /// What the target's own books say beside ours.
@@ -185,7 +218,7 @@ impl Report {
         });
         let shards: Vec<ShardReport> = shards.collect();
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
-        record.shards.iter().for_each(|shard| merged.merge(&shard.stats));
+        record.shards.iter().for_each(|shard| shard.stats.add_to(&mut merged));
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
         let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
@@ -195,7 +228,6 @@ impl Report {
         if plan.rate.is_some() {
             intervals = intervals.into_iter().map(|row| row.with_offer(plan, duration_s)).collect();
         }
-        let supervisor_cpu_s = cpu_s(&record.supervisor);
         let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
         let host = HostReport::from(record.host);
@@ -230,12 +262,7 @@ impl Report {
             schedule: ScheduleReport::new(plan, record, &totals),
             warmup: WarmUpReport::new(plan, record),
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
-            supervisor: SupervisorReport {
-                cpu_s: supervisor_cpu_s,
-                // It works for longer than the shards: it starts them, and hears them out.
-                cpu_share: share(supervisor_cpu_s, wall_s.max(duration_s)),
-                max_rss_bytes: record.supervisor.max_rss_bytes,
-            },
+            supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host,
             validity,
             gates: Vec::new(),

@@ -5,6 +5,7 @@
 //! the reporter and never the lanes.
 
 mod alarm;
+mod bell;
 mod binding;
 mod brake;
 mod deferred;
@@ -35,6 +36,7 @@ use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, LocalOptions};
 
 use self::alarm::Alarm;
+pub use self::bell::Bell;
 use self::engine::Engine;
 pub use self::intervals::INTERVAL;
 use self::intervals::{Interval, Meters};
@@ -57,6 +59,8 @@ pub struct ShardLink {
     pub frames: OwnedFd,
     /// Control comes down here.
     pub control: OwnedFd,
+    /// Wakes the supervisor.
+    pub bell: Bell,
 }
 
 /// Why a shard ended before its time.
@@ -96,7 +100,7 @@ where
 {
     let (control, frames) = tokio::io::split(stream);
 
-    let link = Link { outbox: Outbox::new(frames), listener: Listener::new(control), vitals: Vitals::none() };
+    let link = Link { outbox: Outbox::new(frames, None), listener: Listener::new(control), vitals: Vitals::none() };
     attend(&plan, workload, Alarm::runtime(clock), link).await.map_or(1, |()| 0)
 }
 
@@ -106,24 +110,24 @@ where
     E: Display,
     F: FnOnce(&ShardPlan) -> Result<W, E>,
 {
-    let ShardLink { frames, control } = link;
+    let ShardLink { frames, control, bell } = link;
     let mut frames = File::from(frames);
     // Before it is pinned: afterwards there is one.
     let probing = Probing::of(plan.shard, usable_cpus().len());
     let runtime = match prepare(plan) {
         Ok(runtime) => runtime,
-        Err(error) => return refuse(&mut frames, error),
+        Err(error) => return refuse((&mut frames, &bell), error),
     };
     let inside = runtime.enter();
     let workload = match workload(plan) {
         Ok(workload) => workload,
-        Err(error) => return refuse(&mut frames, ShardError::Workload(error.to_string())),
+        Err(error) => return refuse((&mut frames, &bell), ShardError::Workload(error.to_string())),
     };
     drop(inside);
     let vitals = Vitals::before(plan.cpu, probing);
     runtime.block_on(async {
         let link = Link {
-            outbox: Outbox::new(pipe::Sender::from_owned_fd(frames.into())?),
+            outbox: Outbox::new(pipe::Sender::from_owned_fd(frames.into())?, Some(bell)),
             listener: Listener::new(pipe::Receiver::from_owned_fd(control)?),
             vitals,
         };
@@ -164,8 +168,9 @@ fn prepare(plan: &ShardPlan) -> Result<tokio::runtime::LocalRuntime, ShardError>
     Ok(Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?)
 }
 
-fn refuse(frames: &mut File, error: ShardError) -> Result<(), ShardError> {
+fn refuse((frames, bell): (&mut File, &Bell), error: ShardError) -> Result<(), ShardError> {
     frames.write_all(&encode(&Frame::Refused(error.to_string()))?)?;
+    bell.ring();
     Err(error)
 }
 
@@ -370,6 +375,7 @@ where
             remaining: engine.progress().remaining,
             received: engine.gate().received(),
             peak_in_flight,
+            first_sent: engine.first_sent(),
             last_done,
             budget: engine.gate().budget_use(),
             timetable: engine.gate().timetable_use(),

@@ -3,6 +3,7 @@
 //! `record` takes a [`Sample`]; `merge` is associative and commutative with an identity, and merged shards equal one
 //! recorder that was fed everything, cell by cell. Percentiles are computed after merging and never averaged.
 
+mod cells;
 mod counters;
 mod timing;
 
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::cells::{Cells, highest_beside};
 pub use self::counters::Counters;
 pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
 pub(crate) use self::timing::{CLOSE, SAMPLES_BEYOND};
@@ -255,6 +257,11 @@ impl ShardStats {
                 self.timing_mut(series).merge(timing);
             }
         }
+    }
+
+    /// Adds a distribution of the same bounds that is known by its cells.
+    pub(crate) fn add_cells(&mut self, series: Series, (times, ages): (&Cells, Option<&Cells>), exact: &Exact) {
+        self.timing_mut(series).add_cells(times, ages, exact);
     }
 
     fn timing_mut(&mut self, series: Series) -> &mut Timing {

@@ -1,7 +1,7 @@
 //! The supervisor: forks the shards, gives the common start, reads their frames, and owns the run until its end.
 //!
-//! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over the shards' pipes, a `signalfd` and a
-//! `timerfd`. It starts no thread and builds no runtime, so that it may fork at any time. One place, `Supervisor::step`,
+//! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over a `signalfd`, a `timerfd` and the bell
+//! that shards ring; each time it wakes it looks into the shards' pipes. It starts no thread and builds no runtime, so that it may fork at any time. One place, `Supervisor::step`,
 //! changes the state of a run.
 
 mod line;
@@ -13,12 +13,13 @@ mod rehearsal;
 mod shares;
 mod signals;
 mod timeline;
+mod times;
 mod view;
 mod windows;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
@@ -39,8 +40,9 @@ use self::shares::Shares;
 pub use self::signals::HeldSignals;
 use self::signals::Signals;
 use self::timeline::Timeline;
+pub use self::times::{Recent, ShardTimes, ToldStats};
 pub use self::view::{
-    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, Recent, RunRecord, ShardRecord, ShardSecond,
+    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond,
     Stopped,
 };
 pub use self::windows::BusiestWindow;
@@ -49,7 +51,7 @@ use crate::clock::{Clock, Nanos, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
-use crate::shard::{self, ShardLink};
+use crate::shard::{self, Bell, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Usage};
 use crate::workload::Workload;
@@ -118,25 +120,53 @@ where
 {
     let _held = HeldSignals::hold()?;
     let usage_before = own_usage();
+    let bell = Bell::new()?;
     let mut supervisor = Supervisor::new(plan, clock, lead(plan.shards));
     supervisor.machine = Some(Proc::default());
     for shard in plan.split(&usable_cpus()) {
-        supervisor.fork_shard(shard, &workload)?;
+        supervisor.fork_shard(shard, &bell, &workload)?;
     }
     // After the forks: a shard has no use for them.
     let (signals, ticks) = (Signals::open()?, ticker()?);
     let mut started_at = wall_time();
+    let mut phases: Option<Phases> = None;
     while !supervisor.is_over() {
-        let event = supervisor.wait(&signals, &ticks)?;
-        let started_before = supervisor.start.is_some();
+        let event = supervisor.wait(Wakers { signals: &signals, ticks: &ticks, bell: &bell })?;
         supervisor.step(&event, observer)?;
-        if !started_before && supervisor.start.is_some() {
+        if let Some(phases) = &mut phases {
+            if phases.closing.is_none() && supervisor.members.iter().any(|member| member.last.is_some()) {
+                phases.closing = Some((own_usage().since(usage_before).cpu_us(), clock.now()));
+            }
+        } else if supervisor.start.is_some() {
             started_at = wall_time();
+            phases = Some(Phases::begin(own_usage().since(usage_before).cpu_us(), clock.now()));
         }
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
-    Ok(supervisor.into_record([started_at, wall_time()], usage))
+    let effort = phases.map_or(Effort::default(), Phases::effort);
+    Ok(RunRecord { effort, ..supervisor.into_record([started_at, wall_time()], usage) })
+}
+
+/// CPU that was used by two moments of a run, us, and when they were.
+#[derive(Debug, Clone, Copy)]
+struct Phases {
+    start: (u64, Nanos),
+    /// None before the first shard told its end.
+    closing: Option<(u64, Nanos)>,
+}
+
+impl Phases {
+    const fn begin(used_us: u64, now: Nanos) -> Self {
+        Self { start: (used_us, now), closing: None }
+    }
+
+    fn effort(self) -> Effort {
+        let (starting_us, began) = self.start;
+        let (used_us, ended) = self.closing.unwrap_or(self.start);
+        let running = Duration::from_nanos(ended.since(began));
+        Effort { starting_us, running_us: used_us.saturating_sub(starting_us), running }
+    }
 }
 
 /// From the last `ready` to the common start of so many shards.
@@ -150,6 +180,16 @@ struct Event {
     readable: Vec<usize>,
     signals: Vec<i32>,
     tick: bool,
+    /// Whether a shard's process may have ended.
+    death: bool,
+}
+
+/// What wakes the loop.
+#[derive(Debug, Clone, Copy)]
+struct Wakers<'a> {
+    signals: &'a Signals,
+    ticks: &'a TimerFd,
+    bell: &'a Bell,
 }
 
 /// A stop that was asked for.
@@ -196,7 +236,7 @@ struct Budgeting {
 }
 
 impl Supervisor {
-    fn fork_shard<W, E, F>(&mut self, plan: ShardPlan, workload: &F) -> Result<(), SuperviseError>
+    fn fork_shard<W, E, F>(&mut self, plan: ShardPlan, bell: &Bell, workload: &F) -> Result<(), SuperviseError>
     where
         W: Workload,
         E: Display,
@@ -205,7 +245,7 @@ impl Supervisor {
         let (frames_above, frames_below) = pipe2(OFlag::O_CLOEXEC)?;
         let (control_below, control_above) = pipe2(OFlag::O_CLOEXEC)?;
         let above = Pipes { frames: frames_above, control: control_above };
-        let below = ShardLink { frames: frames_below, control: control_below };
+        let below = ShardLink { frames: frames_below, control: control_below, bell: bell.clone() };
         let (members, clock) = (&mut self.members, self.clock);
         let mut below = Some(below);
         let mut above = Some(above);
@@ -225,23 +265,36 @@ impl Supervisor {
         Ok(())
     }
 
-    fn wait(&self, signals: &Signals, ticks: &TimerFd) -> Result<Event, SuperviseError> {
-        let speaking = self.speaking();
-        let mut fds =
-            vec![PollFd::new(signals.fd.as_fd(), PollFlags::POLLIN), PollFd::new(ticks.as_fd(), PollFlags::POLLIN)];
-        fds.extend(speaking.iter().map(|i| PollFd::new(self.members[*i].line.pipe(), PollFlags::POLLIN)));
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let woken: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        let readable = speaking.iter().zip(&woken[2..]).filter(|(_, woken)| **woken).map(|(i, _)| *i).collect();
-        let tick = woken[1];
+    /// Waits until there is something to do, and looks what it is. What shards say without ringing is heard at the next tick.
+    fn wait(&self, wakers: Wakers<'_>) -> Result<Event, SuperviseError> {
+        let Wakers { signals, ticks, bell } = wakers;
+        let [signalled, tick, rung] = look([signals.fd.as_fd(), ticks.as_fd(), bell.fd()], PollTimeout::NONE)?[..]
+        else {
+            return Ok(Event::default());
+        };
         if tick {
             // Only resets the timer: how many ticks were missed does not matter.
             let _ = ticks.wait();
         }
-        Ok(Event { readable, signals: if woken[0] { signals.take() } else { Vec::new() }, tick })
+        if rung {
+            bell.silence();
+        }
+        let signals = if signalled { signals.take() } else { Vec::new() };
+        let speaking = self.speaking();
+        let says = look(speaking.iter().map(|i| self.members[*i].line.pipe()), PollTimeout::ZERO)?;
+        let readable = speaking.into_iter().zip(says).filter(|(_, says)| *says).map(|(i, _)| i).collect();
+        // A signal that was lost in a stop and a start of the process is made up for at the next tick.
+        let death = tick || signals.contains(&(Signal::SIGCHLD as i32));
+        Ok(Event { readable, signals, tick, death })
+    }
+}
+
+/// Which of the descriptors have something to read, once one has or the time is over; perhaps none.
+fn look<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: PollTimeout) -> Result<Vec<bool>, Errno> {
+    let mut fds: Vec<PollFd<'_>> = fds.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()),
+        Err(error) => Err(error),
     }
 }
 
@@ -304,6 +357,7 @@ impl<L: Line> Supervisor<L> {
             busiest: budget.map(|budget| budget.windows.busiest()).unwrap_or_default(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
             supervisor: usage,
+            effort: Effort::default(),
             host: watch.map(|watch| watch.end(clock.now())).unwrap_or_default(),
         }
     }
@@ -317,7 +371,9 @@ impl<L: Line> Supervisor<L> {
         for signal in &event.signals {
             self.signalled(*signal, now)?;
         }
-        self.members.iter_mut().for_each(Member::reap);
+        if event.death {
+            self.members.iter_mut().for_each(Member::reap);
+        }
         if self.start.is_none() {
             self.start_when_ready()?;
         } else {
@@ -372,7 +428,7 @@ impl<L: Line> Supervisor<L> {
     }
 
     fn signalled(&mut self, signal: i32, now: Nanos) -> Result<(), SuperviseError> {
-        // SIGCHLD only wakes the loop: the members are reaped at every step.
+        // SIGCHLD only wakes the loop, which then looks who has ended.
         if signal == Signal::SIGCHLD as i32 {
             return Ok(());
         }
@@ -415,6 +471,9 @@ impl<L: Line> Supervisor<L> {
     }
 
     fn report_intervals<O: Observer>(&mut self, observer: &mut O) {
+        if self.timeline.is_empty() {
+            return;
+        }
         let speaking: Vec<u32> =
             self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect();
         let (intervals, junk) = self.timeline.take_complete(&speaking);

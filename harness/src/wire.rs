@@ -10,12 +10,10 @@
 //! length field claims before the bytes are there.
 
 mod message;
-
-use std::collections::BTreeMap;
-use std::io::Cursor;
+pub(crate) mod v2;
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +21,8 @@ pub use self::message::{
     Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame,
     PauseCause, PauseOrder, Progress, SLOT, TimetableUse, Usage, WarmUp,
 };
-use crate::stats::{Bounds, Counters, Exact, SIGNIFICANT_DIGITS, Series, ShardStats, Timing};
+use self::v2::read_cells;
+use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};
 
 /// The version of the layout; both ends are one binary, so it only guards against mistakes.
 const VERSION: u8 = 1;
@@ -151,35 +150,30 @@ pub fn encode_timings(stats: &ShardStats) -> Result<Vec<EncodedTiming>, WireErro
 /// # Errors
 /// When a histogram does not decode or has other bounds than `bounds`.
 pub fn decode_stats(bounds: Bounds, counters: Counters, timings: &[EncodedTiming]) -> Result<ShardStats, WireError> {
-    let mut deserializer = Deserializer::new();
-    let mut read = |v2: &[u8]| -> Result<Histogram<u64>, WireError> {
-        check_bounds(bounds, v2)?;
-        deserializer.deserialize(&mut Cursor::new(v2)).map_err(|error| WireError::Histogram(error.to_string()))
-    };
-    let mut decoded = BTreeMap::new();
-    for EncodedTiming { series, exact, v2, ages } in timings {
-        let histogram = read(v2)?;
-        let ages = ages.as_deref().map(&mut read).transpose()?;
-        let censored = ages.as_ref().map_or(0, Histogram::len);
-        if histogram.len() + exact.overflow != exact.count || censored > exact.censored {
-            return Err(WireError::Histogram("its cells do not add up to its count".to_owned()));
-        }
-        decoded.insert(*series, Timing::from_parts(bounds, histogram, ages, *exact));
+    let mut stats = ShardStats::new(bounds);
+    stats.counters = counters;
+    for timing in timings {
+        let (times, ages) = timing.cells(bounds)?;
+        stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
     }
-    Ok(ShardStats::from_parts(bounds, counters, decoded))
+    Ok(stats)
 }
 
-/// Compares the header of a V2 histogram with the run's bounds, so that a corrupt one cannot ask for memory.
-///
-/// Layout: cookie u32, payload length u32, normalising offset u32, digits u32, lowest u64, highest u64, ratio f64, all
-/// big endian (`HdrHistogram` V2 encoding).
-fn check_bounds(bounds: Bounds, v2: &[u8]) -> Result<(), WireError> {
-    let claimed = v2.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-    let fits = claimed.is_some_and(|length| length as usize <= v2.len());
-    let same = v2.get(12..16) == Some(&u32::from(SIGNIFICANT_DIGITS).to_be_bytes())
-        && v2.get(16..24) == Some(&1_u64.to_be_bytes())
-        && v2.get(24..32) == Some(&bounds.highest_ns().to_be_bytes());
-    if fits && same { Ok(()) } else { Err(WireError::Histogram("its header differs from the run's bounds".to_owned())) }
+impl EncodedTiming {
+    /// The cells of its histograms: of the times, and of the ages of what was cut off. No number in it makes this take
+    /// more memory than histograms of these bounds have cells.
+    ///
+    /// # Errors
+    /// When one does not decode or has other bounds than `bounds`.
+    pub(crate) fn cells(&self, bounds: Bounds) -> Result<(Cells, Option<Cells>), WireError> {
+        let read = |v2: &[u8]| read_cells(v2, bounds).map_err(|why| WireError::Histogram(why.to_owned()));
+        let (times, ages) = (read(&self.v2)?, self.ages.as_deref().map(read).transpose()?);
+        let censored = ages.as_ref().map_or(0, Cells::count);
+        if times.count().checked_add(self.exact.overflow) != Some(self.exact.count) || censored > self.exact.censored {
+            return Err(WireError::Histogram("its cells do not add up to its count".to_owned()));
+        }
+        Ok((times, ages))
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::{
-    Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError, supervise,
+    Effort, Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError, supervise,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::Workload;
@@ -149,10 +149,15 @@ fn clean_shards_perform_every_id_once() {
         let counted = |of: fn(&RunRecord, usize) -> u64| (0..shards as usize).map(|i| of(&record, i)).sum::<u64>();
         assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_received), sum(|id| id));
         assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_sent), sum(|id| id * id));
-        assert_eq!(counted(|r, i| r.shards[i].stats.timing(Series::ServiceOk).unwrap().exact().count), 2_000);
+        assert_eq!(counted(|r, i| r.shards[i].stats.exact(Series::ServiceOk).unwrap().count), 2_000);
         assert_eq!(intervals.iter().map(|(_, items)| items).sum::<u64>(), 2_000, "the seconds add up to the run");
         assert!(record.shards.iter().all(|shard| shard.peak_in_flight == 4 && shard.usage.is_some()));
         assert_eq!(record.interrupted, None);
+        // Nothing goes before the common start, which forking comes before; each of the three phases is part of the whole.
+        assert!(record.shards.iter().all(|shard| shard.first_sent >= Some(record.start)), "{:?}", record.start);
+        let Effort { starting_us, running_us, running } = record.effort;
+        assert!(starting_us > 0 && starting_us + running_us <= record.supervisor.cpu_us(), "{:?}", record.effort);
+        assert!(running > Duration::ZERO);
     }
 }
 
@@ -178,7 +183,7 @@ fn a_killed_shard_keeps_what_it_had_reported() {
     assert_eq!(record.shards[1].exit, ShardExit::Signal(Signal::SIGKILL as i32));
     assert_eq!(record.shards[1].fault, Some(ShardFault::Died));
     assert!((1..2_600).contains(&items(&record, 1)), "{}", items(&record, 1));
-    assert!(record.shards[1].stats.timing(Series::ServiceOk).is_none(), "no percentile of half a shard");
+    assert!(record.shards[1].stats.exact(Series::ServiceOk).is_none(), "no percentile of half a shard");
 }
 
 fn a_silent_exit_is_not_taken_for_success() {
@@ -245,7 +250,7 @@ fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
             assert!(counters.items() < shard.plan.ids.len());
             if ids == 1_000 {
                 assert_eq!((counters.ok, counters.aborted), (0, 4));
-                assert_eq!(shard.stats.timing(Series::ServiceOk).unwrap().exact().censored, 4);
+                assert_eq!(shard.stats.exact(Series::ServiceOk).unwrap().censored, 4);
             }
         }
     }
@@ -319,7 +324,7 @@ fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
 /// What the shards bear together, in items per second, by the times that their items really took.
 fn capacity(record: &RunRecord) -> f64 {
     let bears = |shard: &ShardRecord| {
-        let exact = *shard.stats.timing(Series::ServiceOk).unwrap().exact();
+        let exact = *shard.stats.exact(Series::ServiceOk).unwrap();
         f64::from(shard.plan.connections) * exact.count as f64 * 1e9 / exact.sum_ns as f64
     };
     record.shards.iter().map(bears).sum()

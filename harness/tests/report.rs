@@ -21,7 +21,7 @@ use crawlmark_harness::results::{ResultDir, ResultError, default_path};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{
-    BusiestWindow, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
+    BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
@@ -94,6 +94,7 @@ fn courtesy() -> Courtesy {
     }
 }
 
+#[expect(clippy::unwrap_used, reason = "what a test is made of must be there")]
 fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
     let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
     let ids = plan.ids.start..plan.ids.end - u64::from(fault.is_some()) * 500;
@@ -109,9 +110,10 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         pid: 4_000 + i32::try_from(plan.shard).unwrap_or(0),
         exit: if whole { ShardExit::Clean } else { ShardExit::Signal(9) },
         fault,
-        stats,
+        stats: ToldStats::of(&stats).unwrap(),
         peak_in_flight: if whole { 4 } else { 0 },
         remaining: 0,
+        first_sent: whole.then_some(Nanos(3 * MS)),
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
         timetable: None,
         warmup: WarmUp::default(),
@@ -179,6 +181,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         ],
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
         supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
+        effort: Effort { starting_us: 3_000, running_us: 5_000, running: Duration::from_secs(2) },
         host: HostRecord {
             watched_ns: 10_000 * MS,
             cpu_pressure_us: Some(100_000),
@@ -270,6 +273,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         busiest: Vec::new(),
         shards: vec![shard],
         supervisor: Usage::default(),
+        effort: Effort::default(),
         host: HostRecord::default(),
     };
     let environment = report(None, None).environment;

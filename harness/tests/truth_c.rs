@@ -14,7 +14,7 @@ use crawlmark_harness::plan::split_point;
 use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
-use crawlmark_harness::supervisor::Interval;
+use crawlmark_harness::supervisor::{Interval, ShardTimes};
 use crawlmark_harness::wire::{BindingTimes, decode_stats, encode_timings};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -143,7 +143,7 @@ fn interval(index: u64, stats: &ShardStats) -> Interval {
     Interval {
         index,
         merged: stats.clone(),
-        shards: vec![(3, stats.clone())],
+        shards: vec![(3, ShardTimes::of(stats).unwrap())],
         in_flight: 0,
         cpu_us: 0,
         max_sched_lag_ns: 0,

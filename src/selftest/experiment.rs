@@ -240,7 +240,7 @@ impl Setup {
             local_ips: None,
             held: self.held,
         };
-        let record = measure::crawl(&plan, &spec, watch)?;
+        let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {
             return Err(SuperviseError::Stopped(signal).into());
         }

@@ -51,7 +51,7 @@ impl Seen {
     /// What there was, by the crawl's report and by the target's books.
     pub(super) fn new(report: &Report, record: &RunRecord, books: &Ledger) -> Self {
         let mut stats = ShardStats::new(Bounds::for_timeout(report.plan.run.timeout));
-        record.shards.iter().for_each(|shard| stats.merge(&shard.stats));
+        record.shards.iter().for_each(|shard| shard.stats.add_to(&mut stats));
         Self {
             verdict: report.validity.verdict,
             reasons: report.validity.reasons.clone(),

@@ -91,6 +91,10 @@ fn supervisor(report: &Report) -> Vec<(&'static str, Option<String>)> {
     vec![
         ("CPU", Some(seconds(supervisor.cpu_s))),
         ("of a core", Some(percent(supervisor.cpu_share))),
+        ("of a core while the shards ran", supervisor.running_cpu_share.map(percent)),
+        ("CPU to start the shards", supervisor.start_cpu_s.map(seconds)),
+        ("to their start", supervisor.start_ms.map(|ms| seconds(ms / 1e3))),
+        ("to the first request", supervisor.first_request_ms.map(|ms| seconds(ms / 1e3))),
         ("memory at most", Some(bytes(supervisor.max_rss_bytes))),
     ]
 }

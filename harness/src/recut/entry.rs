@@ -8,24 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::shard::INTERVAL;
-use crate::stats::{Bounds, SIGNIFICANT_DIGITS, Series};
+use crate::stats::{Bounds, Cells, Series};
+use crate::wire::v2::{DEFLATED_COOKIE, DEFLATED_HEADER, HEADER, LONGEST_NUMBER, read_cells, word};
 
 /// What the name of a series of ages ends in.
 pub const CENSORED: &str = "_censored";
-
-/// The first word of a histogram in V2 encoding, and of one that is deflated on top (`HdrHistogram`, `V2EncodingCookieBase`
-/// with a word size of 0x10).
-const COOKIE: u32 = 0x1c84_9303 | 0x10;
-const DEFLATED_COOKIE: u32 = 0x1c84_9304 | 0x10;
-
-/// The header of the deflated form: cookie, length.
-const DEFLATED_HEADER: usize = 8;
-
-/// The header of the plain form: cookie, length, normalising offset, digits, lowest, highest, ratio.
-const HEADER: usize = 40;
-
-/// The most bytes of a number in it.
-const LONGEST_NUMBER: usize = 9;
 
 /// Of what the values of a series are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,7 +61,6 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct LineReader {
     bounds: Bounds,
-    cells: usize,
     inflate: Decompress,
     packed: Vec<u8>,
     plain: Vec<u8>,
@@ -84,10 +70,9 @@ impl LineReader {
     /// For a run whose histograms have these bounds.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        let cells = bounds.histogram().distinct_values();
         // A byte more than the longest histogram takes, so that one that is longer can be told.
-        let plain = Vec::with_capacity(HEADER + cells * LONGEST_NUMBER + 1);
-        Self { bounds, cells, inflate: Decompress::new(true), packed: Vec::new(), plain }
+        let plain = Vec::with_capacity(HEADER + bounds.cells() * LONGEST_NUMBER + 1);
+        Self { bounds, inflate: Decompress::new(true), packed: Vec::new(), plain }
     }
 
     /// The most bytes that a line of such a run may have: all cells in their longest form, in base64, and what is before it.
@@ -115,7 +100,7 @@ impl LineReader {
         }
         let Some((shard, series, kind)) = read_tag(tag)? else { return Ok(None) };
         self.unpack(histogram).map_err(Fault::Histogram)?;
-        let cells = self.cells().map_err(Fault::Histogram)?;
+        let Cells(cells) = read_cells(&self.plain, self.bounds).map_err(Fault::Histogram)?;
         let count = cells.iter().try_fold(0_u64, |all, (_, count)| all.checked_add(*count));
         let count = count.ok_or(Fault::Histogram("its counts are too large"))?;
         Ok(Some(Entry { shard, series, kind, second, cells, count }))
@@ -140,57 +125,6 @@ impl LineReader {
             Err(_) => Err("it does not inflate"),
         }
     }
-
-    /// The cells of the histogram in `self.plain`: positive numbers are counts, negative ones say how many cells are empty.
-    fn cells(&self) -> Result<Vec<(usize, u64)>, &'static str> {
-        let (header, numbers) = self.plain.split_at_checked(HEADER).ok_or("it is cut short")?;
-        let length = usize::try_from(word(header, 4)).unwrap_or(usize::MAX);
-        if word(header, 0) != COOKIE || word(header, 8) != 0 || long(header, 32) != 1.0_f64.to_bits() {
-            return Err("it is not in V2 encoding");
-        }
-        let digits = u32::from(SIGNIFICANT_DIGITS);
-        if (word(header, 12), long(header, 16), long(header, 24)) != (digits, 1, self.bounds.highest_ns()) {
-            return Err("its bounds are not those of this run's");
-        }
-        let mut numbers = numbers.get(..length).ok_or("it is cut short")?.iter().copied();
-        let (mut cells, mut at) = (Vec::new(), 0_usize);
-        while let Some(number) = number(&mut numbers)? {
-            let counted = if number >= 0 { 1 } else { number.unsigned_abs() };
-            if number > 0 {
-                cells.push((at, number.unsigned_abs()));
-            }
-            at = usize::try_from(counted).ok().and_then(|counted| at.checked_add(counted)).ok_or("it has no end")?;
-            if at > self.cells {
-                return Err("it has more cells than this run's have");
-            }
-        }
-        Ok(cells)
-    }
-}
-
-/// The next number, LEB128 of at most nine bytes, zig-zag; none at the end.
-fn number(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<i64>, &'static str> {
-    let mut value = 0_u64;
-    for place in 0..LONGEST_NUMBER {
-        let Some(byte) = bytes.next() else {
-            return if place == 0 { Ok(None) } else { Err("it is cut short") };
-        };
-        // The ninth byte counts whole.
-        let last = place + 1 == LONGEST_NUMBER;
-        value |= u64::from(if last { byte } else { byte & 0x7f }) << (7 * place);
-        if last || byte & 0x80 == 0 {
-            break;
-        }
-    }
-    Ok(Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed()))
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u32::from_be_bytes)
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_be_bytes)
 }
 
 /// `12.000` as 12.

@@ -98,7 +98,7 @@ impl ShardReport {
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),
             latency: if record.fault.is_none() {
-                Latency::all(&record.stats, Series::of(record.plan.arrivals)[0], Detail::Figures)
+                Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)
             } else {
                 BTreeMap::new()
             },

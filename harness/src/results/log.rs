@@ -1,35 +1,45 @@
 //! `latency.hlog`: a histogram per shard, series and second, as any HDR histogram tool reads it.
+//!
+//! Written while the run goes on, so it must be quick: what a shard told is V2 already and goes into the file deflated, as
+//! it came. No histogram is made of it.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Cursor, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Compress, Compression, FlushCompress, Status};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
 
 use super::ResultError;
 use crate::recut::CENSORED;
 use crate::shard::INTERVAL;
-use crate::stats::{Series, Timing};
+use crate::stats::{Series, highest_beside};
 use crate::supervisor::Interval;
+use crate::wire::EncodedTiming;
+use crate::wire::v2::{DEFLATED_COOKIE, DEFLATED_HEADER};
 
 /// The name of the file.
 pub const LOG: &str = "latency.hlog";
+
+/// What the tools are told to divide the greatest value of a line by: it is in ms.
+const MAX_DIVISOR: f64 = 1e6;
 
 /// The open file of `latency.hlog`.
 pub struct LogFile {
     path: PathBuf,
     file: BufWriter<File>,
-    serializer: V2DeflateSerializer,
 }
 
 impl LogFile {
     /// Opens it.
     pub(super) fn create(path: PathBuf) -> Result<Self, ResultError> {
         match File::create(&path) {
-            Ok(file) => Ok(Self { path, file: BufWriter::new(file), serializer: V2DeflateSerializer::new() }),
+            Ok(file) => Ok(Self { path, file: BufWriter::new(file) }),
             Err(error) => Err(ResultError::Io { path, error }),
         }
     }
@@ -46,10 +56,11 @@ impl LogFile {
             .add_comment("[Tags in _censored: how old those were that were cut off]")
             .with_start_time(started_at)
             .with_base_time(started_at)
-            .with_max_value_divisor(1e6)
-            .begin_log_with(&mut self.file, &mut self.serializer)
-            .map(|writer| IntervalLog { path: path.clone(), writer, failed: None })
-            .map_err(|error| ResultError::Io { path, error })
+            .with_max_value_divisor(MAX_DIVISOR)
+            .begin_log_with(&mut self.file, &mut V2DeflateSerializer::new())
+            .map(drop)
+            .map_err(|error| ResultError::Io { path: path.clone(), error })?;
+        Ok(IntervalLog { path, file: &mut self.file, packer: Packer::new(), failed: None })
     }
 
     /// Puts everything on its way to the disk.
@@ -64,7 +75,8 @@ impl LogFile {
 /// The log of histograms, as HDR histogram tools read it: V2-deflate, tagged `shard-0.service`.
 pub struct IntervalLog<'a> {
     path: PathBuf,
-    writer: IntervalLogWriter<'a, 'a, BufWriter<File>, V2DeflateSerializer>,
+    file: &'a mut BufWriter<File>,
+    packer: Packer,
     failed: Option<io::Error>,
 }
 
@@ -72,24 +84,34 @@ impl IntervalLog<'_> {
     /// Appends an interval. A failure to write is kept for [`IntervalLog::end`]: it must not stop the run.
     pub fn append(&mut self, interval: &Interval) {
         let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
-        for (shard, stats) in &interval.shards {
+        for (shard, times) in &interval.shards {
             for series in Series::PER_INTERVAL {
-                let Some(timing) = stats.timing(series) else { continue };
-                let tag = format!("shard-{shard}.{}", series.name());
-                if timing.exact().count > 0 {
-                    self.write(timing.histogram(), start, &tag);
-                }
-                if let Some(ages) = ages(timing) {
-                    self.write(&ages, start, &(tag + CENSORED));
+                let Some(told) = times.told.iter().find(|told| told.series == series) else { continue };
+                if let Err(error) = self.write(told, start, &format!("shard-{shard}.{}", series.name())) {
+                    self.failed.get_or_insert(error);
                 }
             }
         }
     }
 
-    fn write(&mut self, histogram: &Histogram<u64>, start: Duration, tag: &str) {
-        if let Err(error) = self.writer.write_histogram(histogram, start, INTERVAL, Tag::new(tag)) {
-            self.failed.get_or_insert_with(|| io::Error::other(error.to_string()));
+    fn write(&mut self, told: &EncodedTiming, start: Duration, tag: &str) -> io::Result<()> {
+        if told.exact.count > 0 {
+            self.line(&told.v2, max(told)?, start, tag)?;
         }
+        if let Some(ages) = ages(told)? {
+            let mut v2 = Vec::new();
+            V2Serializer::new().serialize(&ages, &mut v2).map_err(io::Error::other)?;
+            self.line(&v2, ages.max(), start, &format!("{tag}{CENSORED}"))?;
+        }
+        Ok(())
+    }
+
+    /// A line of the log, as `HistogramLogWriter` of the format's authors writes it.
+    fn line(&mut self, v2: &[u8], max_ns: u64, start: Duration, tag: &str) -> io::Result<()> {
+        let (start, length, max) = (start.as_secs_f64(), INTERVAL.as_secs_f64(), max_ns as f64 / MAX_DIVISOR);
+        write!(self.file, "Tag={tag},{start:.3},{length:.3},{max:.3},")?;
+        self.file.write_all(self.packer.pack(v2)?.as_bytes())?;
+        self.file.write_all(b"\n")
     }
 
     /// Ends the log.
@@ -101,13 +123,58 @@ impl IntervalLog<'_> {
     }
 }
 
+/// Deflates histograms one after another. To begin anew takes longer than to deflate the few hundred bytes of a second of
+/// one shard of many, so that is done once, and at the level that begins with the least.
+struct Packer {
+    deflate: Compress,
+    packed: Vec<u8>,
+    text: String,
+}
+
+impl Packer {
+    fn new() -> Self {
+        Self { deflate: Compress::new(Compression::fast(), true), packed: Vec::new(), text: String::new() }
+    }
+
+    /// A histogram in V2 encoding as one in V2-deflate encoding, in base64.
+    fn pack(&mut self, v2: &[u8]) -> io::Result<&str> {
+        // What cannot be made smaller grows by a few bytes for every few thousand.
+        const SPARE: usize = 64;
+        self.packed.clear();
+        self.packed.reserve(DEFLATED_HEADER + v2.len() + v2.len() / 8 + SPARE);
+        self.packed.extend_from_slice(&DEFLATED_COOKIE.to_be_bytes());
+        self.packed.extend_from_slice(&[0; 4]);
+        self.deflate.reset();
+        let status = self.deflate.compress_vec(v2, &mut self.packed, FlushCompress::Finish)?;
+        if status != Status::StreamEnd {
+            return Err(io::Error::other("a histogram does not deflate"));
+        }
+        let length = u32::try_from(self.packed.len() - DEFLATED_HEADER).map_err(io::Error::other)?;
+        self.packed[4..DEFLATED_HEADER].copy_from_slice(&length.to_be_bytes());
+        self.text.clear();
+        STANDARD.encode_string(&self.packed, &mut self.text);
+        Ok(&self.text)
+    }
+}
+
+/// The greatest value that the histogram may hold: that of its topmost cell.
+fn max(told: &EncodedTiming) -> io::Result<u64> {
+    // What lies beyond the bounds is in no cell, so that the exact figure is not the histogram's then.
+    if told.exact.overflow == 0 { Ok(highest_beside(told.exact.max_ns)) } else { Ok(read(&told.v2)?.max()) }
+}
+
 /// How old those were that were cut off; none when none was. An age beyond the bounds is in the topmost cell: that the time
 /// was no less holds of it, too.
-fn ages(timing: &Timing) -> Option<Histogram<u64>> {
-    let mut ages = timing.ages()?.clone();
-    let beyond = timing.exact().censored.saturating_sub(ages.len());
+fn ages(told: &EncodedTiming) -> io::Result<Option<Histogram<u64>>> {
+    let Some(v2) = &told.ages else { return Ok(None) };
+    let mut ages = read(v2)?;
+    let beyond = told.exact.censored.saturating_sub(ages.len());
     let highest = ages.high();
     // The highest value has a cell.
     let _ = ages.record_n(highest, beyond);
-    Some(ages)
+    Ok(Some(ages))
+}
+
+fn read(v2: &[u8]) -> io::Result<Histogram<u64>> {
+    Deserializer::new().deserialize(&mut Cursor::new(v2)).map_err(io::Error::other)
 }

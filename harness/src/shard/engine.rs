@@ -58,6 +58,8 @@ struct Books {
     warmup: WarmUp,
     intervals: Intervals,
     peak_in_flight: u32,
+    /// [`NEVER`] before the first.
+    first_sent: Nanos,
     last_done: Nanos,
 }
 
@@ -74,6 +76,7 @@ impl<W: Workload> Engine<W> {
             warmup: WarmUp::default(),
             intervals: Intervals::new(start, bounds, per_interval),
             peak_in_flight: 0,
+            first_sent: NEVER,
             last_done: start,
         };
         let workload = Rc::new(workload);
@@ -144,6 +147,7 @@ impl<W: Workload> Engine<W> {
         if let Some(under_way) = self.under_way[lane].take() {
             books.intervals.finish(under_way.interval, sample);
         }
+        books.first_sent = books.first_sent.min(sample.attempt.sent.unwrap_or(NEVER));
         books.last_done = books.last_done.max(sample.attempt.done);
     }
 
@@ -235,6 +239,11 @@ impl<W: Workload> Engine<W> {
     /// What of it all was in the warm-up.
     pub(super) fn warmup(&self) -> WarmUp {
         self.books.borrow().warmup
+    }
+
+    /// When the first request was sent, of those that ended by themselves; none when none did.
+    pub(super) fn first_sent(&self) -> Option<Nanos> {
+        Some(self.books.borrow().first_sent).filter(|sent| *sent != NEVER)
     }
 
     /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.

@@ -3,39 +3,92 @@
 //! The reporter's future is dropped when the crawl ends, perhaps in the middle of a frame. What it had queued stays here
 //! and goes out first, so the supervisor never sees a frame cut in two.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
+use std::task::{Poll, ready};
 
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWrite;
 
+use super::bell::Bell;
 use crate::wire::{Frame, WireError, encode};
 
 /// Frames on their way up.
 #[derive(Debug)]
 pub(super) struct Outbox<W> {
     pipe: W,
+    /// None where the supervisor sees what is written.
+    bell: Option<Bell>,
     pending: Vec<u8>,
     written: usize,
+    haste: Haste,
+}
+
+/// Whether what is queued can wait until the supervisor looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    /// It is to be told how far the shard is.
+    Waits,
+    /// Somebody waits for it: another shard, or the end of the run.
+    Rings,
+}
+
+impl Haste {
+    const fn of(frame: &Frame) -> Self {
+        match frame {
+            Frame::Progress(_) | Frame::Interval(_) | Frame::Admissions(_) => Self::Waits,
+            Frame::Ready
+            | Frame::Refused(_)
+            | Frame::Pause(_)
+            | Frame::Arrived(_)
+            | Frame::Idle
+            | Frame::Shed(_)
+            | Frame::Share(_)
+            | Frame::Final(_) => Self::Rings,
+        }
+    }
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
-    /// An outbox that writes to `pipe`.
-    pub(super) const fn new(pipe: W) -> Self {
-        Self { pipe, pending: Vec::new(), written: 0 }
+    /// An outbox that writes to `pipe` and rings `bell`.
+    pub(super) const fn new(pipe: W, bell: Option<Bell>) -> Self {
+        Self { pipe, bell, pending: Vec::new(), written: 0, haste: Haste::Waits }
     }
 
     /// Adds a frame to what goes out.
     pub(super) fn queue(&mut self, frame: &Frame) -> Result<(), WireError> {
         self.pending.extend_from_slice(&encode(frame)?);
+        if Haste::of(frame) == Haste::Rings {
+            self.haste = Haste::Rings;
+        }
         Ok(())
     }
 
     /// Writes what is queued. Dropping the future loses nothing.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while self.written < self.pending.len() {
-            self.written += self.pipe.write(&self.pending[self.written..]).await?;
+            self.written += poll_fn(|cx| {
+                let written = Pin::new(&mut self.pipe).poll_write(cx, &self.pending[self.written..]);
+                if written.is_pending() {
+                    // There is no room until the supervisor looks.
+                    self.ring();
+                }
+                Poll::Ready(ready!(written))
+            })
+            .await?;
         }
         self.pending.clear();
         self.written = 0;
+        if self.haste == Haste::Rings {
+            self.haste = Haste::Waits;
+            self.ring();
+        }
         Ok(())
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
     }
 }

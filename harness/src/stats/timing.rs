@@ -5,6 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::cells::{Cells, count_up_to, lowest_in};
 use crate::clock::duration_ns;
 
 /// Significant decimal digits of every histogram: a relative error of 0.1 % at most, 216 KiB at a limit of a minute.
@@ -33,6 +34,11 @@ impl Bounds {
     #[must_use]
     pub const fn highest_ns(&self) -> u64 {
         self.highest_ns
+    }
+
+    /// How many cells such a histogram has.
+    pub(crate) const fn cells(self) -> usize {
+        count_up_to(self.highest_ns)
     }
 
     /// An empty histogram of these bounds.
@@ -76,6 +82,13 @@ pub struct Exact {
 
 impl Exact {
     const EMPTY: Self = Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0 };
+
+    /// The rank of the `q`-th quantile, from 1 on, the censored attempts included; none with too few samples beyond it.
+    pub(super) fn rank(&self, q: f64) -> Option<f64> {
+        let all = (self.count + self.censored) as f64;
+        // 0.276 of 100,000 is 27,600 and a little in floating point, which is not the 27,601st.
+        (all * (1.0 - q) >= SAMPLES_BEYOND).then(|| (q * all * (1.0 - f64::EPSILON)).ceil())
+    }
 
     fn merge(&mut self, other: &Self) {
         let Self { count, min_ns, max_ns, sum_ns, overflow, censored } = *other;
@@ -161,6 +174,16 @@ impl Timing {
         self.exact.merge(exact);
     }
 
+    /// Adds a distribution of the same bounds that is known by its cells: its times, how old those were that were cut off,
+    /// its exact figures.
+    pub(crate) fn add_cells(&mut self, times: &Cells, ages: Option<&Cells>, exact: &Exact) {
+        fill(&mut self.histogram, times);
+        if let Some(ages) = ages {
+            fill(self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram())), ages);
+        }
+        self.exact.merge(exact);
+    }
+
     /// The arithmetic mean, ns; none when empty.
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
@@ -174,12 +197,7 @@ impl Timing {
     /// 1 %, only the lower one is known.
     #[must_use]
     pub fn percentile(&self, q: f64) -> Percentile {
-        let all = (self.exact.count + self.exact.censored) as f64;
-        if all * (1.0 - q) < SAMPLES_BEYOND {
-            return Percentile::TooFew;
-        }
-        // 0.276 of 100,000 is 27,600 and a little in floating point, which is not the 27,601st.
-        let rank = (q * all * (1.0 - f64::EPSILON)).ceil();
+        let Some(rank) = self.exact.rank(q) else { return Percentile::TooFew };
         let most = value_at(&self.histogram, rank).map(|value| value.min(self.exact.max_ns));
         let Some(ages) = &self.ages else {
             return most.map_or(Percentile::AtLeast(self.bounds.highest_ns), Percentile::Exact);
@@ -195,6 +213,14 @@ impl Timing {
             (Some(least), _) => Percentile::AtLeast(least),
             (None, _) => Percentile::AtLeast(self.bounds.highest_ns),
         }
+    }
+}
+
+/// Adds the values of cells of its own bounds.
+fn fill(histogram: &mut Histogram<u64>, cells: &Cells) {
+    for (cell, count) in &cells.0 {
+        let added = histogram.record_n(lowest_in(*cell), *count);
+        debug_assert!(added.is_ok(), "histograms of one run share their bounds");
     }
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::line::{Line, Process};
 use super::shares::User;
+use super::times::ToldStats;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
-use crate::stats::{Bounds, ShardStats};
+use crate::stats::Bounds;
 use crate::units::IdRange;
 use crate::wire::{
-    Admissions, Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, WireError, decode_stats,
-    encode,
+    Admissions, Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, WireError, encode,
 };
 
 /// How long a shard whose pipe has ended may take to end itself.
@@ -66,11 +66,11 @@ pub(super) enum Heard {
     Share(u32),
 }
 
-/// The final frame, decoded.
+/// The final frame, and what it held of times.
 #[derive(Debug)]
 pub(super) struct Last {
     pub(super) frame: FinalFrame,
-    pub(super) stats: ShardStats,
+    pub(super) stats: ToldStats,
 }
 
 /// One shard.
@@ -147,6 +147,10 @@ impl<L: Line> Member<L> {
                     if let Err(error) = self.decode(&mut heard) {
                         self.give_up(ShardFault::Junk(error.to_string()), now);
                     }
+                    // There is no more for now. What comes meanwhile, and the end, is looked for again.
+                    if read < buffer.len() {
+                        break;
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -169,8 +173,9 @@ impl<L: Line> Member<L> {
                 Frame::Idle => heard.push(Heard::Idle),
                 Frame::Shed(range) => heard.push(Heard::Shed(range)),
                 Frame::Share(share) => heard.push(Heard::Share(share)),
-                Frame::Final(frame) => {
-                    let stats = decode_stats(self.bounds, frame.counters.clone(), &frame.timings)?;
+                Frame::Final(mut frame) => {
+                    let timings = std::mem::take(&mut frame.timings);
+                    let stats = ToldStats::hear(self.bounds, frame.counters.clone(), timings)?;
                     self.progress = Progress {
                         at: frame.last_done,
                         counters: frame.counters.clone(),

@@ -59,7 +59,7 @@ pub(crate) async fn conduct<O: Observer>(
             let next = signals.peek().map_or(tick, |(at, _)| tick.min(*at));
             let readable = supervisor.hear_until(next).await;
             let now = clock.now();
-            let mut event = Event { readable, signals: Vec::new(), tick: now >= tick };
+            let mut event = Event { readable, signals: Vec::new(), tick: now >= tick, death: true };
             event
                 .signals
                 .extend(std::iter::from_fn(|| signals.next_if(|(at, _)| now >= *at)).map(|(_, number)| number));

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::times::{Recent, ShardTimes};
 use super::view::{Interval, ShardSecond};
 use crate::stats::{Bounds, ShardStats};
-use crate::wire::{BindingTimes, IntervalFrame, WireError, decode_stats};
+use crate::wire::{BindingTimes, IntervalFrame, WireError};
 
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
@@ -18,6 +19,11 @@ impl Timeline {
         Self { bounds, pending: BTreeMap::new() }
     }
 
+    /// Whether every interval that was reported has been taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Takes what a shard reports.
     pub(super) fn add(&mut self, shard: u32, frame: IntervalFrame) {
         self.pending.entry(frame.index).or_default().push((shard, frame));
@@ -26,8 +32,10 @@ impl Timeline {
     /// The intervals that every shard in `speaking` has reported, merged, the oldest first; and whose part of one does
     /// not decode, and is left out.
     pub(super) fn take_complete(&mut self, speaking: &[u32]) -> (Vec<Interval>, Vec<(u32, WireError)>) {
-        let reported =
-            |frames: &[(u32, IntervalFrame)]| speaking.iter().all(|s| frames.iter().any(|(shard, _)| shard == s));
+        // Counted first: mostly some are still missing, which is to cost nothing.
+        let reported = |frames: &[(u32, IntervalFrame)]| {
+            frames.len() >= speaking.len() && speaking.iter().all(|s| frames.iter().any(|(shard, _)| shard == s))
+        };
         let complete: Vec<u64> =
             self.pending.iter().filter(|(_, frames)| reported(frames)).map(|(index, _)| *index).collect();
         let mut junk = Vec::new();
@@ -49,28 +57,38 @@ impl Timeline {
             seconds: Vec::new(),
         };
         for (shard, frame) in frames {
-            match decode_stats(self.bounds, frame.counters, &frame.timings) {
-                Ok(stats) => {
-                    interval.merged.merge(&stats);
-                    interval.in_flight += frame.in_flight;
-                    interval.cpu_us += frame.cpu_us;
-                    interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
-                    interval.binding = interval.binding.plus(frame.binding);
-                    interval.standing = match (interval.standing, frame.standing) {
-                        (Some(all), Some(one)) => Some(all.plus(one)),
-                        (all, one) => all.or(one),
-                    };
-                    interval.seconds.push(ShardSecond {
-                        shard,
-                        attempts: stats.counters.attempts,
-                        max_sched_lag_ns: frame.max_sched_lag_ns,
-                        cpu_us: frame.cpu_us,
-                    });
-                    interval.shards.push((shard, stats));
-                }
-                Err(error) => junk.push((shard, error)),
+            if let Err(error) = self.add_shard(&mut interval, shard, frame) {
+                junk.push((shard, error));
             }
         }
         interval
+    }
+
+    /// Adds a shard's part, all of it or, when that does not decode, nothing. Many shards have few answers each in a second:
+    /// no histogram is made of them but the one that they are merged in.
+    fn add_shard(&self, interval: &mut Interval, shard: u32, frame: IntervalFrame) -> Result<(), WireError> {
+        let cells = frame.timings.iter().map(|timing| timing.cells(self.bounds)).collect::<Result<Vec<_>, _>>()?;
+        let told = || frame.timings.iter().zip(&cells);
+        for (timing, (times, ages)) in told() {
+            interval.merged.add_cells(timing.series, (times, ages.as_ref()), &timing.exact);
+        }
+        let recent = Recent::told(self.bounds, told());
+        interval.merged.counters.merge(&frame.counters);
+        interval.in_flight += frame.in_flight;
+        interval.cpu_us += frame.cpu_us;
+        interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
+        interval.binding = interval.binding.plus(frame.binding);
+        interval.standing = match (interval.standing, frame.standing) {
+            (Some(all), Some(one)) => Some(all.plus(one)),
+            (all, one) => all.or(one),
+        };
+        interval.seconds.push(ShardSecond {
+            shard,
+            attempts: frame.counters.attempts,
+            max_sched_lag_ns: frame.max_sched_lag_ns,
+            cpu_us: frame.cpu_us,
+        });
+        interval.shards.push((shard, ShardTimes { told: frame.timings, recent }));
+        Ok(())
     }
 }

@@ -5,13 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use super::line::Line;
 use super::member::{Member, ShardFault};
+use super::times::{Recent, ShardTimes, ToldStats};
 use super::windows::BusiestWindow;
 use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
-use crate::stats::{Bounds, Counters, Percentile, Series, ShardStats};
+use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
 use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, TimetableUse, Usage, WarmUp};
 
@@ -101,21 +102,6 @@ pub enum LiveState {
     Lost,
 }
 
-/// Times in the last complete second: of an open loop response times, of a closed one service times.
-#[derive(Debug, Clone, Copy)]
-pub struct Recent {
-    /// Which of the two they are.
-    pub of: Series,
-    /// The median.
-    pub p50: Percentile,
-    /// The 90th percentile.
-    pub p90: Percentile,
-    /// The 99th percentile.
-    pub p99: Percentile,
-    /// The longest, ns; of what was cut off, nothing is known here.
-    pub max_ns: u64,
-}
-
 /// One second of a run, merged over the shards that reported it.
 #[derive(Debug)]
 pub struct Interval {
@@ -123,8 +109,8 @@ pub struct Interval {
     pub index: u64,
     /// All shards together.
     pub merged: ShardStats,
-    /// Each shard by its number.
-    pub shards: Vec<(u32, ShardStats)>,
+    /// The times of each shard, by its number.
+    pub shards: Vec<(u32, ShardTimes)>,
     /// Requests under way at its end.
     pub in_flight: u32,
     /// CPU used by the shards during it, us.
@@ -173,8 +159,21 @@ pub struct RunRecord {
     pub shards: Vec<ShardRecord>,
     /// What the supervisor itself used, from the fork to the end.
     pub supervisor: Usage,
+    /// How much of that CPU was for what.
+    pub effort: Effort,
     /// What the machine counted meanwhile.
     pub host: HostRecord,
+}
+
+/// For what a supervisor used its CPU. What is left of it all was for hearing the shards out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// From the first fork to the moment at which the common start was given, us: once in a run, more with more shards.
+    pub starting_us: u64,
+    /// From then on until the first shard told its end, us: with every second more.
+    pub running_us: u64,
+    /// How long that was.
+    pub running: Duration,
 }
 
 /// Whether a run's observer stopped it.
@@ -214,11 +213,13 @@ pub struct ShardRecord {
     /// Why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
-    pub stats: ShardStats,
+    pub stats: ToldStats,
     /// IDs that it never started: by its own count, and those that were given to it after its end.
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
+    /// When its first request was sent, of those that ended by themselves; none when none did, or of a shard with a fault.
+    pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
     /// How it used its budget; none without one, or of a shard with a fault.
@@ -284,8 +285,8 @@ impl Live {
         self.last_second = Some(interval.index);
         self.recent = Recent::of(&interval.merged);
         self.standing = interval.standing;
-        for (shard, stats) in &interval.shards {
-            self.shards[*shard as usize].recent = Recent::of(stats);
+        for (shard, times) in &interval.shards {
+            self.shards[*shard as usize].recent = times.recent;
         }
         for second in &interval.seconds {
             self.shards[second.shard as usize].lag = Some(Duration::from_nanos(second.max_sched_lag_ns));
@@ -299,17 +300,6 @@ impl LivePause {
         let paused = || paused_until.values().filter(|until| **until > now);
         let left = Duration::from_nanos(paused().min()?.since(now));
         Some(Self { hosts: u32::try_from(paused().count()).unwrap_or(u32::MAX), of, left })
-    }
-}
-
-impl Recent {
-    pub(super) fn of(stats: &ShardStats) -> Option<Self> {
-        // In an open loop, what its users wait is what there is to see.
-        let (of, times) = [Series::ResponseOk, Series::ServiceOk]
-            .into_iter()
-            .find_map(|series| Some((series, stats.timing(series)?)))?;
-        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| times.percentile(q));
-        Some(Self { of, p50, p90, p99, max_ns: times.exact().max_ns })
     }
 }
 
@@ -331,6 +321,7 @@ impl ShardRecord {
                 // What came too late for it was never started.
                 remaining: last.frame.remaining + unread,
                 peak_in_flight: last.frame.peak_in_flight,
+                first_sent: last.frame.first_sent,
                 last_done: last.frame.last_done,
                 budget: last.frame.budget,
                 timetable: last.frame.timetable,
@@ -341,8 +332,7 @@ impl ShardRecord {
                 cpu: Some(last.frame.cpu),
             },
             _ => {
-                let mut stats = ShardStats::new(bounds);
-                stats.counters = std::mem::take(&mut member.progress.counters);
+                let stats = ToldStats::counted(bounds, std::mem::take(&mut member.progress.counters));
                 let fault = member.fault.take().unwrap_or(ShardFault::Died);
                 ShardRecord {
                     plan,
@@ -353,6 +343,7 @@ impl ShardRecord {
                     stats,
                     remaining: member.progress.remaining,
                     peak_in_flight: 0,
+                    first_sent: None,
                     last_done: member.heard_at(),
                     budget: None,
                     timetable: None,

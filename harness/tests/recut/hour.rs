@@ -24,8 +24,8 @@ const KINDS: usize = 5;
 /// The largest page that an hour of 64 shards may make.
 const LARGEST_PAGE: usize = 3 << 20;
 
-/// A second of each kind, of all shards.
-fn kinds() -> Vec<Interval> {
+/// A second of each kind, of all shards, and what any one of them did in it.
+fn kinds() -> Vec<(Interval, ShardStats)> {
     let mut random = fastrand::Rng::with_seed(9);
     let plan = plan(HOUR);
     let bounds = Bounds::for_timeout(plan.timeout);
@@ -33,16 +33,17 @@ fn kinds() -> Vec<Interval> {
     let mut kind = |index: usize| {
         let mut stats = ShardStats::new(bounds);
         (0..HOUR.attempts).for_each(|id| stats.record_only(&sample(id, 0, &mut random), kept));
-        interval(index as u64, (0..HOUR.shards).map(|shard| (shard, stats.clone())).collect())
+        let shards: Vec<_> = (0..HOUR.shards).map(|shard| (shard, stats.clone())).collect();
+        (interval(index as u64, &shards), stats)
     };
     (0..KINDS).map(&mut kind).collect()
 }
 
 /// The hour's report.
-fn hour(kinds: &[Interval]) -> Report {
+fn hour(kinds: &[(Interval, ShardStats)]) -> Report {
     let plan = plan(HOUR);
     let mut random = fastrand::Rng::with_seed(11);
-    let rows: Vec<IntervalRow> = kinds.iter().map(IntervalRow::new).collect();
+    let rows: Vec<IntervalRow> = kinds.iter().map(|(second, _)| IntervalRow::new(second)).collect();
     // No two seconds are alike, as in any run.
     let mut row = |second: u64| {
         let like = &rows[usize::try_from(second).unwrap() % KINDS];
@@ -72,10 +73,10 @@ fn hour(kinds: &[Interval]) -> Report {
     };
     let rows = (0..HOUR.seconds).map(&mut row).collect();
     let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
-    for kind in kinds {
-        stats.merge(&kind.shards[0].1);
+    for (_, of_one) in kinds {
+        stats.merge(of_one);
     }
-    let shards = plan.split(&[]).into_iter().map(|plan| record(plan, stats.clone(), HOUR.seconds)).collect();
+    let shards = plan.split(&[]).into_iter().map(|plan| record(plan, &stats, HOUR.seconds)).collect();
     report(&plan, shards, rows)
 }
 
@@ -95,11 +96,11 @@ fn an_hour_of_64_shards_makes_a_page_of_less_than_3_mib() {
 }
 
 /// Writes the log of the hour: the lines of each kind of second, with each second's number.
-fn write_log(path: &Path, kinds: &[Interval], scratch: &Path) {
+fn write_log(path: &Path, kinds: &[(Interval, ShardStats)], scratch: &Path) {
     let directory = ResultDir::create(&scratch.join("kinds")).unwrap();
     let mut file = directory.log().unwrap();
     let mut log = file.begin(SystemTime::UNIX_EPOCH).unwrap();
-    for kind in kinds {
+    for (kind, _) in kinds {
         log.append(kind);
     }
     log.end().unwrap();

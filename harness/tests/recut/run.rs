@@ -13,7 +13,9 @@ use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source
 use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Age, Bounds, Series, ShardStats};
-use crawlmark_harness::supervisor::{Interval, Moved, RunRecord, ShardRecord, ShardSecond, Stopped};
+use crawlmark_harness::supervisor::{
+    Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
+};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Usage, WarmUp};
 use tempfile::TempDir;
@@ -98,10 +100,10 @@ pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample
 }
 
 /// A second of some shards, merged.
-pub(crate) fn interval(index: u64, shards: Vec<(u32, ShardStats)>) -> Interval {
+pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
     let bounds = shards.first().map_or(Bounds::for_timeout(Duration::from_secs(1)), |(_, stats)| stats.bounds());
     let mut merged = ShardStats::new(bounds);
-    for (_, stats) in &shards {
+    for (_, stats) in shards {
         merged.merge(stats);
     }
     let of = |(shard, stats): &(u32, ShardStats)| ShardSecond {
@@ -119,18 +121,19 @@ pub(crate) fn interval(index: u64, shards: Vec<(u32, ShardStats)>) -> Interval {
         standing: None,
         seconds: shards.iter().map(of).collect(),
         merged,
-        shards,
+        shards: shards.iter().map(|(shard, stats)| (*shard, ShardTimes::of(stats).unwrap())).collect(),
     }
 }
 
-pub(crate) fn record(plan: ShardPlan, stats: ShardStats, seconds: u64) -> ShardRecord {
+pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> ShardRecord {
     ShardRecord {
         pid: 4_000,
         exit: ShardExit::Clean,
         fault: None,
-        stats,
+        stats: ToldStats::of(stats).unwrap(),
         peak_in_flight: 4,
         remaining: 0,
+        first_sent: None,
         last_done: Nanos(seconds * S),
         timetable: None,
         warmup: WarmUp::default(),
@@ -156,6 +159,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         busiest: Vec::new(),
         shards,
         supervisor: Usage::default(),
+        effort: Effort::default(),
         host: HostRecord {
             watched_ns: S,
             cpu_pressure_us: None,
@@ -213,14 +217,14 @@ pub(crate) fn saved(size: Size, seed: u64) -> Saved {
             }
             shards.push((shard, stats));
         }
-        let interval = interval(second, shards);
+        let interval = interval(second, &shards);
         log.append(&interval);
         rows.push(IntervalRow::new(&interval));
     }
     log.end().unwrap();
     file.close().unwrap();
     let shards = plan.split(&[]).into_iter().zip(totals);
-    let shards = shards.map(|(plan, stats)| record(plan, stats, size.seconds)).collect();
+    let shards = shards.map(|(plan, stats)| record(plan, &stats, size.seconds)).collect();
     let report = report(&plan, shards, rows);
     directory.finish(&report).unwrap();
     Saved { report, place }

@@ -1,0 +1,115 @@
+//! The cells of a histogram that are not empty, without the histogram: a second of a shard fills a few hundred of 27,000.
+//!
+//! Adding them up and finding a rank among them takes as long as there are such cells, and no memory beyond theirs.
+
+use super::{Bounds, Exact, Percentile};
+
+/// Cells of a histogram of [3 digits](super::SIGNIFICANT_DIGITS) that a power of two adds: half of 2,048, the first one
+/// that tells values apart that differ by a thousandth.
+const HALF: usize = 1 << 10;
+
+/// The same as a number of bits, of all 2,048.
+const CELL_BITS: u32 = 11;
+
+/// Cells that are not empty by their number, in order, and how many values each holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cells(pub(crate) Vec<(usize, u64)>);
+
+impl Cells {
+    /// How many values there are; at most as many as can be counted.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().fold(0, |all, (_, count)| all.saturating_add(*count))
+    }
+
+    /// What [`Timing::percentile`](super::Timing::percentile) says of values in these cells, of which nothing was cut off.
+    pub(crate) fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
+        let Some(rank) = exact.rank(q) else { return Percentile::TooFew };
+        let value = self.value_at(rank).map(|value| value.min(exact.max_ns));
+        value.map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
+    }
+
+    /// The greatest value of the cell that so high a rank is in; none above all of them.
+    fn value_at(&self, rank: f64) -> Option<u64> {
+        let mut below = 0_u64;
+        let reaches = |(_, count): &&(usize, u64)| {
+            below = below.saturating_add(*count);
+            below as f64 >= rank
+        };
+        self.0.iter().find(reaches).map(|(cell, _)| highest_beside(lowest_in(*cell)))
+    }
+}
+
+/// The least value that lies in a cell.
+pub(crate) const fn lowest_in(cell: usize) -> u64 {
+    // The first 2,048 cells hold one value each; each 1,024 further ones twice as many as those before them.
+    let doublings = (cell / HALF).saturating_sub(1);
+    ((cell - doublings * HALF) as u64) << doublings
+}
+
+/// How many cells a histogram has whose greatest value is this one.
+pub(super) const fn count_up_to(highest: u64) -> usize {
+    let bits = u64::BITS - highest.leading_zeros();
+    (2 + bits.saturating_sub(CELL_BITS) as usize) * HALF
+}
+
+/// The greatest value that lies in the same cell as `value`.
+pub(crate) const fn highest_beside(value: u64) -> u64 {
+    let bits = u64::BITS - value.leading_zeros();
+    value | ((1 << bits.saturating_sub(CELL_BITS)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Timing;
+    use super::super::tests::bounds;
+    use super::*;
+
+    /// The cells of a histogram, by a walk through all of it.
+    fn cells_of(histogram: &hdrhistogram::Histogram<u64>) -> Cells {
+        let all = histogram.iter_all().map(|cell| cell.count_at_value()).enumerate();
+        Cells(all.filter(|(_, count)| *count > 0).collect())
+    }
+
+    #[test]
+    fn a_cell_holds_what_the_histograms_cell_does() {
+        let histogram = bounds().histogram();
+        for (cell, step) in histogram.iter_all().enumerate() {
+            let highest = step.value_iterated_to();
+            assert_eq!(lowest_in(cell), histogram.lowest_equivalent(highest), "cell {cell}");
+            assert_eq!(highest_beside(lowest_in(cell)), highest, "cell {cell}");
+            assert_eq!(highest_beside(highest), highest, "cell {cell}");
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_cells_as_the_histogram_has() {
+        for highest in [2, 2_047, 2_048, 4_095, 4_096, 2_000_000_000, 120_000_000_000, u64::MAX >> 2] {
+            let histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, highest, 3).unwrap();
+            assert_eq!(count_up_to(highest), histogram.distinct_values(), "{highest}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_of_cells_are_those_of_the_distribution_and_so_is_what_they_add_up_to(
+            values in prop::collection::vec(0..2_100_000_000_u64, 0..400), q in 0.01..0.999_f64,
+        ) {
+            let mut timing = Timing::new(bounds());
+            for ns in &values {
+                timing.record(*ns);
+            }
+            let cells = cells_of(timing.histogram());
+            prop_assert_eq!(cells.count() + timing.exact().overflow, values.len() as u64);
+            prop_assert_eq!(cells.percentile(q, timing.exact(), bounds()), timing.percentile(q));
+
+            let mut added = Timing::new(bounds());
+            added.record(77);
+            let mut merged = added.clone();
+            merged.merge(&timing);
+            added.add_cells(&cells, None, timing.exact());
+            prop_assert_eq!(added, merged);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What shards told of their times, kept as they told it: a histogram in transit takes a few kilobytes, and one to count in
+//! 216, which with 64 shards and ten series each is more memory than all else together.
+//!
+//! Made by the timeline of each second and by the members of their ends. It must not decide anything.
+
+use crate::stats::{Bounds, Cells, Counters, Exact, Percentile, Series, ShardStats, Timing};
+use crate::wire::{EncodedTiming, WireError, encode_timings};
+
+/// Counters and distributions of a shard, as it told them.
+#[derive(Debug, Clone)]
+pub struct ToldStats {
+    bounds: Bounds,
+    /// What was counted.
+    pub counters: Counters,
+    /// They decode.
+    timings: Vec<EncodedTiming>,
+}
+
+/// The times of a shard in a second.
+#[derive(Debug, Clone)]
+pub struct ShardTimes {
+    /// The distributions, as the shard told them. They decode.
+    pub told: Vec<EncodedTiming>,
+    /// What there is to show of them; none when nothing was answered.
+    pub recent: Option<Recent>,
+}
+
+/// Times in the last complete second: of an open loop response times, of a closed one service times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Recent {
+    /// Which of the two they are.
+    pub of: Series,
+    /// The median.
+    pub p50: Percentile,
+    /// The 90th percentile.
+    pub p90: Percentile,
+    /// The 99th percentile.
+    pub p99: Percentile,
+    /// The longest, ns; of what was cut off, nothing is known here.
+    pub max_ns: u64,
+}
+
+/// The quantiles of it.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+impl ToldStats {
+    /// Those of a shard that told nothing but counters.
+    pub(super) const fn counted(bounds: Bounds, counters: Counters) -> Self {
+        Self { bounds, counters, timings: Vec::new() }
+    }
+
+    /// Takes what was told.
+    ///
+    /// # Errors
+    /// When a histogram does not decode or has other bounds.
+    pub(super) fn hear(bounds: Bounds, counters: Counters, timings: Vec<EncodedTiming>) -> Result<Self, WireError> {
+        timings.iter().try_for_each(|timing| timing.cells(bounds).map(drop))?;
+        Ok(Self { bounds, counters, timings })
+    }
+
+    /// `stats`, as a shard would tell them.
+    ///
+    /// # Errors
+    /// When a histogram cannot be written, which a run's bounds rule out.
+    pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
+        Ok(Self { bounds: stats.bounds(), counters: stats.counters.clone(), timings: encode_timings(stats)? })
+    }
+
+    /// Adds them to `stats`, which must have the same bounds.
+    pub fn add_to(&self, stats: &mut ShardStats) {
+        stats.counters.merge(&self.counters);
+        for timing in &self.timings {
+            // It did decode when it was heard.
+            if let Ok((times, ages)) = timing.cells(self.bounds) {
+                stats.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
+            }
+        }
+    }
+
+    /// The same to be asked for percentiles. Takes the memory of all its histograms.
+    #[must_use]
+    pub fn unpacked(&self) -> ShardStats {
+        let mut stats = ShardStats::new(self.bounds);
+        self.add_to(&mut stats);
+        stats
+    }
+
+    /// The exact figures of a distribution; none when nothing was recorded.
+    #[must_use]
+    pub fn exact(&self, series: Series) -> Option<&Exact> {
+        self.timings.iter().find(|timing| timing.series == series).map(|timing| &timing.exact)
+    }
+}
+
+impl ShardTimes {
+    /// Those of `stats`, as a shard would tell them.
+    ///
+    /// # Errors
+    /// When a histogram cannot be written, which a run's bounds rule out.
+    pub fn of(stats: &ShardStats) -> Result<Self, WireError> {
+        Ok(Self { told: encode_timings(stats)?, recent: Recent::of(stats) })
+    }
+}
+
+impl Recent {
+    /// In an open loop, what its users wait is what there is to see.
+    const OF: [Series; 2] = [Series::ResponseOk, Series::ServiceOk];
+
+    pub(super) fn of(stats: &ShardStats) -> Option<Self> {
+        let (of, times) = Self::OF.into_iter().find_map(|series| Some((series, stats.timing(series)?)))?;
+        let [p50, p90, p99] = QUANTILES.map(|q| times.percentile(q));
+        Some(Self { of, p50, p90, p99, max_ns: times.exact().max_ns })
+    }
+
+    /// Of what a shard told, with the cells of it.
+    pub(super) fn told<'a>(
+        bounds: Bounds,
+        told: impl Iterator<Item = (&'a EncodedTiming, &'a (Cells, Option<Cells>))>,
+    ) -> Option<Self> {
+        let rank = |timing: &EncodedTiming| Self::OF.iter().position(|series| *series == timing.series);
+        let (_, timing, cells) =
+            told.filter_map(|(timing, cells)| Some((rank(timing)?, timing, cells))).min_by_key(|(rank, ..)| *rank)?;
+        let percentiles = match cells {
+            (times, None) => QUANTILES.map(|q| times.percentile(q, &timing.exact, bounds)),
+            // Of what was cut off there is more to know than one list of cells says.
+            (times, Some(ages)) => {
+                let mut all = Timing::new(bounds);
+                all.add_cells(times, Some(ages), &timing.exact);
+                QUANTILES.map(|q| all.percentile(q))
+            }
+        };
+        let [p50, p90, p99] = percentiles;
+        Some(Self { of: timing.series, p50, p90, p99, max_ns: timing.exact.max_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stats::tests::{any_sample, bounds};
+
+    proptest! {
+        #[test]
+        fn what_was_told_adds_up_as_what_it_is(
+            [one, other] in [prop::collection::vec(any_sample(), 0..60), prop::collection::vec(any_sample(), 0..60)],
+        ) {
+            let [one, other] = [one, other].map(|samples| {
+                let mut stats = ShardStats::new(bounds());
+                for sample in &samples {
+                    stats.record(sample);
+                }
+                stats
+            });
+            let told = ToldStats::of(&one).unwrap();
+            prop_assert_eq!(told.unpacked(), one.clone());
+            let (mut added, mut merged) = (other.clone(), other);
+            told.add_to(&mut added);
+            merged.merge(&one);
+            prop_assert_eq!(added, merged);
+        }
+
+        #[test]
+        fn what_a_shard_told_shows_as_what_it_is(samples in prop::collection::vec(any_sample(), 0..400)) {
+            let mut stats = ShardStats::new(bounds());
+            for sample in &samples {
+                stats.record(sample);
+            }
+            let told = encode_timings(&stats).unwrap();
+            let cells: Vec<_> = told.iter().map(|timing| timing.cells(bounds()).unwrap()).collect();
+            prop_assert_eq!(Recent::told(bounds(), told.iter().zip(&cells)), Recent::of(&stats));
+        }
+    }
+}
