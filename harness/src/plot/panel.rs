@@ -41,7 +41,12 @@ impl<'c, 'b> Panel<'c, 'b> {
 
     /// Draws the vertical axis: its grid, its labels, and its unit above.
     pub(super) fn vertical(&self, axis: &Axis<'_>) {
-        for tick in self.y.ticks() {
+        self.vertical_at(&self.y.ticks(), axis);
+    }
+
+    /// The same with a grid at these values.
+    pub(super) fn vertical_at(&self, ticks: &[f64], axis: &Axis<'_>) {
+        for tick in ticks.iter().copied() {
             let y = self.y_of(tick);
             self.canvas.line(&[(LEFT, y), (RIGHT, y)], Ink::Grid, 1.0);
             self.tick(&(axis.label)(tick), tick);

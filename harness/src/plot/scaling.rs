@@ -112,6 +112,18 @@ struct Shown {
     value: fn(&Point) -> Option<Estimate>,
     /// What a curve would be at if nothing got worse.
     ideal: fn(&Curve, f64) -> Option<f64>,
+    /// The grid of its field.
+    grid: fn(Scale) -> Vec<f64>,
+}
+
+/// The grid of a field that has no room for more: each second one.
+fn sparse(scale: Scale) -> Vec<f64> {
+    scale.ticks().into_iter().step_by(2).collect()
+}
+
+/// That of a field of shares, whether there is more than all or not.
+fn halves(_: Scale) -> Vec<f64> {
+    vec![0.0, 0.5, 1.0]
 }
 
 const THROUGHPUT: Shown = Shown {
@@ -122,6 +134,7 @@ const THROUGHPUT: Shown = Shown {
         let base = curve.base()?;
         Some(base.items_per_s?.median * n / curve.n(base))
     },
+    grid: Scale::ticks,
 };
 
 const OTHERS: [Shown; 3] = [
@@ -130,18 +143,21 @@ const OTHERS: [Shown; 3] = [
         label: percent,
         value: |point| point.efficiency,
         ideal: |_, _| Some(1.0),
+        grid: halves,
     },
     Shown {
         unit: "CPU of the client per attempt",
         label: time,
         value: |point| point.cpu_us_per_attempt,
         ideal: |curve, _| Some(curve.base()?.cpu_us_per_attempt?.median),
+        grid: sparse,
     },
     Shown {
         unit: "balance: mean time of the shards for an item, percent of the slowest one's",
         label: percent,
         value: |point| point.balance,
         ideal: |_, _| Some(1.0),
+        grid: halves,
     },
 ];
 
@@ -173,8 +189,9 @@ impl Field<'_> {
     fn draw(&self, canvas: &Canvas<'_>, mut top: f64) {
         let shown = std::iter::once(&THROUGHPUT).chain(&OTHERS);
         for (number, (shown, height)) in shown.zip(FIELDS).enumerate() {
-            let panel = Panel::between(canvas, [top, top + height], [self.sizes.scale, self.scale(shown, number)]);
-            panel.vertical(&Axis { unit: shown.unit, label: &shown.label });
+            let y = self.scale(shown, number);
+            let panel = Panel::between(canvas, [top, top + height], [self.sizes.scale, y]);
+            panel.vertical_at(&(shown.grid)(y), &Axis { unit: shown.unit, label: &shown.label });
             self.ideal(shown, &panel);
             if number == 0 {
                 self.laws(&panel);
