@@ -69,7 +69,6 @@ fn left_away(n: usize) -> usize {
 }
 
 #[cfg(test)]
-#[expect(clippy::float_cmp, reason = "order statistics are taken, not computed")]
 mod tests {
     use super::*;
 
