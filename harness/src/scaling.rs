@@ -1,10 +1,10 @@
 //! `Scaling`: how throughput grows with the shards, or with the connections. Judges rounds that ran at several sizes.
 //!
-//! Called by `scale` with all rounds that it ran. Pure: it runs nothing, reads no clock, draws no number but the [`order`].
+//! Called by `scale` with all rounds that it ran. Pure: it runs nothing, reads no clock, draws no number but the [`order()`].
 //!
 //! # Method
 //!
-//! A *replicate* is one round of each size, in an order drawn at random ([`order`]), so that what drifts falls on all sizes alike.
+//! A *replicate* is one round of each size, in an order drawn at random ([`order()`]), so that what drifts falls on all sizes alike.
 //! Ratios are formed within a replicate, where both rounds were the machine's neighbours:
 //!
 //! ```text

@@ -58,17 +58,17 @@ impl Asked {
         let typed = understood(WHOSE, &args.run)?;
         refuse(&typed, &format!("{WHOSE}; what is found of all rounds is what is saved and judged"))?;
         refuse_paced(&typed)?;
+        if args.latency_bound.is_some() && is_foreign(&typed) {
+            return usage(
+                "--latency-bound is of the bundled target: leave the URL away, or --latency-bound".to_owned(),
+            );
+        }
         refuse_own(args)?;
         let cores = u32::try_from(usable_cpus().len()).unwrap_or(u32::MAX).max(1);
         let (held, sizes) = sizes(args, cores)?;
         let mut words = args.run.clone();
         words.splice(0..0, args.url.iter().cloned());
         let typed = understood("the URL and what follows --", &words)?;
-        if args.latency_bound.is_some() && is_foreign(&typed) {
-            return usage(
-                "--latency-bound is of the bundled target: leave the URL away, or --latency-bound".to_owned(),
-            );
-        }
         let round = typed.duration.or(args.duration).unwrap_or(ROUND);
         if typed.duration.is_none() {
             words.extend(["-d".to_owned(), time(round)]);

@@ -138,7 +138,7 @@ fn every_size_runs_in_every_replicate_in_the_order_drawn_and_is_saved() {
         for key in ["shards", "connections"] {
             assert_eq!(result["plan"][key], round[key]);
         }
-        assert_eq!(result["plan"]["workload"]["target_latency"], "40ms");
+        assert_eq!(result["plan"]["workload"]["target_latency"], "fixed:40ms");
         assert_eq!(result["plan"]["duration_us"], 600_000);
         assert_eq!(result["validity"]["verdict"], round["validity"]);
         supervisors.push(result["run_id"].as_str().unwrap().to_owned());

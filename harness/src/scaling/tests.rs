@@ -84,7 +84,7 @@ fn what_does_not_count_is_left_out_with_its_partner() {
     assert_eq!((one.rounds, one.left_out, two.left_out), (3, 1, 1));
     assert_eq!(one.items_per_s.unwrap().count, 2);
     assert_eq!((two.items_per_s.unwrap().count, two.speedup.unwrap().count), (2, 1), "of the third replicate alone");
-    assert!((two.speedup.unwrap().median - 2.0).abs() < 1e-12);
+    assert!(close(two.speedup.unwrap().median, 2.0));
     let mut none = rounds;
     for round in &mut none {
         round.left_out = vec!["stolen".to_owned()];
@@ -159,7 +159,7 @@ fn the_same_load_on_more_shards_and_more_load_on_the_same_are_curves_of_their_ow
     }
     rounds.extend(more);
     let curve = |held| Curve::new(held, &rounds, ROOM);
-    assert!((curve(Held::Connections(16)).points[1].speedup.unwrap().median - 2.0).abs() < 1e-12);
+    assert!(close(curve(Held::Connections(16)).points[1].speedup.unwrap().median, 2.0));
     let of_connections = curve(Held::Shards(2));
     assert_eq!(of_connections.points.len(), 2);
     let more = &of_connections.points[1];
