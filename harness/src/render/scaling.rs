@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::report::Verdict;
-use crate::scaling::{Axis, Curve, Estimate, Fit, Point, Round, Scaling, Size};
+use crate::scaling::{Axis, Curve, Estimate, Fit, LEVEL, Point, Round, Scaling, Size};
 use crate::units::grouped;
 
 /// Between two columns of a table.
@@ -316,6 +316,10 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
         ),
         None if fit.kappa_by_replicate.is_some_and(|kappa| kappa.is_above(0.0)) => {
             "its peak is too far beyond what was measured to be told".to_owned()
+        }
+        // What is known with less than that is no sign of either.
+        None if fit.kappa_by_replicate.and_then(|kappa| kappa.level).is_none_or(|level| level < LEVEL) => {
+            "too few replicates have a round of each size to tell whether more ever do less".to_owned()
         }
         None => "no sign that more ever do less".to_owned(),
     };
