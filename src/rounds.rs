@@ -128,7 +128,7 @@ impl<'a> Rounds<'a> {
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
         run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::Output)?);
-        let child = fork("crawlmark-ab", move || {
+        let child = fork("crawlmark-round", move || {
             let _ = run.exec();
             127
         })?;

@@ -1,9 +1,10 @@
 //! The highest rate that a target bears: by open-loop probes at rates between one that meets the objectives and one that does not.
 //!
 //! A *probe* is a run at one rate, in fresh processes. It passes when every objective held and at least 99 % of the requests that
-//! were due went, on time. It is *void*, and says nothing of the target, when this client was late (to pass, by more than a tenth of the least time that is wanted; to fail, by
-//! more than the check of validity forgives), had no port or descriptor, or
-//! was disturbed in a way that could have made the times that broke an objective. It is *stopped* early when most of it is
+//! were due went, on time. It is *void*, and says nothing of the target, when this client was late by more than a tenth of the least time
+//! that is wanted (and by more than the check of validity forgives), had no port or descriptor, or was disturbed in a way that could
+//! have made the times that broke an objective. Lateness of less does not refuse a third of what is sent; a limit that allows no burst at
+//! all may refuse what comes together for it, and then reads a little low. It is *stopped* early when most of it is
 //! refused or fails. What met the objectives although this side was disturbed did meet them: that is a pass.
 //!
 //! # Search

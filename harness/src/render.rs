@@ -352,7 +352,7 @@ fn shared_machine(report: &Report) -> Option<String> {
 
 fn witness_row(witness: &Witness) -> String {
     match (witness.agrees, witness.cut_off) {
-        (Some(true), 0) => "the target's own books agree: every attempt, status and ID".to_owned(),
+        (Some(true), 0) => "the target's own books agree: every attempt, status, ID and connection".to_owned(),
         (Some(true), cut_off) => format!("the target's own books agree, but for {cut_off} requests that were cut off"),
         (Some(false), _) => format!("the target's own books DIFFER: {}", witness.differences.join("; ")),
         (None, _) => {

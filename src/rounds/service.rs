@@ -50,7 +50,7 @@ impl Service {
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = fork("crawlmark-ab", move || {
+        let child = fork("crawlmark-target", move || {
             // What suits a shard is not for a target to put up with.
             let _ = prctl::set_thp_disable(false);
             // Only comes back when there is no shell.
