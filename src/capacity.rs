@@ -171,7 +171,7 @@ impl Bench<'_> {
                 Step::Probe(pace, kind) => (pace, kind),
             };
             let rest = self.wanted_rest();
-            if self.elapsed() + rest > self.budget {
+            if self.elapsed().saturating_add(rest) > self.budget {
                 return Ok(End::OutOfTime);
             }
             self.wait(rest)?;
@@ -197,7 +197,7 @@ impl Bench<'_> {
         let Some(last) = self.probes.last().filter(|_| !self.probing.starts_its_target) else { return Duration::ZERO };
         let rest = match last.seen {
             Seen::Pass | Seen::Void => self.rest,
-            Seen::Fail | Seen::Collapse => self.rest * AFTER_FAILURE,
+            Seen::Fail | Seen::Collapse => self.rest.saturating_mul(AFTER_FAILURE),
         };
         rest.max(Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX))
     }
@@ -210,10 +210,14 @@ impl Bench<'_> {
         if rest >= LONG_REST {
             self.rounds.stages.end("rest", &format!("the target is left alone for {}", seconds(rest)));
         }
-        match self.held.asks_to_stop(rest).map_err(Error::Signal)? {
-            Some(signal) => Err(SuperviseError::Stopped(signal).into()),
-            None => Ok(()),
+        // Other signals end a wait early: it goes on until the time is over.
+        let until = self.elapsed().saturating_add(rest);
+        while let Some(left) = until.checked_sub(self.elapsed()).filter(|left| !left.is_zero()) {
+            if let Some(signal) = self.held.asks_to_stop(left).map_err(Error::Signal)? {
+                return Err(SuperviseError::Stopped(signal).into());
+            }
         }
+        Ok(())
     }
 
     /// Runs a probe; once more, after a rest, when it could not run: who was just overloaded may not take a connection yet. None
@@ -221,7 +225,7 @@ impl Bench<'_> {
     fn probe(&mut self, pace: Pace, kind: Kind) -> Result<Option<ProbeReport>, Error> {
         match self.round(pace, kind) {
             Err(Error::Round(_)) if !self.probes.is_empty() && !self.probing.starts_its_target => {
-                self.wait(self.rest.max(Duration::from_secs(1)) * AFTER_FAILURE)?;
+                self.wait(self.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE))?;
                 self.round(pace, kind)
             }
             other => other,

@@ -33,6 +33,10 @@
 //! Who asks for more than a token bucket refills is served from what it holds, `burst` requests, for `burst / (rate - limit)`
 //! seconds. The warm-up of a probe spends of that, and shares of refused answers are judged of the later half of a probe as well.
 //! What may hide nevertheless is [`credit`].
+//!
+//! A target that queues whatever it does not manage hides, too: at a rate `R` beyond its capacity `C` the wait is `(R/C - 1) t` after
+//! a time `t`, and stays below what is wanted for as long as a probe lasts when the excess is small. The result says how much
+//! that may be.
 
 mod knee;
 mod pace;

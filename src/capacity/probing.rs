@@ -32,6 +32,9 @@ const SCOUT_WARMUP: Duration = Duration::from_millis(300);
 const FEWEST: u32 = 64;
 const MOST: u32 = 4_096;
 
+/// The longest of any of its times.
+const LONGEST: Duration = Duration::from_hours(24);
+
 /// How long requests may be under way when no objective bounds it.
 const UNBOUNDED: Duration = Duration::from_secs(1);
 
@@ -96,6 +99,13 @@ impl Probing {
         }
         if args.probe < SCOUT {
             return Err(Error::Usage("--probe must be 1s or longer: shares are judged by the second".to_owned()));
+        }
+        for (flag, time) in
+            [("--probe", args.probe), ("--warmup", args.warmup), ("--rest", args.rest), ("--budget", args.budget)]
+        {
+            if time > LONGEST {
+                return Err(Error::Usage(format!("{flag} must be a day or less")));
+            }
         }
         let (objectives, by_default) = objectives(args)?;
         let bounds = bounds(args, stranger(&run)?)?;
@@ -185,23 +195,31 @@ impl Probing {
     }
 }
 
-/// What must hold, and whether nobody said so.
+/// What must hold, and whether nobody said so. Refusals and errors are bounded unless the user bounds them: times are those of
+/// good answers, and a target that refuses half of what comes has the best of them.
 fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
     let slo = args.slo_p99.map(|most| Condition::p99_at_most(Series::ResponseOk, most));
     let typed: Vec<Condition> = args.fail_if.iter().copied().chain(slo).chain(args.max_error_rate).collect();
     if let Some(windowed) = typed.iter().find(|objective| objective.window.is_some()) {
         return Err(Error::Usage(format!("--fail-if {windowed}: a probe is judged as a whole; leave the window out")));
     }
-    if !typed.is_empty() {
-        return Ok((typed, false));
-    }
     let parsed = OBJECTIVES.iter().map(|text| text.parse().map_err(|error| Error::Usage(format!("{text}: {error:?}"))));
-    Ok((parsed.collect::<Result<_, _>>()?, true))
+    let defaults: Vec<Condition> = parsed.collect::<Result<_, _>>()?;
+    if typed.is_empty() {
+        return Ok((defaults, true));
+    }
+    let is_missing = |default: &Condition| {
+        default.metric.unit() == Unit::Share && typed.iter().all(|typed| typed.metric != default.metric)
+    };
+    let missing: Vec<Condition> = defaults.into_iter().filter(is_missing).collect();
+    Ok((typed.into_iter().chain(missing).collect(), false))
 }
 
 fn bounds(args: &CapacityArgs, stranger: Option<std::net::IpAddr>) -> Result<Bounds, Error> {
     let greatest = match (args.max_rate, stranger) {
-        (Some(rate), _) => Pace::of(rate),
+        (Some(rate), _) => Pace::at_most(rate).ok_or_else(|| {
+            Error::Usage("--max-rate must be 1/min or more: rates are whole numbers per minute".to_owned())
+        })?,
         (None, None) => Pace::nearest(GREATEST),
         (None, Some(address)) => {
             return Err(Error::Usage(format!(
@@ -212,7 +230,8 @@ fn bounds(args: &CapacityArgs, stranger: Option<std::net::IpAddr>) -> Result<Bou
     };
     let least = Pace::of(args.from);
     if least > greatest {
-        return Err(Error::Usage(format!("--from {least} is above --max-rate {greatest}: begin below it")));
+        let most = if args.max_rate.is_some() { "--max-rate" } else { "the greatest rate unless --max-rate is given," };
+        return Err(Error::Usage(format!("--from {least} is above {most} {greatest}: begin below it")));
     }
     Ok(Bounds { least, greatest, precision: args.precision })
 }
@@ -233,6 +252,7 @@ mod tests {
     #[test]
     fn a_probe_is_a_run_that_does_not_change_its_rate() {
         let probing = probing(&["--slo-p99", "100ms", "--", "-s", "1", "--target-limit", "50/s"]).unwrap();
+        assert_eq!(probing.question.objectives.len(), 3, "refusals and errors are bounded, too");
         let pace = Pace::nearest(2_000.0);
         let run = understood("a probe", &probing.words((3, pace, Kind::Full))).unwrap();
         assert_eq!(run.rate.map(|rate| rate.to_string()), Some("2000/s".to_owned()));
@@ -254,6 +274,8 @@ mod tests {
             (&["--from", "10", "--max-rate", "5"], "--from 10/s is above --max-rate 5/s"),
             (&["http://192.0.2.1/"], "for example --max-rate 100/s"),
             (&["--", "--urls", "-"], "can be read once"),
+            (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
+            (&["--probe", "18446744073709551615s"], "--probe must be a day or less"),
         ] {
             let error = probing(line).unwrap_err().to_string();
             assert!(error.contains(why), "{line:?}: {error}");

@@ -36,6 +36,16 @@ impl Pace {
         Self::nearest(rate.per_second())
     }
 
+    /// The greatest step that is no more than a rate; none below one a minute.
+    #[must_use]
+    pub fn at_most(rate: Rate) -> Option<Self> {
+        let nearest = Self::of(rate);
+        let step = if nearest.per_s() > WHOLE_FROM { MINUTE } else { 1 };
+        let is_more = nearest.per_s() > rate.per_second() * (1.0 + 1e-9);
+        let at_most = if is_more { nearest.0.saturating_sub(step) } else { nearest.0 };
+        (at_most > 0).then_some(Self(at_most))
+    }
+
     /// Requests per second.
     #[must_use]
     pub fn per_s(self) -> f64 {
@@ -78,6 +88,16 @@ mod tests {
     fn a_rate_is_written_as_it_is_typed() {
         for (per_s, text) in [(4_040.4, "4040/s"), (100.0, "100/s"), (22.17, "1330/min"), (0.001, "1/min")] {
             assert_eq!(Pace::nearest(per_s).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_bound_is_never_exceeded() {
+        let at_most = |rate: &str| Pace::at_most(rate.parse().unwrap()).map(|pace| pace.to_string());
+        for (rate, expected) in
+            [("90/h", Some("1/min")), ("6031/min", Some("100/s")), ("500/s", Some("500/s")), ("1/h", None)]
+        {
+            assert_eq!(at_most(rate).as_deref(), expected, "{rate}");
         }
     }
 

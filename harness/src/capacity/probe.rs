@@ -152,6 +152,11 @@ pub fn judge(report: &Report, objectives: &[Condition], connections: Connections
     if broken.is_empty() && sent_share(report) >= SENT {
         return (Seen::Pass, Vec::new());
     }
+    // What could not be measured speaks neither for nor against the target.
+    let unknown = |objective: &Condition| matches!(measured(objective, report), Measured::Unknown(_));
+    if starved.is_none() && !broken.is_empty() && broken.iter().all(|(objective, _)| unknown(objective)) {
+        return (Seen::Void, reasons());
+    }
     let only_times = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Us);
     let void = match report.validity.verdict {
         _ if starved.is_some() => connections == Connections::Bounded,

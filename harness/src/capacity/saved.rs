@@ -104,6 +104,8 @@ pub struct Capacity {
     pub finished_at: String,
     /// Whether a signal, or a probe that could not run, ended it before it was over.
     pub interrupted: bool,
+    /// Whether its time was over before it was.
+    pub out_of_time: bool,
     /// What was asked.
     pub question: Question,
     /// What came of it.
@@ -173,6 +175,7 @@ impl Capacity {
             started_at: told(probes.first(), |probe| &probe.started_at),
             finished_at: told(probes.last(), |probe| &probe.finished_at),
             interrupted: end == End::Interrupted,
+            out_of_time: end == End::OutOfTime,
             question,
             outcome,
             capacity_per_s: pass.map(Pace::per_s),

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::capacity::search::{Seen, Standing};
-use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, RateReport, credit};
+use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit};
+use crate::gates::{Condition, Unit};
 use crate::units::grouped;
 
 /// A rate: `4,040/s`, `22.2/s`.
@@ -36,11 +37,20 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
             let most = rate(bounds.greatest.per_s());
             format!("It bears at least {most}, the greatest rate that was to be offered: --max-rate raises it.")
         }
-        (Outcome::ClientLimited, Some(pass), _) => {
+        (Outcome::ClientLimited, Some(pass), Some(fail)) => {
+            format!(
+                "It bears {pass} and not {fail}; in between this client could not send as it was to, or was disturbed."
+            )
+        }
+        (Outcome::ClientLimited, Some(pass), None) => {
             format!("It bears at least {pass}; this client cannot send more, so what the target bears is not known.")
         }
-        (Outcome::ClientLimited, ..) => {
-            "This client could not send at any rate as it was to: nothing is known of the target.".to_owned()
+        (Outcome::ClientLimited, None, Some(fail)) => {
+            format!("It does not bear {fail}; below that this client could not send as it was to, or was disturbed.")
+        }
+        (Outcome::ClientLimited, None, None) => {
+            "This client could not send as it was to, or was disturbed: nothing is known for sure of the target."
+                .to_owned()
         }
         (Outcome::Unsteady, ..) => {
             "The target is unsteady: it failed, surely, at a rate below one that it passed, surely. \
@@ -138,11 +148,29 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push(("unseen", format!(
             "a limit {percent:.0} % lower, if it lets {credit} or more through at once: a longer --probe would see it"
         )));
+        if let Some(percent) = backlog(question) {
+            rows.push(("", format!(
+                "a target that queues what it does not manage, up to {percent:.0} % above what it bears: its times reach what is \
+                 wanted only after a probe; the longer --probe, or the less is wanted, the nearer"
+            )));
+        }
+    }
+    if capacity.out_of_time {
+        rows.push(("note", "its time was over (--budget) before it was; --resume goes on from there".to_owned()));
     }
     if capacity.interrupted {
         rows.push(("note", "it was ended before it was over; --resume goes on from there".to_owned()));
     }
     rows
+}
+
+/// By how many percent a rate may be too much for a target that queues without a bound, and its probe still pass: at a rate
+/// `R` beyond the capacity `C` the wait is `(R/C - 1) t` after a time `t`. None when no time is wanted.
+fn backlog(question: &Question) -> Option<f64> {
+    let wanted = question.objectives.iter().filter_map(|objective| objective.parse::<Condition>().ok());
+    let times = wanted.filter(|objective| objective.metric.unit() == Unit::Us).map(|objective| objective.limit / 1e6);
+    let least = times.fold(f64::INFINITY, f64::min);
+    least.is_finite().then(|| least / (question.warmup_s + question.probe_s) * 100.0)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]

@@ -109,8 +109,10 @@ impl IntervalLog<'_> {
     /// A line of the log, as `HistogramLogWriter` of the format's authors writes it.
     fn line(&mut self, v2: &[u8], max_ns: u64, start: Duration, tag: &str) -> io::Result<()> {
         let (start, length, max) = (start.as_secs_f64(), INTERVAL.as_secs_f64(), max_ns as f64 / MAX_DIVISOR);
+        // First what may fail: half a line would take the next one with it.
+        let packed = self.packer.pack(v2)?;
         write!(self.file, "Tag={tag},{start:.3},{length:.3},{max:.3},")?;
-        self.file.write_all(self.packer.pack(v2)?.as_bytes())?;
+        self.file.write_all(packed.as_bytes())?;
         self.file.write_all(b"\n")
     }
 
