@@ -18,7 +18,7 @@ use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{export, plot, render};
 
 use self::side::Side;
-pub(crate) use self::side::told;
+pub(crate) use self::side::{told, told_words};
 use crate::cli::{AbArgs, ContestForm};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::rounds::{Rounds, Taken};

@@ -19,10 +19,11 @@ use crawlmark_harness::{plot, render};
 
 use self::search::Search;
 use self::strategy::Strategy;
+use crate::ab::told_words;
 use crate::cli::{ContestForm, LadderArgs};
 use crate::error::{DONE, Error, signalled};
 use crate::rounds::{Rounds, Setup, refuse, understood};
-use crate::run::RUNS;
+use crate::run::{self, RUNS};
 use crate::terminal::{self, Stages};
 
 /// The folder of the rounds.
@@ -112,7 +113,24 @@ fn rungs(args: &LadderArgs) -> Vec<Rung> {
 fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     let words = words(Strategy::of(rung.number, cores, cores), args, args.duration);
     let typed = understood(&format!("rung {} and the flags after --, together", rung.number), &words)?;
-    refuse(&typed, "what follows --; the climb is what is saved and shown")
+    refuse(&typed, "what follows --; the climb is what is saved and shown")?;
+    let refused = [
+        (
+            typed.manners.adaptive.is_some(),
+            "--adaptive chooses the connections by itself, and here they are what a rung is",
+        ),
+        (typed.requests.is_some(), "-n ends a run by its count, and rungs end by the clock: see -d"),
+    ];
+    if let Some((_, why)) = refused.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(Error::Usage(format!("{why}: leave it out of what follows --")));
+    }
+    run::check(typed)
+}
+
+/// Flags as they are saved and shown: without the values of headers and without bodies.
+fn discreet(flags: &[String]) -> Result<Vec<String>, Error> {
+    let typed = understood("the flags of a rung", flags)?;
+    Ok(told_words(flags, &typed))
 }
 
 /// The flags of `run` that a strategy is, and those of all rungs.
@@ -179,7 +197,7 @@ impl Climb<'_> {
         self.environment.get_or_insert_with(|| report.environment.clone());
         self.climbed.push(Climbed {
             rung: *rung,
-            flags,
+            flags: discreet(&flags)?,
             result: folder.display().to_string(),
             started_at: report.started_at,
             finished_at: report.finished_at,
@@ -220,5 +238,46 @@ impl Climb<'_> {
         let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
         let reading = Reading::of(&taken.report, used);
         Ok(Round { report: taken.report, reading })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn words(more: &[&str]) -> Vec<String> {
+        more.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    /// What a check of the first rung says to these flags after --.
+    fn checked(more: &[&str]) -> Result<(), String> {
+        let line = ["crawlmark", "ladder", "-d", "1s", "--"].iter().chain(more);
+        let Ok(Command::Ladder(args)) = Cli::try_parse_from(line).map(|cli| cli.command) else { panic!("{more:?}") };
+        check(&RUNGS[0], &args, 2).map_err(|error| error.message())
+    }
+
+    #[test]
+    fn what_is_saved_of_a_rung_holds_no_secret() {
+        let flags =
+            ["-c", "2", "-H", "authorization: Bearer hush", "--body", "hush hush", "-Hx-key: hush", "-m", "PUT"];
+        let told = discreet(&words(&flags)).unwrap();
+        assert_eq!(told, ["-c", "2", "-H", "authorization: ...", "--body", "...", "-Hx-key: ...", "-m", "PUT"]);
+    }
+
+    #[test]
+    fn what_a_rung_cannot_have_is_refused_before_anything_is_run() {
+        assert_eq!(checked(&["--target-latency", "5ms"]), Ok(()));
+        for (more, why) in [
+            (&["--warmup", "2s"][..], "warmup"),
+            (&["--adaptive"], "--adaptive chooses"),
+            (&["-n", "5"], "by the clock"),
+            (&["--out", "x"], "--out is for single runs"),
+        ] {
+            let refusal = checked(more).unwrap_err();
+            assert!(refusal.contains(why), "{more:?}: {refusal}");
+        }
     }
 }

@@ -52,11 +52,10 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
         seen: Seen::default(),
         takes: asked.round + AROUND,
     };
-    let outcome = bench.measure(args);
+    let Ended { interrupted_by, failed } = bench.measure(args);
     let seen = bench.seen;
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
-    let Ended { interrupted_by, failed } = outcome?;
     let Some(environment) = seen.environment.filter(|_| seen.rounds.len() >= 2) else {
         if let Some(error) = failed {
             return Err(error);
@@ -148,7 +147,7 @@ fn minutes(seconds: u64) -> String {
 /// How it ended.
 struct Ended {
     interrupted_by: Option<i32>,
-    /// What came of a round that gave nothing.
+    /// What went wrong, in a round or around it.
     failed: Option<Error>,
 }
 
@@ -171,15 +170,14 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs all rounds. A signal ends it, and so does a round that fails; what was run stays.
-    fn measure(&mut self, args: &ScaleArgs) -> Result<Ended, Error> {
+    /// Runs all rounds. A signal ends it, and so does whatever fails; what was run stays.
+    fn measure(&mut self, args: &ScaleArgs) -> Ended {
         match self.all(args) {
-            Ok(()) => Ok(Ended { interrupted_by: None, failed: None }),
+            Ok(()) => Ended { interrupted_by: None, failed: None },
             Err(Error::Supervise(SuperviseError::Stopped(signal))) => {
-                Ok(Ended { interrupted_by: Some(signal), failed: None })
+                Ended { interrupted_by: Some(signal), failed: None }
             }
-            Err(error @ Error::Round(_)) => Ok(Ended { interrupted_by: None, failed: Some(error) }),
-            Err(error) => Err(error),
+            Err(error) => Ended { interrupted_by: None, failed: Some(error) },
         }
     }
 
@@ -218,9 +216,11 @@ impl Bench<'_> {
         let setup = Setup::of_this_program("the ceiling".to_owned(), sized(words, size))?;
         let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(CEILING))?;
         let round = Round::new(&report, (0, size, CEILING.to_owned()), None);
-        self.rounds.stages.end(CEILING, &format!("{}: {} items/s", in_words(size), render::decimal(round.items_per_s)));
-        let (items_per_s, validity, result) = (round.items_per_s, round.validity, round.result);
-        self.seen.ceiling = Some(Ceiling { size, items_per_s, validity, result });
+        let ceiling = Ceiling { size, items_per_s: round.items_per_s, validity: round.validity, result: round.result };
+        let none = if ceiling.per_s().is_none() { ": no ceiling" } else { "" };
+        let came = format!("{}: {} items/s{none}", in_words(size), render::decimal(ceiling.items_per_s));
+        self.rounds.stages.end(CEILING, &came);
+        self.seen.ceiling = Some(ceiling);
         Ok(())
     }
 

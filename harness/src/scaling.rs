@@ -127,6 +127,15 @@ pub struct Ceiling {
     pub result: String,
 }
 
+impl Ceiling {
+    /// The rate that it marks, good items per second: none where nothing good came, or where the round's verdict is graver than
+    /// `client_limited`, for then something else than this side may have held it back.
+    #[must_use]
+    pub fn per_s(&self) -> Option<f64> {
+        (self.items_per_s > 0.0 && self.validity <= Verdict::ClientLimited).then_some(self.items_per_s)
+    }
+}
+
 impl Scaling {
     /// What these rounds come to, given in the order in which they ran. `held` says what each curve holds fixed.
     #[must_use]
@@ -134,7 +143,7 @@ impl Scaling {
         let told = |round: Option<&Round>, time: fn(&Round) -> &String| {
             round.map_or_else(String::new, |round| time(round).clone())
         };
-        let ceiling_per_s = ceiling.as_ref().map(|ceiling| ceiling.items_per_s);
+        let ceiling_per_s = ceiling.as_ref().and_then(Ceiling::per_s);
         let room = Room {
             cores: circumstances.environment.cores,
             target_processes: circumstances.target_processes,

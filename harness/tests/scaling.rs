@@ -193,3 +193,28 @@ fn what_is_saved_reads_back_and_says_the_same() {
     assert_eq!(read, scaling);
     assert_eq!(plot::scaling(&read), plot::scaling(&scaling));
 }
+
+#[test]
+fn a_ceiling_that_says_nothing_marks_nothing() {
+    let sound = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
+    assert!(sound.curves[0].points.iter().any(|point| point.limited_by_this_side));
+    for (items_per_s, validity, why) in
+        [(0.0, Verdict::Valid, "without a good item"), (12_000.0, Verdict::Disturbed, "disturbed")]
+    {
+        let ceiling = Ceiling { items_per_s, validity, ..sound.ceiling.clone().unwrap() };
+        let held = [Held::ConnectionsPerShard(8)];
+        let scaling = Scaling::new(sound.rounds.clone(), &held, Some(ceiling), sound.circumstances.clone());
+        assert!(scaling.curves[0].points.iter().all(|point| !point.limited_by_this_side), "{why}");
+        let text = render::scaling_text(&scaling, 120);
+        let told = format!("no ceiling: its round, with 16 shards and 128 connections, was {why}");
+        assert!(text.contains(&told) && !text.contains("inf"), "{text}");
+        assert!(!plot::scaling(&scaling).svg.contains("what this side can do"));
+    }
+}
+
+#[test]
+fn the_level_is_that_of_the_least_sure_row() {
+    // The second replicate's round of 8 shards was disturbed: of five pairs there are four.
+    let text = render::scaling_text(&scaling(2, 0.1, linear), 120);
+    assert!(text.contains("at least 87.5 %"), "{text}");
+}

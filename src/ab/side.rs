@@ -109,6 +109,12 @@ fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
 
 /// A side's own flags as typed, or, where they hold what may be a secret, word by word without it.
 pub(crate) fn told(own: &str, words: &[String], run: &RunArgs) -> String {
+    let told = told_words(words, run);
+    if told == words { own.to_owned() } else { told.join(" ") }
+}
+
+/// Each of the words, without the values of headers and without bodies: `...` stands for them.
+pub(crate) fn told_words(words: &[String], run: &RunArgs) -> Vec<String> {
     let header = |word: &str| {
         let header = run.headers.iter().find(|header| word.ends_with(header.as_str()))?;
         let name = header.split_once(':').map_or("", |(name, _)| name);
@@ -118,12 +124,7 @@ pub(crate) fn told(own: &str, words: &[String], run: &RunArgs) -> String {
         let flag = word.strip_suffix(run.body.as_str()).filter(|_| !run.body.is_empty())?;
         ["", "--body="].contains(&flag).then(|| format!("{flag}..."))
     };
-    let hidden: Vec<Option<String>> = words.iter().map(|word| header(word).or_else(|| body(word))).collect();
-    if hidden.iter().all(Option::is_none) {
-        return own.to_owned();
-    }
-    let told: Vec<String> = words.iter().zip(hidden).map(|(word, told)| told.unwrap_or_else(|| word.clone())).collect();
-    told.join(" ")
+    words.iter().map(|word| header(word).or_else(|| body(word)).unwrap_or_else(|| word.clone())).collect()
 }
 
 #[cfg(test)]

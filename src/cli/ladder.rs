@@ -26,7 +26,7 @@ Rungs (published: one crawl of IDs over the Internet, by its author's figures):
 Each is `crawlmark run` in processes of its own against the bundled target's
 `article` profile: 60 ms in the median, 100 ms more for a new connection, and
 20 requests a second from each address. So every connection has an address of
-its own, as the author's had, out of the 65,536 of 127.64.0.0/16. It never
+its own, as the author's had, out of the 65,534 of 127.64.0.0/16. It never
 leaves this machine, and takes no URL: nobody else's service is for this.
 
 Exit codes: 0 climbed · 1 a rung could not run · 2 usage

@@ -7,7 +7,7 @@ use clap::Args;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::units::parse_duration;
 
-use super::{ContestForm, parse_name, parse_positive};
+use super::{ContestForm, parse_name};
 
 pub(super) const EXAMPLES: &str = "\
 Each round is `crawlmark run` in a process of its own, at one size. A replicate is
@@ -58,10 +58,10 @@ pub struct ScaleArgs {
     )]
     pub latency_bound: Option<Duration>,
 
-    /// Rounds of each size; with fewer than 5 intervals are of less than 90 %
-    #[arg(long, value_name = "N", default_value = "5", value_parser = parse_positive, help_heading = "Rounds")]
+    /// Rounds of each size, 1 to 1000; with fewer than 5 intervals are of less than 90 %
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Rounds")]
     pub repeats: u64,
-    /// How long each round sends; 3s unless given
+    /// How long each round sends, 1h at most; 3s unless given
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rounds")]
     pub duration: Option<Duration>,
     /// What the order of the sizes is drawn from

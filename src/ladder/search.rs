@@ -119,7 +119,7 @@ mod tests {
         let mut poor = Search::new(2, Some(1_064));
         assert_eq!(found(&mut poor, 1e9), [1_600]);
         let mut rich = Search::new(64, Some(1 << 20));
-        assert_eq!(found(&mut rich, 1e9), [65_536]);
+        assert_eq!(found(&mut rich, 1e9), [65_534]);
         let mut bare = Search::new(2, Some(10));
         assert_eq!(found(&mut bare, 1e9), [2], "one for each process, whatever comes of it");
     }

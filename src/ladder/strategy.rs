@@ -15,8 +15,8 @@ const PROFILE: &str = "article";
 /// - As many as the target's limiter has words for: none of them has to make room for another.
 const ADDRESSES: &str = "127.64.0.0/16";
 
-/// The most connections: one for each address.
-pub(super) const MOST_CONNECTIONS: u32 = 1 << 16;
+/// The most connections: one for each address, of which the first and the last of a network are none.
+pub(super) const MOST_CONNECTIONS: u32 = (1 << 16) - 2;
 
 /// Of a rung's time, the part that is its warm-up where connections are kept: the handshakes of its beginning are no part of
 /// how fast kept connections are.

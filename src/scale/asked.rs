@@ -15,6 +15,12 @@ use crate::run;
 /// How long a round sends unless told otherwise.
 const ROUND: Duration = Duration::from_secs(3);
 
+/// The longest round: a longer one says no more, and there are many.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// The most connections of a round, over all shards: more than any machine has ports and descriptors for.
+const MOST_CONNECTIONS: u32 = 1_000_000;
+
 /// Connections for each shard unless told otherwise.
 const EACH: u32 = 32;
 
@@ -70,6 +76,9 @@ impl Asked {
         words.splice(0..0, args.url.iter().cloned());
         let typed = understood("the URL and what follows --", &words)?;
         let round = typed.duration.or(args.duration).unwrap_or(ROUND);
+        if round > LONGEST {
+            return usage(format!("-d {} is too long for a round: {} at most", time(round), time(LONGEST)));
+        }
         if typed.duration.is_none() {
             words.extend(["-d".to_owned(), time(round)]);
         }
@@ -145,7 +154,7 @@ const fn is_foreign(typed: &RunArgs) -> bool {
     typed.url.is_some() || typed.urls.is_some()
 }
 
-/// Refuses flags that set the pace: what is measured then is they.
+/// Refuses flags that set the pace, for what is measured then is they, and what cannot be had of many rounds that end by the clock.
 fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
     let leave = "leave it out of what follows --";
     let refused = [
@@ -159,6 +168,7 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
             typed.manners.adaptive.is_some(),
             "--adaptive chooses the connections by itself, and here they are what is tried",
         ),
+        (typed.requests.is_some(), "-n ends a run by its count, and rounds end by the clock (see -d)"),
         (
             typed.urls.as_ref().is_some_and(|file| file.as_os_str() == "-"),
             "--urls - is read once, and there are many rounds",
@@ -211,9 +221,20 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> 
     };
     let mut sizes = Vec::new();
     for shards in shards {
-        let of_each = [shards.saturating_mul(each)];
-        let connections = if connections.is_empty() { &of_each[..] } else { &connections };
-        sizes.extend(connections.iter().map(|connections| Size { shards, connections: *connections }));
+        let of_each = shards.checked_mul(each).filter(|all| *all <= MOST_CONNECTIONS);
+        let connections = match (&*connections, of_each) {
+            ([], Some(all)) => vec![all],
+            ([], None) => {
+                return usage(format!(
+                    "--connections-per-shard {each} is too many with --shards {shards}: {MOST_CONNECTIONS} at most in all"
+                ));
+            }
+            (given, _) => given.to_vec(),
+        };
+        sizes.extend(connections.into_iter().map(|connections| Size { shards, connections }));
+    }
+    if let Some(Size { connections, .. }) = sizes.iter().find(|size| size.connections > MOST_CONNECTIONS) {
+        return usage(format!("--connections {connections} is too many: {MOST_CONNECTIONS} at most"));
     }
     if let Some(Size { shards, connections }) = sizes.iter().find(|size| size.connections < size.shards) {
         return usage(format!("--connections {connections} is too few for --shards {shards}: each shard needs one"));
@@ -300,10 +321,33 @@ fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_nobody_can_mean_is_refused_with_the_flag_named() {
+        for (typed, why) in [
+            ("-d 99999999999h", "s is too long"),
+            ("-- -d 2h", "-d 7200s is too long"),
+            ("--connections-per-shard 4294967295", "--connections-per-shard 4294967295 is too many"),
+            ("-s 1,2 --connections-per-shard 500001", "is too many with --shards 2: 1000000"),
+            ("-s 1,2 -c 1000001", "--connections 1000001 is too many"),
+            ("-- -n 5", "-n ends a run by its count"),
+        ] {
+            let line = format!("crawlmark scale {typed}");
+            let Command::Scale(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
+            let refusal = Asked::of(&args).unwrap_err().message();
+            assert!(refusal.contains(why), "{typed}: {refusal}");
+        }
+        for repeats in ["0", "1001", "18446744073709551615"] {
+            assert!(Cli::try_parse_from(["crawlmark", "scale", "--repeats", repeats]).is_err(), "{repeats}");
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub(super) fn notes(rungs: &[RungReport]) -> Vec<String> {
     if let Some(first) = rungs.first() {
         let cores = first.reading.cpu.cores;
         notes.push(format!(
-            "no network: target and client share this machine's {cores} cores, an answer's delay is drawn (60 ms in the \
-             median), and no packet is ever lost or limited by a line"
+            "no network: target and client share this machine's {cores} cores, an answer's delay is drawn, and no packet is \
+             ever lost or limited by a line"
         ));
     }
     let opening = rungs.iter().filter(|rung| rung.reading.opened_per_attempt() > 0.5);
@@ -33,7 +33,7 @@ pub(super) fn notes(rungs: &[RungReport]) -> Vec<String> {
     if climbed(&[2]) {
         notes.push(
             "no local proxy: there one bound a random IPv6 address for each request; here the client binds the next of \
-             65,536 loopback addresses itself, and its 20 workers are processes and not threads"
+             65,534 loopback addresses itself, and its 20 workers are processes and not threads"
                 .to_owned(),
         );
     }

@@ -7,7 +7,7 @@ use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, short, time, trimmed};
 use crate::render::scaling_headline;
-use crate::scaling::{Curve, Estimate, Fit, Point, Scaling};
+use crate::scaling::{Ceiling, Curve, Estimate, Fit, Point, Scaling};
 
 /// The height of the field of throughput, and of each of the others.
 const FIELDS: [f64; 4] = [230.0, 84.0, 84.0, 84.0];
@@ -48,7 +48,7 @@ pub fn scaling(scaling: &Scaling) -> Plot {
 fn ceiling(scaling: &Scaling) -> Option<f64> {
     let points = scaling.curves.iter().flat_map(|curve| &curve.points);
     let most = points.filter_map(|point| point.items_per_s).map(|x| x.median).fold(0.0, f64::max);
-    scaling.ceiling.as_ref().map(|ceiling| ceiling.items_per_s).filter(|ceiling| *ceiling <= most * NEAR)
+    scaling.ceiling.as_ref().and_then(Ceiling::per_s).filter(|ceiling| *ceiling <= most * NEAR)
 }
 
 /// A curve and its colour.

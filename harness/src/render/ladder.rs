@@ -147,9 +147,9 @@ fn short(times: f64) -> String {
     }
 }
 
-/// A large ratio in three digits: more of them would say more than two short runs know.
+/// A ratio in three digits: more of them would say more than two short runs know.
 fn rounded(times: f64) -> String {
-    let digit = 10f64.powf(times.max(1.0).log10().floor() - 2.0).max(1.0);
+    let digit = 10f64.powf(times.max(1.0).log10().floor() - 2.0);
     decimal((times / digit).round() * digit)
 }
 
@@ -176,6 +176,12 @@ fn search(ladder: &Ladder) -> Option<String> {
     });
     let tried: Vec<String> = tried.collect();
     (!tried.is_empty()).then(|| format!("for the most that the CPU can do: {}", tried.join(", ")))
+}
+
+/// Flags as a shell takes them.
+fn typed(flags: &[String]) -> String {
+    // A word with a NUL is none that anybody can have typed.
+    shlex::try_join(flags.iter().map(String::as_str)).unwrap_or_else(|_| flags.join(" "))
 }
 
 /// The climb as Markdown.
@@ -213,7 +219,7 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
     }
     let _ = writeln!(out, "\nThe flags of `crawlmark run` that each rung is:\n\n```sh");
     for rung in &ladder.rungs {
-        let _ = writeln!(out, "crawlmark run {}  # {}", rung.flags.join(" "), rung.rung);
+        let _ = writeln!(out, "crawlmark run {}  # {}", typed(&rung.flags), rung.rung);
     }
     let machine = ladder.environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
     let _ = writeln!(
@@ -225,4 +231,22 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
         ladder.started_at
     );
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_has_three_digits() {
+        for (times, told) in [(2.6, "2.60"), (26.44, "26.4"), (263.7, "264"), (2_637.0, "2,640")] {
+            assert_eq!(rounded(times), told);
+        }
+    }
+
+    #[test]
+    fn flags_are_told_as_a_shell_takes_them() {
+        let flags = ["-H", "authorization: ...", "-c", "2"].map(str::to_owned);
+        assert_eq!(typed(&flags), "-H 'authorization: ...' -c 2");
+    }
 }

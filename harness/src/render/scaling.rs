@@ -219,10 +219,12 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
 
 fn rounds(scaling: &Scaling) -> String {
     let circumstances = &scaling.circumstances;
-    let mut estimates = scaling.curves.iter().filter_map(|curve| curve.told()?.speedup);
-    let level = estimates.find_map(|estimate| estimate.level);
-    let level = level
-        .map_or_else(String::new, |level| format!("; an interval holds the true median with {:.1} %", level * 100.0));
+    // The smallest beside itself has no interval that is shown.
+    let points = scaling.curves.iter().flat_map(|curve| &curve.points).filter(|point| point.factor > 1.0);
+    let level = points.filter_map(|point| point.speedup?.level).reduce(f64::min);
+    let level = level.map_or_else(String::new, |level| {
+        format!("; an interval holds the true median with at least {:.1} %", level * 100.0)
+    });
     format!(
         "{} of {} s, {} of each size in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
         grouped(scaling.rounds.len() as u64),
@@ -273,7 +275,12 @@ fn ceiling(scaling: &Scaling) -> Option<String> {
     let points = scaling.curves.iter().flat_map(|curve| &curve.points);
     let most = points.filter_map(|point| point.items_per_s).map(|x| x.median).fold(0.0, f64::max);
     let (could, size) = (decimal(ceiling.items_per_s), in_words(ceiling.size));
-    let share = most / ceiling.items_per_s * 100.0;
+    let Some(per_s) = ceiling.per_s() else {
+        let verdict = ceiling.validity;
+        let why = if verdict > Verdict::ClientLimited { verdict.name() } else { "without a good item" };
+        return Some(format!("no ceiling: its round, with {size}, was {why}"));
+    };
+    let share = most / per_s * 100.0;
     let beside = (most > 0.0).then(|| format!(": the most that was seen is {share:.0} % of what this side can do"));
     Some(format!("{could} items/s with {size}, of a target that answers at once{}", beside.unwrap_or_default()))
 }

@@ -80,7 +80,8 @@ impl Point {
             p50_us: over(&|round| round.p50_us).map(|times| times.median),
             p99_us: over(&|round| round.p99_us).map(|times| times.median),
             serial_fraction: over_pairs(&serial),
-            colocated: size.shards as usize + room.target_processes as usize > room.cores,
+            // Of a target elsewhere, shards can take the CPUs from each other alone.
+            colocated: room.target_processes > 0 && size.shards as usize + room.target_processes as usize > room.cores,
             lacked_cpu: most(&|round| round.lacked_cpu()),
             limited_by_this_side: most(&|round| round.validity == Verdict::ClientLimited)
                 || room.ceiling_per_s.is_some_and(near),

@@ -112,6 +112,9 @@ fn shards_and_target_on_too_few_cpus_count_only_where_cpu_was_not_scarce() {
         }
         assert_eq!(of(&rounds), [(false, true), (false, true), (true, false)], "{waited:?}");
     }
+    let elsewhere = Room { cores: 2, target_processes: 0, ceiling_per_s: None };
+    let curve = Curve::new(Held::ConnectionsPerShard(8), &rounds, elsewhere);
+    assert!(curve.points.iter().all(|point| !point.colocated && point.counts()), "the target has other CPUs");
 }
 
 #[test]
