@@ -33,7 +33,7 @@ const HEADER: usize = 8;
 /// More than a final frame with every histogram full needs (14 of 27,000 cells of at most 9 bytes).
 const MAX_BODY: usize = 4 << 20;
 
-/// A [`Timing`] in transit.
+/// A [`Timing`](crate::stats::Timing) in transit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncodedTiming {
     /// Which distribution.
