@@ -7,23 +7,21 @@ mod side;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::compare::{
     self, Arm, Circumstances, Comparison, Contest, Difference, Disturbance, FILE, Order, OrderSchedule, Overall,
     RoundReport, Rule, comparable, differences, judge_rounds,
 };
 use crawlmark_harness::report::Report;
-use crawlmark_harness::results::{ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{export, plot, render};
 
 use self::side::Side;
 pub(crate) use self::side::{told, told_words};
-use crate::cli::{AbArgs, ContestForm};
+use crate::cli::{AbArgs, FormArgs};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
-use crate::rounds::{Rounds, Taken};
-use crate::run::RUNS;
-use crate::terminal::{self, Stages};
+use crate::rounds::{self, Rounds, Taken};
+use crate::terminal;
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -37,11 +35,11 @@ const FIRST_GUESS: Duration = Duration::from_secs(5);
 /// Compares, and returns the exit code.
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
-    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
-    let directory = ResultDir::create(&out)?;
+    let name = args.keep.name_or("ab");
+    let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
-    if !args.quiet {
+    let mut stages = rounds::stages(&args.keep);
+    if !args.keep.quiet {
         terminal::say(&announcement(&sides, args.pairs));
     }
     let mut bench =
@@ -57,7 +55,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let contest = Contest::new(
         series.ran,
         Circumstances {
-            name: args.name.clone(),
+            name,
             sides: sides.map(|side| compare::Side { name: side.arm.to_string(), what: side.what }),
             differences: series.differences,
             interrupted: interrupted_by.is_some() || failed.is_some(),
@@ -66,10 +64,10 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     )?;
     let files = files(&contest)?;
     let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    if !args.quiet || args.form.is_for_others() {
-        print(&contest, args.form)?;
+    if args.keep.is_printed() {
+        print(&contest, args.keep.form)?;
     }
-    if !args.quiet {
+    if !args.keep.quiet {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
     match failed {
@@ -98,13 +96,8 @@ pub(crate) const fn exit_code(verdict: Overall) -> u8 {
 }
 
 /// Prints a contest: as JSON, as Markdown, or for people.
-pub(crate) fn print(contest: &Contest, form: ContestForm) -> Result<(), Error> {
-    let text = match (form.json, form.markdown) {
-        (true, _) => serde_json::to_string_pretty(contest)? + "\n",
-        (_, true) => render::contest_markdown(contest),
-        _ => render::contest_text(contest, terminal::columns()),
-    };
-    Ok(terminal::print(&text)?)
+pub(crate) fn print(contest: &Contest, form: FormArgs) -> Result<(), Error> {
+    rounds::print(contest, form, render::contest_markdown, render::contest_text)
 }
 
 fn announcement([base, candidate]: &[Side; 2], most: u64) -> String {

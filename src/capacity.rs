@@ -10,19 +10,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind, Seen, Step};
-use crawlmark_harness::capacity::{Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, search_of};
-use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::capacity::{Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, search_of};
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::report::Environment;
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{plot, render};
 
 use self::journal::Journal;
 use self::probing::Probing;
-use crate::cli::{CapacityArgs, ContestForm};
+use crate::cli::CapacityArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
-use crate::rounds::{Rounds, Setup};
-use crate::run::RUNS;
-use crate::terminal::{self, Stages};
+use crate::rounds::{self, Rounds, Setup};
+use crate::terminal;
 
 /// The folder of the probes.
 const ROUNDS: &str = "rounds";
@@ -36,13 +35,14 @@ const AFTER_FAILURE: u32 = 3;
 /// Searches, and returns the exit code.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
-    let before = args.resume.as_deref().map(|place| journal::read(place, &probing.question)).transpose()?;
-    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
-    let directory = ResultDir::create(&out)?;
+    let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement));
+    let before = args.resume.as_deref().map(|place| journal::read(place, &begun)).transpose()?;
+    let name = args.keep.name_or("capacity");
+    let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
-    let (mut log, probes) = Journal::begin(directory.place(), &probing.question, before)?;
-    if !args.quiet {
+    let mut stages = rounds::stages(&args.keep);
+    let (mut log, probes) = Journal::begin(directory.place(), &begun, before)?;
+    if !args.keep.quiet {
         terminal::say(&announcement(args, &probing, directory.place(), probes.len()));
     }
     let mut bench = Bench {
@@ -70,17 +70,17 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
         terminal::say("it ended before a probe was complete: nothing is saved\n");
         return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
     }
-    let capacity = Capacity::new(args.name.clone(), probing.question, probes, end);
+    let capacity = Capacity::new(name, begun, probes, end);
     let files = [
         (FILE, serde_json::to_string_pretty(&capacity)? + "\n"),
         ("summary.md", render::capacity_markdown(&capacity)),
         ("plots/capacity.svg", plot::capacity(&capacity).svg),
     ];
     let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    if !args.quiet || args.form.is_for_others() {
-        print(&capacity, args.form)?;
+    if args.keep.is_printed() {
+        rounds::print(&capacity, args.keep.form, render::capacity_markdown, render::capacity_text)?;
     }
-    if !args.quiet {
+    if !args.keep.quiet {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
     match failed {
@@ -97,15 +97,6 @@ const fn exit_code(outcome: Outcome) -> u8 {
     }
 }
 
-fn print(capacity: &Capacity, form: ContestForm) -> Result<(), Error> {
-    let text = match (form.json, form.markdown) {
-        (true, _) => serde_json::to_string_pretty(capacity)? + "\n",
-        (_, true) => render::capacity_markdown(capacity),
-        _ => render::capacity_text(capacity, terminal::columns()),
-    };
-    Ok(terminal::print(&text)?)
-}
-
 fn announcement(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) -> String {
     let question = &probing.question;
     let Bounds { least, greatest, precision } = question.bounds;
@@ -115,7 +106,7 @@ fn announcement(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usi
     let mut lines = vec![
         format!("searching for the highest rate that this bears: {what}"),
         format!(
-            "  must hold   {}{by_default}; {:.0} % of the requests go, on time",
+            "  must hold   {}{by_default}; {:.0} % of the requests go, on time; times do not grow throughout a probe",
             question.objectives.join(", "),
             SENT * 100.0
         ),
@@ -245,6 +236,6 @@ impl Bench<'_> {
         }
         let connections = self.probing.connections(pace);
         let plan = ProbePlan { number, pace, kind, connections, result: folder.display().to_string() };
-        Ok(Some(ProbeReport::new(plan, &taken.report, &self.probing.objectives)))
+        Ok(Some(ProbeReport::new(plan, &taken.report, self.probing.wanted())))
     }
 }

@@ -12,7 +12,7 @@ use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{RESULT, ReadError, ResultDir, read, read_contest};
 
 use crate::ab::{exit_code, files, print};
-use crate::cli::{CompareArgs, ContestForm};
+use crate::cli::{CompareArgs, FormArgs};
 use crate::error::{DONE, Error};
 use crate::terminal;
 
@@ -37,7 +37,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
 }
 
 /// Where the results in a directory changed: advice, so nothing fails.
-fn history(directory: &Path, form: ContestForm) -> Result<u8, Error> {
+fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     let (found, unreadable) = readable(Arm::Base, directory)?;
     for error in unreadable {
         terminal::say(&format!("warning: left out: {error}\n"));

@@ -9,22 +9,20 @@ mod strategy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::ladder::{Circumstances, Climbed, FILE, Ladder, Limit, Probe, RUNGS, Reading, Rung};
 use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
 use crawlmark_harness::report::{Environment, Placement, Report};
-use crawlmark_harness::results::{ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{plot, render};
 
 use self::search::Search;
 use self::strategy::Strategy;
 use crate::ab::told_words;
-use crate::cli::{ContestForm, LadderArgs};
+use crate::cli::LadderArgs;
 use crate::error::{DONE, Error, signalled};
-use crate::rounds::{Rounds, Setup, refuse, understood};
-use crate::run::{self, RUNS};
-use crate::terminal::{self, Stages};
+use crate::rounds::{self, Rounds, Setup, refuse, understood};
+use crate::run;
+use crate::terminal;
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -43,11 +41,11 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     let rungs = rungs(args);
     let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
     rungs.iter().try_for_each(|rung| check(rung, args, cores))?;
-    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
-    let directory = ResultDir::create(&out)?;
+    let name = args.keep.name_or("ladder");
+    let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
-    if !args.quiet {
+    let mut stages = rounds::stages(&args.keep);
+    if !args.keep.quiet {
         let announced = announcement(args, &rungs);
         terminal::say(&(render::wrapped(&announced, terminal::columns_beside()).join("\n") + "\n"));
     }
@@ -79,7 +77,7 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     let ladder = Ladder::new(
         climbed,
         Circumstances {
-            name: args.name.clone(),
+            name,
             environment: environment.unwrap_or_else(|| Environment::read(Placement::Colocated)),
             interrupted: interrupted_by.is_some() || failed.is_some(),
             search,
@@ -91,10 +89,10 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
         ("plots/climb.svg", plot::climb(&ladder).svg),
     ];
     let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    if !args.quiet || args.form.is_for_others() {
-        print(&ladder, args.form)?;
+    if args.keep.is_printed() {
+        rounds::print(&ladder, args.keep.form, render::ladder_markdown, render::ladder_text)?;
     }
-    if !args.quiet {
+    if !args.keep.quiet {
         terminal::say(&format!("\nsaved in {}, with a picture: plots/climb.svg\n", saved.display()));
     }
     match failed {
@@ -124,7 +122,7 @@ fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     if let Some((_, why)) = refused.into_iter().find(|(is_given, _)| *is_given) {
         return Err(Error::Usage(format!("{why}: leave it out of what follows --")));
     }
-    run::check(typed)
+    run::check(typed).map(drop)
 }
 
 /// Flags as they are saved and shown: without the values of headers and without bodies.
@@ -150,16 +148,6 @@ fn announcement(args: &LadderArgs, rungs: &[Rung]) -> String {
         args.duration,
         whole.as_secs() + 1
     )
-}
-
-/// Prints a climb: as JSON, as Markdown, or for people.
-fn print(ladder: &Ladder, form: ContestForm) -> Result<(), Error> {
-    let text = match (form.json, form.markdown) {
-        (true, _) => serde_json::to_string_pretty(ladder)? + "\n",
-        (_, true) => render::ladder_markdown(ladder),
-        _ => render::ladder_text(ladder, terminal::columns()),
-    };
-    Ok(terminal::print(&text)?)
 }
 
 /// A climb that goes on.

@@ -2,6 +2,7 @@
 //! the same crawl many times and judges what came of it runs its rounds here: `ab`, `scale`, `ladder`, `capacity`.
 
 mod flags;
+mod keep;
 mod service;
 
 use std::fs::{self, File};
@@ -17,6 +18,7 @@ use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
+pub(crate) use self::keep::{directory, print, stages};
 use self::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::gates::Lookout;
-use crawlmark_harness::report::{Environment, IntervalRow, Report, Source, Verdict};
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
 use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::{plot, render, results};
@@ -70,12 +71,13 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     Ok(code)
 }
 
-/// Refuses what `run` would refuse of these arguments before it starts or writes anything. Looks up the host's name.
+/// What a run would do, and where its target is; refuses what `run` would refuse before it starts or writes anything. Looks up the
+/// host's name.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn check(args: RunArgs) -> Result<(), Error> {
-    resolve::resolve(args).map(drop)
+pub(crate) fn check(args: RunArgs) -> Result<(RunPlan, Placement), Error> {
+    resolve::resolve(args).map(|resolved| (resolved.plan, resolved.placement))
 }
 
 /// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.

@@ -7,21 +7,19 @@ mod asked;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::clock::Clock;
+use crawlmark_harness::process::ended_children_cpu;
 use crawlmark_harness::report::{Environment, Verdict};
-use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::scaling::{Ceiling, Circumstances, FILE, Round, Scaling, Size, order};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{plot, render};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 
 use self::asked::Asked;
-use crate::cli::{ContestForm, ScaleArgs};
+use crate::cli::ScaleArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE, signalled};
-use crate::rounds::{Rounds, Setup, Taken};
-use crate::run::RUNS;
-use crate::terminal::{self, Stages};
+use crate::rounds::{self, Rounds, Setup, Taken};
+use crate::terminal;
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -38,11 +36,11 @@ const READY: Duration = Duration::ZERO;
 /// Measures, and returns the exit code.
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     let asked = Asked::of(args)?;
-    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), &args.name));
-    let directory = ResultDir::create(&out)?;
+    let name = args.keep.name_or("scale");
+    let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
-    if !args.quiet {
+    let mut stages = rounds::stages(&args.keep);
+    if !args.keep.quiet {
         terminal::say(&announcement(&asked, args));
     }
     let mut bench = Bench {
@@ -64,7 +62,7 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
         return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
     };
     let circumstances = Circumstances {
-        name: args.name.clone(),
+        name,
         interrupted: interrupted_by.is_some() || failed.is_some(),
         target: asked.target.clone(),
         round_s: asked.round.as_secs_f64(),
@@ -75,10 +73,10 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     };
     let scaling = Scaling::new(seen.rounds, &asked.held, seen.ceiling, circumstances);
     let saved = save(directory, &scaling)?;
-    if !args.quiet || args.form.is_for_others() {
-        print(&scaling, args.form)?;
+    if args.keep.is_printed() {
+        rounds::print(&scaling, args.keep.form, render::scaling_markdown, render::scaling_text)?;
     }
-    if !args.quiet {
+    if !args.keep.quiet {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
     match failed {
@@ -100,16 +98,6 @@ fn save(directory: ResultDir, scaling: &Scaling) -> Result<PathBuf, Error> {
     let json = serde_json::to_string_pretty(scaling)? + "\n";
     let (summary, plot) = (render::scaling_markdown(scaling), plot::scaling(scaling));
     Ok(directory.finish_with(&[(FILE, &json), ("summary.md", &summary), ("plots/scaling.svg", &plot.svg)])?)
-}
-
-/// Prints it: as JSON, as Markdown, or for people.
-fn print(scaling: &Scaling, form: ContestForm) -> Result<(), Error> {
-    let text = match (form.json, form.markdown) {
-        (true, _) => serde_json::to_string_pretty(scaling)? + "\n",
-        (_, true) => render::scaling_markdown(scaling),
-        _ => render::scaling_text(scaling, terminal::columns()),
-    };
-    Ok(terminal::print(&text)?)
 }
 
 /// What is going to be done, and how long that takes.
@@ -228,12 +216,13 @@ impl Bench<'_> {
         let number = self.seen.rounds.len() + 1;
         let result = format!("{ROUNDS}/{number:03}-s{}-c{}", size.shards, size.connections);
         let setup = Setup::of_this_program(in_words(size), sized(&self.asked.words, size))?;
-        let (clock, before) = (Clock::start(), children_cpu());
+        let (clock, before) = (Clock::start(), ended_children_cpu());
         let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(&result))?;
         self.takes = Duration::from_nanos(clock.now().0);
         // What a target uses that somebody else started is not known.
         let all_known = self.asked.target_processes.is_some() || !report.environment.colocated;
-        let cpu = before.zip(children_cpu()).map(|(before, after)| after.saturating_sub(before)).filter(|_| all_known);
+        let cpu =
+            before.zip(ended_children_cpu()).map(|(before, after)| after.saturating_sub(before)).filter(|_| all_known);
         let round = Round::new(&report, (replicate, size, result), cpu);
         self.seen.environment.get_or_insert(report.environment);
         Ok(round)
@@ -244,13 +233,6 @@ impl Bench<'_> {
 fn sized(words: &[String], size: Size) -> Vec<String> {
     let size = ["-s".to_owned(), size.shards.to_string(), "-c".to_owned(), size.connections.to_string()];
     words.iter().cloned().chain(size).collect()
-}
-
-/// User and system CPU of all processes that this one started, and they, and that ended.
-fn children_cpu() -> Option<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok()?;
-    let us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    u64::try_from(us).ok().map(Duration::from_micros)
 }
 
 fn in_words(Size { shards, connections }: Size) -> String {

@@ -34,10 +34,10 @@
 //! seconds. The warm-up of a probe spends of that, and shares of refused answers are judged of the later half of a probe as well.
 //! What may hide nevertheless is [`credit`].
 //!
-//! A target that queues whatever it does not manage hides, too: at a rate `R` beyond its capacity `C` the wait is `(R/C - 1) t` after
-//! a time `t`, and stays below what is wanted for as long as a probe lasts when the excess is small. The result says how much
-//! that may be.
+//! A target that queues whatever it does not manage would hide, too, for its times reach what is wanted only after a probe when the excess
+//! is small. So a probe fails as well when they grow throughout it: see [`Growth`].
 
+mod growth;
 mod knee;
 mod pace;
 mod probe;
@@ -46,12 +46,13 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 
+pub use self::growth::{Growth, LEAST_SECONDS};
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
-pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, judge};
+pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Wanted, judge};
 pub use self::saved::{
-    Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, journal_line, questions_differ, read_journal,
-    search_of,
+    Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, journal_line, read_journal, search_of,
+    searches_differ,
 };
 
 /// How many requests at once a limit would have to allow, beyond what it refills, to have hidden from a full probe that it is

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Ending, Search, Seen, Step};
 use crawlmark_harness::capacity::{
-    Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, journal_line, judge, questions_differ,
-    read_journal,
+    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, journal_line, judge,
+    read_journal, searches_differ,
 };
 use crawlmark_harness::gates::Condition;
 use crawlmark_harness::report::{IntervalRow, Report, Verdict};
@@ -56,8 +56,16 @@ fn throttled() -> Vec<Condition> {
     objectives(&["throttled_rate < 1%", "error_rate < 1%"])
 }
 
+fn wanted(objectives: &[Condition]) -> Wanted<'_> {
+    Wanted { objectives, precision: 0.02 }
+}
+
+fn judged(report: &Report, objectives: &[Condition]) -> (Seen, Vec<String>) {
+    judge(report, wanted(objectives), Connections::Enough)
+}
+
 fn seen(report: &Report, objectives: &[Condition]) -> Seen {
-    judge(report, objectives, Connections::Enough).0
+    judged(report, objectives).0
 }
 
 #[test]
@@ -71,11 +79,11 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
     assert_eq!(seen(&report, &throttled()), Seen::Pass, "0.75 % of all");
     report.intervals[1].throttled = 0;
     report.intervals[4].throttled = 30;
-    let (seen, reasons) = judge(&report, &throttled(), Connections::Enough);
+    let (seen, reasons) = judged(&report, &throttled());
     assert_eq!(seen, Seen::Fail, "1.5 % of the later half");
     assert_eq!(reasons, ["throttled_rate 1.50 %, where throttled_rate < 0.01 is wanted"]);
     report.intervals[4] = IntervalRow { throttled: 0, ok: 900, failed: 100, ..report.intervals[4].clone() };
-    assert!(judge(&report, &throttled(), Connections::Enough).1[0].starts_with("error_rate 5.00 %"));
+    assert!(judged(&report, &throttled()).1[0].starts_with("error_rate 5.00 %"));
 }
 
 #[test]
@@ -106,8 +114,31 @@ fn a_lack_of_connections_is_the_targets_if_there_were_enough() {
     let mut report = saved();
     report.validity.verdict = Verdict::ConcurrencyLimited;
     let slow = objectives(&["response_p50 < 1us"]);
-    assert_eq!(judge(&report, &slow, Connections::Enough).0, Seen::Fail);
-    assert_eq!(judge(&report, &slow, Connections::Bounded).0, Seen::Void);
+    assert_eq!(judge(&report, wanted(&slow), Connections::Enough).0, Seen::Fail);
+    assert_eq!(judge(&report, wanted(&slow), Connections::Bounded).0, Seen::Void);
+}
+
+#[test]
+fn a_target_that_falls_behind_fails_before_its_times_are_too_long() {
+    let mut report = saved();
+    let slow = objectives(&["response_p99 < 1h", "throttled_rate < 1%"]);
+    let grow = |report: &mut Report, each_us: f64| {
+        for row in &mut report.intervals {
+            row.response_p50_us = Some(20_000.0 + each_us * row.start_s as f64);
+        }
+    };
+    grow(&mut report, 5_000.0);
+    assert_eq!(seen(&report, &slow), Seen::Pass, "half a percent more than it manages is within the precision");
+    grow(&mut report, 30_000.0);
+    let (seen_of, why) = judged(&report, &slow);
+    assert_eq!(seen_of, Seen::Fail);
+    assert_eq!(why, ["the median response time grew by 30.0 ms each second: more came than it managed"]);
+    report.validity.verdict = Verdict::Disturbed;
+    assert_eq!(seen(&report, &slow), Seen::Void, "a disturbed machine may get slower, too");
+    report.validity.verdict = Verdict::Valid;
+    // The seconds after the last request was due only empty the queue, and the warm-up fills it.
+    report.plan.run.duration = Some(Duration::from_secs(4));
+    assert_eq!(seen(&report, &slow), Seen::Pass, "three seconds are too few to tell");
 }
 
 /// What was asked of a simulated target.
@@ -151,14 +182,19 @@ fn probes() -> (Vec<ProbeReport>, Ending) {
             response_p99_us: Some(us),
             response_p99_at_least: false,
             achieved_per_s: rate,
-            ..ProbeReport::new(plan, &report, &[])
+            ..ProbeReport::new(plan, &report, wanted(&[]))
         });
     }
 }
 
+/// The same of a machine.
+fn begun() -> Begun {
+    Begun { crawlmark_version: "0.1.0".to_owned(), ..Begun::here(question(), saved().environment) }
+}
+
 fn capacity() -> Capacity {
     let (probes, ending) = probes();
-    Capacity::new("nightly".to_owned(), question(), probes, End::Known(ending))
+    Capacity::new("nightly".to_owned(), begun(), probes, End::Known(ending))
 }
 
 fn golden(name: &str, text: &str) {
@@ -189,7 +225,7 @@ fn every_outcome_has_a_sentence_of_its_own() {
         End::Known(Ending::Undecided),
     ];
     let told = |probes: &[ProbeReport], end| {
-        render::capacity_headline(&Capacity::new(String::new(), question(), probes.to_vec(), end))
+        render::capacity_headline(&Capacity::new(String::new(), begun(), probes.to_vec(), end))
     };
     let mut sentences: Vec<String> = endings.into_iter().map(|end| told(&probes, end)).collect();
     // As far as they settle nothing, neither does the sentence.
@@ -207,24 +243,31 @@ fn its_plot_has_the_limit_the_band_and_what_failed() {
     }
     // A search that ended after its first probe has a plot, too.
     let (probes, _) = probes();
-    let short = Capacity::new(String::new(), question(), probes[..1].to_vec(), End::OutOfTime);
+    let short = Capacity::new(String::new(), begun(), probes[..1].to_vec(), End::OutOfTime);
     assert!(!plot::capacity(&short).svg.contains("the capacity lies here"));
 }
 
 #[test]
 fn a_journal_is_read_back_though_its_end_was_cut() {
     let (probes, _) = probes();
-    let mut text = journal_line(&question()).unwrap();
+    let mut text = journal_line(&begun()).unwrap();
     for probe in &probes {
         text += &journal_line(probe).unwrap();
     }
-    assert_eq!(read_journal(&text), Ok((question(), probes.clone())));
+    assert_eq!(read_journal(&text), Ok((begun(), probes.clone())));
     let cut = &text[..text.len() - 5];
-    assert_eq!(read_journal(cut), Ok((question(), probes[..probes.len() - 1].to_vec())));
+    assert_eq!(read_journal(cut), Ok((begun(), probes[..probes.len() - 1].to_vec())));
     for wrong in ["", "{}\n", &text.replacen("\"seen\"", "\"saw\"", 1)] {
         assert!(read_journal(wrong).is_err());
     }
-    let other = Question { probe_s: 2.0, ..question() };
-    assert_eq!(questions_differ(&question(), &other), ["probe_s (4.0)"]);
-    assert_eq!(questions_differ(&question(), &question()), Vec::<String>::new());
+    let differ = |other: &Begun| searches_differ(&begun(), other);
+    assert_eq!(differ(&begun()), Vec::<String>::new());
+    let longer = Begun { question: Question { probe_s: 2.0, ..question() }, ..begun() };
+    assert_eq!(differ(&longer), ["probe_s (4.0)"]);
+    assert_eq!(differ(&Begun { crawlmark_version: "0.2.0".to_owned(), ..begun() }), ["crawlmark (0.1.0)"]);
+    let mut moved = begun();
+    moved.environment.nofile = Some(1);
+    assert_eq!(differ(&moved), Vec::<String>::new(), "a limit that was raised is no other machine");
+    moved.environment.cores += 1;
+    assert_eq!(differ(&moved).len(), 1);
 }

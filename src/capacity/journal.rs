@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::capacity::{JOURNAL, ProbeReport, Question, journal_line, questions_differ, read_journal};
+use crawlmark_harness::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
 use crawlmark_harness::results::RESULT;
 
 use crate::error::Error;
@@ -25,18 +25,18 @@ pub(super) struct Before {
 /// Reads what an earlier search saved in `place`, or, when it was killed, beside it.
 ///
 /// # Errors
-/// When there is none, it cannot be read, or it asked something else.
-pub(super) fn read(place: &Path, question: &Question) -> Result<Before, Error> {
+/// When there is none, it cannot be read, or it is of another search.
+pub(super) fn read(place: &Path, begun: &Begun) -> Result<Before, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
     let found = candidates(place).into_iter().find(|place| place.join(JOURNAL).is_file());
     let Some(place) = found else { return Err(refused(format!("there is no {JOURNAL}, which `capacity` saves"))) };
     let text = fs::read_to_string(place.join(JOURNAL)).map_err(|error| refused(error.to_string()))?;
     let (saved, probes) = read_journal(&text).map_err(|error| refused(format!("{JOURNAL}: {error}")))?;
-    let differs = questions_differ(&saved, question);
+    let differs = searches_differ(&saved, begun);
     if differs.is_empty() {
         return Ok(Before { place, probes });
     }
-    Err(refused(format!("it asked something else: {}; give it the same flags", differs.join(", "))))
+    Err(refused(format!("it is another search: {}; give it the same flags, program and machine", differs.join(", "))))
 }
 
 /// The directory, and what a search that was to make it and was killed has left, the newest first.
@@ -60,12 +60,12 @@ impl Journal {
     /// When it cannot be written.
     pub(super) fn begin(
         place: &Path,
-        question: &Question,
+        begun: &Begun,
         before: Option<Before>,
     ) -> Result<(Self, Vec<ProbeReport>), Error> {
         let file = File::create(place.join(JOURNAL)).map_err(Error::Output)?;
         let mut journal = Self { file };
-        journal.write(&journal_line(question)?)?;
+        journal.write(&journal_line(begun)?)?;
         let Some(Before { place: from, probes }) = before else { return Ok((journal, Vec::new())) };
         for probe in &probes {
             copy_result(&from, place, &probe.result).map_err(Error::Output)?;

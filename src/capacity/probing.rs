@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind};
-use crawlmark_harness::capacity::{Connections, Pace, Question};
+use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted};
 use crawlmark_harness::gates::{Condition, Unit};
 use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::report::Placement;
 use crawlmark_harness::stats::Series;
 
 use crate::ab::told;
-use crate::cli::CapacityArgs;
+use crate::cli::{Auto, CapacityArgs};
 use crate::crawl::discreet;
 use crate::error::Error;
 use crate::rounds::{refuse, typed, understood};
-use crate::run::stranger;
+use crate::run::{self, stranger};
 
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per second.
 const GREATEST: f64 = 100_000.0;
@@ -61,7 +62,7 @@ const TAKEN: [(&str, &str); 12] = [
 #[derive(Debug)]
 pub(super) struct Probing {
     words: Vec<String>,
-    pub(super) objectives: Vec<Condition>,
+    objectives: Vec<Condition>,
     pub(super) question: Question,
     arrivals: Arrivals,
     warmup: Duration,
@@ -69,7 +70,12 @@ pub(super) struct Probing {
     seed: u32,
     /// The user's, when the user says.
     connections: Option<u32>,
+    /// As many as there are shards, which need one each.
+    fewest: u32,
+    /// Requests that the user lets be under way at all hosts together.
+    per_host: Option<u32>,
     has_grace: bool,
+    pub(super) placement: Placement,
     /// Whether each probe has a target of its own, without a memory of the last one.
     pub(super) starts_its_target: bool,
 }
@@ -109,10 +115,14 @@ impl Probing {
         }
         let (objectives, by_default) = objectives(args)?;
         let bounds = bounds(args, stranger(&run)?)?;
+        let fewest = match run.shards {
+            Auto::Auto => FEWEST,
+            Auto::Exactly(shards) => FEWEST.max(shards),
+        };
         let url = run.url.as_deref();
         let line = told(&words.join(" "), &words, &run);
         let what = url.map_or_else(|| line.clone(), |url| line.replace(url, &discreet(url)));
-        Ok(Self {
+        let mut probing = Self {
             question: Question {
                 what,
                 objectives: objectives.iter().map(Condition::to_string).collect(),
@@ -128,10 +138,40 @@ impl Probing {
             probe: args.probe,
             seed: args.seed,
             connections: given.iter().any(|given| given == "connections").then_some(run.connections),
+            fewest,
+            per_host: None,
             has_grace: run.grace.is_some(),
+            placement: Placement::Apart,
             starts_its_target: run.url.is_none() && run.urls.is_none(),
             words,
-        })
+        };
+        probing.check(args.max_rate.is_some())?;
+        Ok(probing)
+    }
+
+    /// Refuses what `run` would refuse of a probe; learns where its target is and how far the items go.
+    fn check(&mut self, has_max_rate: bool) -> Result<(), Error> {
+        let Bounds { least, greatest, .. } = self.question.bounds;
+        let words = self.words((1, least, Kind::Full));
+        let (plan, placement) = run::check(understood("a probe", &words)?)?;
+        self.placement = placement;
+        self.per_host = plan.per_host.connections.map(|each| each.saturating_mul(plan.per_host.hosts));
+        let items = plan.ids.len();
+        let bearable = Pace::within(items as f64 / self.takes(Kind::Full).as_secs_f64());
+        match bearable {
+            Some(pace) if pace >= greatest => {}
+            // Nobody asked for more, so the search ends there, and says so.
+            Some(pace) if pace >= least && !has_max_rate => self.question.bounds.greatest = pace,
+            _ => {
+                let (flag, rate) = if has_max_rate { ("--max-rate", greatest) } else { ("--from", least) };
+                return Err(Error::Usage(format!(
+                    "{items} items are too few for a probe at {flag} {rate}, which takes {} s: give more of them (--ids), or a \
+                     lower rate",
+                    self.takes(Kind::Full).as_secs_f64()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What a probe is run with: the user's flags, and its own.
@@ -161,6 +201,11 @@ impl Probing {
         words
     }
 
+    /// What a probe must meet.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted { objectives: &self.objectives, precision: self.question.bounds.precision }
+    }
+
     /// Warm-up and measured time.
     fn times(&self, kind: Kind) -> (Duration, Duration) {
         match kind {
@@ -185,12 +230,15 @@ impl Probing {
     /// Little's law: as many are under way as come in the time that each takes.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what a u32 holds")]
     fn fitting(&self, pace: Pace) -> u32 {
-        (pace.per_s() * self.longest().as_secs_f64()).ceil().clamp(f64::from(FEWEST), f64::from(MOST)) as u32
+        (pace.per_s() * self.longest().as_secs_f64())
+            .ceil()
+            .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
     }
 
     /// Whether a lack of connections at this rate would be the target's doing.
     pub(super) fn connections(&self, pace: Pace) -> Connections {
-        let at_hand = f64::from(self.connections.unwrap_or_else(|| self.fitting(pace)));
+        let open = self.connections.unwrap_or_else(|| self.fitting(pace));
+        let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
         if at_hand >= pace.per_s() * self.longest().as_secs_f64() { Connections::Enough } else { Connections::Bounded }
     }
 }
@@ -276,10 +324,24 @@ mod tests {
             (&["--", "--urls", "-"], "can be read once"),
             (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
             (&["--probe", "18446744073709551615s"], "--probe must be a day or less"),
+            (&["--", "--ids", "0..100"], "100 items are too few for a probe at --from 50/s, which takes 5 s"),
+            (&["--max-rate", "500", "--", "--ids", "0..2k"], "2000 items are too few for a probe at --max-rate 500/s"),
+            (&["--", "--timeout", "0s"], "--timeout"),
         ] {
             let error = probing(line).unwrap_err().to_string();
             assert!(error.contains(why), "{line:?}: {error}");
         }
+    }
+
+    #[test]
+    fn what_the_user_bounds_is_this_sides_doing() {
+        let pace = Pace::nearest(2_000.0);
+        let bounded = probing(&["--slo-p99", "100ms", "--", "--per-host-connections", "50"]).unwrap();
+        assert_eq!(bounded.connections(pace), Connections::Bounded);
+        let many = probing(&["--slo-p99", "100ms", "--", "-s", "128"]).unwrap();
+        assert_eq!(many.fitting(Pace::nearest(1.0)), 128, "each shard needs one");
+        let few = probing(&["--", "--ids", "0..1000"]).unwrap();
+        assert_eq!(few.question.bounds.greatest, Pace::nearest(200.0), "more would run out of items");
     }
 
     #[test]

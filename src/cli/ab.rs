@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::parse_duration;
 
-use super::{ContestForm, parse_name};
+use super::KeepArgs;
 
 pub(super) const EXAMPLES: &str = "\
 A round is `crawlmark run` in a process of its own, with the flags after --, those
@@ -89,21 +89,9 @@ pub struct AbArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Comparison")]
     pub seed: u64,
 
-    /// Where to save the comparison; results/runs/TIME-NAME unless given
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub out: Option<PathBuf>,
-    /// A short name for the comparison
-    #[arg(long, default_value = "ab", value_parser = parse_name, help_heading = "Results")]
-    pub name: String,
-    /// How the comparison is printed.
+    /// Where it goes, and how it is told.
     #[command(flatten)]
-    pub form: ContestForm,
-    /// Print nothing but errors (and what --json or --markdown asks for)
-    #[arg(long, help_heading = "Results")]
-    pub quiet: bool,
-    /// Do not show what is being done
-    #[arg(long, help_heading = "Results")]
-    pub no_progress: bool,
+    pub keep: KeepArgs,
 
     /// Flags of `crawlmark run` for both sides, and the URL
     #[arg(last = true, value_name = "RUN FLAGS")]

@@ -8,7 +8,7 @@ use crawlmark_harness::gates::Condition;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::units::{Rate, parse_duration};
 
-use super::{ContestForm, parse_error_rate, parse_name};
+use super::{KeepArgs, parse_error_rate};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
@@ -42,7 +42,8 @@ Written as for `run` (see `crawlmark run --help`), without a window. Shares
 of attempts are judged after the warm-up, and of the later half of a probe as
 well. Unless an objective is named by this, --slo-p99 or --max-error-rate:
 response_p99 < 500ms, error_rate < 1%, throttled_rate < 1%. What is always
-wanted: 99 % of the requests went, on time.";
+wanted: 99 % of the requests went, on time, and response times did not grow
+throughout the probe, as they do where more comes than is managed.";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
@@ -92,21 +93,9 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "DIR", help_heading = "Search")]
     pub resume: Option<PathBuf>,
 
-    /// Where to save the result; results/runs/TIME-NAME unless given
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub out: Option<PathBuf>,
-    /// A short name for the search
-    #[arg(long, default_value = "capacity", value_parser = parse_name, help_heading = "Results")]
-    pub name: String,
-    /// How the result is printed.
+    /// Where it goes, and how it is told.
     #[command(flatten)]
-    pub form: ContestForm,
-    /// Print nothing but errors (and what --json or --markdown asks for)
-    #[arg(long, help_heading = "Results")]
-    pub quiet: bool,
-    /// Do not show what is being done
-    #[arg(long, help_heading = "Results")]
-    pub no_progress: bool,
+    pub keep: KeepArgs,
 
     /// Flags of `crawlmark run` for every probe
     #[arg(last = true, value_name = "RUN FLAGS")]

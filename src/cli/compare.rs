@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::FormArgs;
+
 pub(super) const EXAMPLES: &str = "\
 Two directories of results, whose runs took turns (base, candidate, candidate,
 base, ...), get a verdict; so does the directory of an `ab`. Two single results
@@ -43,24 +45,5 @@ pub struct CompareArgs {
     pub out: Option<PathBuf>,
     /// How the comparison is printed.
     #[command(flatten)]
-    pub form: ContestForm,
-}
-
-/// What a comparison is printed as.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct ContestForm {
-    /// Print the comparison as JSON to standard output, and nothing else there
-    #[arg(long, conflicts_with = "markdown", help_heading = "Results")]
-    pub json: bool,
-    /// Print the comparison as Markdown to standard output, for a step summary or a comment on a change
-    #[arg(long, help_heading = "Results")]
-    pub markdown: bool,
-}
-
-impl ContestForm {
-    /// Whether a program, or a page, reads it.
-    #[must_use]
-    pub const fn is_for_others(self) -> bool {
-        self.json || self.markdown
-    }
+    pub form: FormArgs,
 }

@@ -1,6 +1,5 @@
 //! What can be typed after `ladder`.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use clap::Args;
 use crawlmark_harness::ladder::{RUNGS, Rung};
 use crawlmark_harness::units::parse_duration;
 
-use super::{ContestForm, parse_name};
+use super::KeepArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Rungs (published: one crawl of IDs over the Internet, by its author's figures):
@@ -55,21 +54,9 @@ pub struct LadderArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Where to save the climb; results/runs/TIME-NAME unless given
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub out: Option<PathBuf>,
-    /// A short name for the climb
-    #[arg(long, default_value = "ladder", value_parser = parse_name, help_heading = "Results")]
-    pub name: String,
-    /// How the climb is printed.
+    /// Where it goes, and how it is told.
     #[command(flatten)]
-    pub form: ContestForm,
-    /// Print nothing but errors (and what --json or --markdown asks for)
-    #[arg(long, help_heading = "Results")]
-    pub quiet: bool,
-    /// Do not show what is being done
-    #[arg(long, help_heading = "Results")]
-    pub no_progress: bool,
+    pub keep: KeepArgs,
 
     /// Flags of `crawlmark run` for every rung, beyond its own
     #[arg(last = true, value_name = "RUN FLAGS")]

@@ -1,13 +1,12 @@
 //! What can be typed after `scale`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::units::parse_duration;
 
-use super::{ContestForm, parse_name};
+use super::KeepArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Each round is `crawlmark run` in a process of its own, at one size. A replicate is
@@ -71,21 +70,9 @@ pub struct ScaleArgs {
     #[arg(long, help_heading = "Rounds")]
     pub no_ceiling: bool,
 
-    /// Where to save what was found; results/runs/TIME-NAME unless given
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub out: Option<PathBuf>,
-    /// A short name for it
-    #[arg(long, default_value = "scale", value_parser = parse_name, help_heading = "Results")]
-    pub name: String,
-    /// How it is printed.
+    /// Where it goes, and how it is told.
     #[command(flatten)]
-    pub form: ContestForm,
-    /// Print nothing but errors (and what --json or --markdown asks for)
-    #[arg(long, help_heading = "Results")]
-    pub quiet: bool,
-    /// Do not show what is being done
-    #[arg(long, help_heading = "Results")]
-    pub no_progress: bool,
+    pub keep: KeepArgs,
 
     /// Flags of `crawlmark run` for every round
     #[arg(last = true, value_name = "RUN FLAGS")]

@@ -118,7 +118,7 @@ impl Asked {
     fn check(&self) -> Result<(), Error> {
         let at = |size: Size, more: &[&str]| {
             let words = super::sized(&self.words, size).into_iter().chain(more.iter().map(|word| (*word).to_owned()));
-            run::check(understood(WHOSE, &words.collect::<Vec<_>>())?)
+            run::check(understood(WHOSE, &words.collect::<Vec<_>>())?).map(drop)
         };
         for size in &self.sizes {
             let Err(error) = at(*size, &[]) else { continue };

@@ -2,19 +2,17 @@
 //! what is saved; a loss that nobody can miss is found, and bad input is refused before anything runs.
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use crawlmark_harness::compare::{Order, OrderSchedule};
 use jsonschema::Validator;
-use nix::sys::signal::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::process::{end_with_children, signal, wait_for, working_in};
+use crate::command::{Done, Started};
+use crate::process::wait_for;
 use crate::run::program;
 
 static SCHEMA: LazyLock<Value> =
@@ -25,72 +23,11 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012
 /// Rounds that take no longer than they must.
 const SHORT: [&str; 7] = ["--", "-n", "256", "-c", "32", "-s", "1"];
 
-/// A command that goes on, in a directory of its own. Dropped, it is ended.
-struct Started {
-    child: Child,
-    place: TempDir,
-}
-
-/// What one came to.
-struct Done {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    place: TempDir,
-}
-
-impl Started {
-    fn new(args: &[&str]) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let file = |name: &str| File::create(place.path().join(name)).unwrap();
-        fs::create_dir(place.path().join("work")).unwrap();
-        let child = Command::new(program())
-            .args(args)
-            .current_dir(place.path().join("work"))
-            .stdin(Stdio::null())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .unwrap();
-        Self { child, place }
-    }
-
-    fn end(mut self) -> Done {
-        let status = wait_for("the end of the comparison", || self.child.try_wait().unwrap());
-        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
-        let work = place.path().join("work").canonicalize().unwrap();
-        assert_eq!(working_in(&work), Vec::<i32>::new(), "a process is left");
-        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        end_with_children(&mut self.child);
-    }
-}
-
 impl Done {
     /// The saved comparison, which fits its schema.
     #[track_caller]
     fn contest(&self) -> Value {
-        let saved: Value =
-            serde_json::from_str(&fs::read_to_string(self.saved().join("comparison.json")).unwrap()).unwrap();
-        let complaints: Vec<String> =
-            VALIDATOR.iter_errors(&saved).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert_eq!(complaints, Vec::<String>::new());
-        saved
-    }
-
-    fn saved(&self) -> PathBuf {
-        self.place.path().join("work/out")
-    }
-
-    #[track_caller]
-    fn code(self, expected: i32) -> Self {
-        assert_eq!(self.code, Some(expected), "{}{}", self.stdout, self.stderr);
-        self
+        self.saved("comparison.json", &VALIDATOR)
     }
 }
 
@@ -113,7 +50,7 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
         &["--pairs", "2", "--seed", "7", "--json", "--base", "--connect-timeout 3s", "--cand", "--connect-timeout 4s"],
         &SHORT,
     )
-    .code(5);
+    .code(&[5]);
     let contest = done.contest();
     assert_eq!(contest, serde_json::from_str::<Value>(&done.stdout).unwrap());
     let rounds = contest["rounds"].as_array().unwrap();
@@ -127,7 +64,7 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
     assert!(undisturbed.len() == 2 || is_too_disturbed(&contest), "{}", undisturbed.len());
     let mut supervisors = Vec::new();
     for round in rounds {
-        let directory = done.saved().join(round["result"].as_str().unwrap());
+        let directory = done.out().join(round["result"].as_str().unwrap());
         let names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["result.json"]);
         let result: Value = serde_json::from_str(&fs::read_to_string(directory.join("result.json")).unwrap()).unwrap();
@@ -143,10 +80,10 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
     assert_eq!(contest["differences"].as_array().map(Vec::len), Some(1));
     assert_eq!(contest["differences"][0]["what"], "plan.workload.connect_timeout_us");
     for file in ["summary.md", "junit.xml", "plots/pairs.svg"] {
-        assert!(done.saved().join(file).exists(), "{file}");
+        assert!(done.out().join(file).exists(), "{file}");
     }
     // Judged again from what was saved, it is the same.
-    let again = crawlmark(&["compare", &text(&done.saved()), "--json"]).code(5);
+    let again = crawlmark(&["compare", &text(&done.out()), "--json"]).code(&[5]);
     assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), contest);
 }
 
@@ -175,7 +112,7 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
     if is_too_disturbed(&contest) {
         return;
     }
-    let done = done.code(3);
+    let done = done.code(&[3]);
     assert_eq!(contest["verdict"], "regression");
     assert_eq!(contest["differences"], serde_json::json!([]), "another port is no difference");
     let findings = contest["comparison"]["findings"].as_array().unwrap();
@@ -187,7 +124,7 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
     // The target's own CPU is read, and rounds of 256 requests use too little of it, or of the client's, to decide.
     assert!(named("target_cpu_per_attempt")["evidence"]["ratio"].is_f64());
     assert_eq!(named("cpu_per_attempt")["verdict"], "informational");
-    assert_eq!(done.stdout, fs::read_to_string(done.saved().join("summary.md")).unwrap());
+    assert_eq!(done.stdout, fs::read_to_string(done.out().join("summary.md")).unwrap());
     assert!(done.stdout.starts_with("# ab: regression\n"), "{}", done.stdout);
 }
 
@@ -195,13 +132,13 @@ fn a_target_of_each_round_that_takes_twice_as_long_is_a_regression() {
 fn a_signal_ends_it_and_what_was_measured_is_kept() {
     let comparison = Started::new(&[&["ab", "--out", "out"][..], &SHORT].concat());
     let rounds = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
-    let work = comparison.place.path().join("work");
+    let work = comparison.work();
     wait_for("the third round", || {
         let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
         (rounds(&partial) > 3).then_some(())
     });
-    signal(i32::try_from(comparison.child.id()).unwrap(), Signal::SIGINT);
-    let done = comparison.end().code(130);
+    comparison.interrupt();
+    let done = comparison.end().code(&[130]);
     let contest = done.contest();
     assert_eq!(contest["interrupted"], true);
     assert!(!contest["rounds"].as_array().unwrap().is_empty());
@@ -221,12 +158,12 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
         (&["--base", url], "--base-target has none"),
         (&["--pairs", "0"], "0 is not in 1..=44"),
     ] {
-        let done = ab(args, &SHORT).code(2);
+        let done = ab(args, &SHORT).code(&[2]);
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
-        assert!(!done.saved().exists());
+        assert!(!done.out().exists());
     }
     // Two loads are two things: known once a pair has run.
-    let done = ab(&["--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(2);
+    let done = ab(&["--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(&[2]);
     assert!(done.stderr.contains("plan.rate") && done.stderr.contains("two loads"), "{}", done.stderr);
 }
 
@@ -234,15 +171,15 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
 fn a_target_that_does_not_listen_is_told_by_its_last_words() {
     let url = "http://127.0.0.1:{port}/items/{id}";
     let sides = |target| ["--ready", "300ms", "--base-target", target, "--cand-target", target];
-    let done = ab(&sides("echo no such disk; exit 3"), &["--", url, "-n", "10"]).code(1);
+    let done = ab(&sides("echo no such disk; exit 3"), &["--", url, "-n", "10"]).code(&[1]);
     assert!(
         done.stderr.contains("ended before it accepted a connection; its last words: no such disk"),
         "{}",
         done.stderr
     );
-    let done = ab(&sides("exec sleep 100"), &["--", url, "-n", "10"]).code(1);
+    let done = ab(&sides("exec sleep 100"), &["--", url, "-n", "10"]).code(&[1]);
     assert!(done.stderr.contains("after 300 ms (--ready)"), "{}", done.stderr);
-    assert!(!done.saved().exists());
+    assert!(!done.out().exists());
 }
 
 #[test]
@@ -258,9 +195,9 @@ fn a_target_that_does_not_stay_is_told_and_nothing_of_it_is_left() {
     let crashes = format!("{serve} & {in_a_round}; kill -9 $!; echo out of luck");
     for (target, says) in [(&daemon, "has to stay in the foreground"), (&crashes, "; its last words: out of luck")] {
         let sides = ["--base-target", target, "--cand-target", target];
-        let done = ab(&sides, &["--", url, "-d", "60s", "-c", "1", "-s", "1"]).code(1);
+        let done = ab(&sides, &["--", url, "-d", "60s", "-c", "1", "-s", "1"]).code(&[1]);
         assert!(done.stderr.contains("ended before the round did") && done.stderr.contains(says), "{}", done.stderr);
-        assert!(!done.saved().exists());
+        assert!(!done.out().exists());
     }
 }
 
@@ -275,7 +212,7 @@ fn a_program_that_is_no_crawlmark_is_told_by_what_it_complains_of() {
         ("/bin/true", "true saved no result and said nothing: is it a crawlmark?"),
         (&text(&older), "exited with code 2: no --quiet here\n"),
     ] {
-        let done = ab(&["--base-bin", program, "--cand-bin", program], &SHORT).code(1);
+        let done = ab(&["--base-bin", program, "--cand-bin", program], &SHORT).code(&[1]);
         assert!(done.stderr.contains(says) && !done.stderr.contains("partial"), "{}", done.stderr);
     }
 }
@@ -283,49 +220,49 @@ fn a_program_that_is_no_crawlmark_is_told_by_what_it_complains_of() {
 #[test]
 fn a_signal_before_the_first_pair_is_over_leaves_nothing() {
     let comparison = Started::new(&["ab", "--out", "out", "--pairs", "20", "--", "-d", "60s", "-c", "1", "-s", "1"]);
-    let work = comparison.place.path().join("work");
+    let work = comparison.work();
     wait_for("the first round", || {
         let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
         fs::read_dir(partial).ok()?.next().map(|_| ())
     });
-    signal(i32::try_from(comparison.child.id()).unwrap(), Signal::SIGINT);
-    let done = comparison.end().code(130);
+    comparison.interrupt();
+    let done = comparison.end().code(&[130]);
     assert!(done.stderr.contains("until it is known: after 16 pairs, or not\n"), "{}", done.stderr);
     assert!(done.stderr.ends_with("before a pair of rounds was complete: nothing is saved\n"), "{}", done.stderr);
-    assert!(!done.saved().exists());
+    assert!(!done.out().exists());
 }
 
 #[test]
 fn saved_results_are_compared_as_they_were_run() {
-    let done = ab(&["--pairs", "2"], &SHORT).code(5);
+    let done = ab(&["--pairs", "2"], &SHORT).code(&[5]);
     let [base, candidate] = ["base", "candidate"].map(|arm| {
         let gathered = done.place.path().join(arm);
         fs::create_dir(&gathered).unwrap();
-        for round in fs::read_dir(done.saved().join("rounds")).unwrap().flatten() {
+        for round in fs::read_dir(done.out().join("rounds")).unwrap().flatten() {
             if round.file_name().to_string_lossy().ends_with(arm) {
                 fs::rename(round.path(), gathered.join(round.file_name())).unwrap();
             }
         }
         text(&gathered)
     });
-    let all = crawlmark(&["compare", &base, &candidate, "--json", "--out", "out"]).code(5);
+    let all = crawlmark(&["compare", &base, &candidate, "--json", "--out", "out"]).code(&[5]);
     assert_eq!(all.contest()["rounds"].as_array().unwrap().len(), done.contest()["rounds"].as_array().unwrap().len());
     let [one, other] = [format!("{base}/001-base"), format!("{candidate}/001-candidate")];
-    let single = crawlmark(&["compare", &one, &other]).code(5);
+    let single = crawlmark(&["compare", &one, &other]).code(&[5]);
     assert!(single.stdout.contains("warning     one run of each"), "{}", single.stdout);
-    let unpaired = crawlmark(&["compare", &base, &other]).code(2);
+    let unpaired = crawlmark(&["compare", &base, &other]).code(&[2]);
     assert!(unpaired.stderr.contains("are not paired"), "{}", unpaired.stderr);
     // A later pair counts for as much as the first: neither another plan nor runs at the same time may hide in it.
     let last = format!("{candidate}/002-candidate/result.json");
     let as_it_was = fs::read_to_string(&last).unwrap();
     fs::write(&last, as_it_was.replacen("\"warmup_us\": 0", "\"warmup_us\": 1", 1)).unwrap();
-    let mixed = crawlmark(&["compare", &base, &candidate]).code(2);
+    let mixed = crawlmark(&["compare", &base, &candidate]).code(&[2]);
     assert!(mixed.stderr.contains("plan.warmup_us is 0 of the base and 1 of the candidate"), "{}", mixed.stderr);
     fs::write(&last, as_it_was).unwrap();
     let first = format!("{base}/001-base/result.json");
     let as_it_was = fs::read_to_string(&first).unwrap();
     fs::write(&first, as_it_was.replacen("\"finished_at\": \"2", "\"finished_at\": \"9", 1)).unwrap();
-    let at_once = crawlmark(&["compare", &base, &candidate]).code(2);
+    let at_once = crawlmark(&["compare", &base, &candidate]).code(&[2]);
     assert!(at_once.stderr.contains("001-base was still running when"), "{}", at_once.stderr);
     fs::write(&first, as_it_was).unwrap();
     for (args, says) in [
@@ -333,19 +270,19 @@ fn saved_results_are_compared_as_they_were_run() {
         (&["compare", &base], "is not what `crawlmark ab` saved"),
         (&["compare", "/etc", &other], "holds no result.json"),
         (&["compare", &one, &one], "is compared with itself"),
-        (&["compare", &text(&done.saved()), &other], "`crawlmark compare` of it alone"),
-        (&["compare", "--history", &text(&done.saved())], "is what `crawlmark ab` saved"),
+        (&["compare", &text(&done.out()), &other], "`crawlmark compare` of it alone"),
+        (&["compare", "--history", &text(&done.out())], "is what `crawlmark ab` saved"),
     ] {
-        let refused = crawlmark(args).code(2);
+        let refused = crawlmark(args).code(&[2]);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);
     }
     // Of a history one bad file costs that one, and nothing is left of two bad ones.
     fs::write(&first, "{").unwrap();
-    let rest = crawlmark(&["compare", "--history", &base]).code(0);
+    let rest = crawlmark(&["compare", "--history", &base]).code(&[0]);
     assert!(rest.stderr.contains("warning: left out: ") && rest.stderr.contains("001-base"), "{}", rest.stderr);
     for result in fs::read_dir(&base).unwrap().flatten() {
         fs::write(result.path().join("result.json"), "{").unwrap();
     }
-    let none = crawlmark(&["compare", "--history", &base]).code(2);
+    let none = crawlmark(&["compare", "--history", &base]).code(&[2]);
     assert!(none.stderr.contains("no result in"), "{}", none.stderr);
 }

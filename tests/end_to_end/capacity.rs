@@ -2,18 +2,14 @@
 //! on from its probes, and bad input is refused before anything runs.
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::fs;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use nix::sys::signal::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::process::{end_with_children, signal, wait_for, working_in};
-use crate::run::program;
+use crate::command::{Done, Started};
+use crate::process::{wait_for, working_in};
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/capacity-1.schema.json")).unwrap());
@@ -23,105 +19,39 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012
 /// Probes that take no longer than they must.
 const SHORT: [&str; 4] = ["--probe", "1s", "--warmup", "300ms"];
 
-/// A command that goes on, in a directory of its own. Dropped, it is ended.
-struct Started {
-    child: Child,
-    place: TempDir,
+/// Starts `capacity` with these flags.
+fn started(args: &[&str]) -> Started {
+    Started::new(&[&["capacity"], args].concat())
 }
 
-/// What one came to.
-struct Done {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    place: TempDir,
-}
-
-impl Started {
-    /// Runs `capacity` with these flags.
-    fn new(args: &[&str]) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        fs::create_dir(place.path().join("work")).unwrap();
-        Self { child: spawn(args, &place), place }
-    }
-
-    /// The same command, from now on in the place of this one, which has ended.
-    fn again(mut self, args: &[&str]) -> Self {
-        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
-        Self { child: spawn(args, &place), place }
-    }
-
-    fn work(&self) -> PathBuf {
-        self.place.path().join("work").canonicalize().unwrap()
-    }
-
-    fn end(mut self) -> Done {
-        let status = wait_for("the end of the search", || self.child.try_wait().unwrap());
-        assert_eq!(working_in(&self.work()), Vec::<i32>::new(), "a process is left");
-        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
-        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
-    }
-
-    /// The lines of the journal of the search that goes on.
-    fn journal(&self) -> Vec<String> {
-        let partial = fs::read_dir(self.work()).unwrap().flatten().find(|entry| {
-            let name = entry.file_name();
-            name.to_string_lossy().starts_with(".out.")
-        });
-        let text = partial.map(|entry| fs::read_to_string(entry.path().join("probes.jsonl")).unwrap_or_default());
-        text.unwrap_or_default().lines().map(str::to_owned).collect()
-    }
-}
-
-fn spawn(args: &[&str], place: &TempDir) -> Child {
-    let file = |name: &str| File::create(place.path().join(name)).unwrap();
-    Command::new(program())
-        .arg("capacity")
-        .args(args)
-        .current_dir(place.path().join("work"))
-        .stdin(Stdio::null())
-        .stdout(file("stdout"))
-        .stderr(file("stderr"))
-        .spawn()
-        .unwrap()
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        end_with_children(&mut self.child);
-    }
+/// The lines of the journal of the search that goes on.
+fn journal(search: &Started) -> Vec<String> {
+    let partial = fs::read_dir(search.work()).unwrap().flatten().find(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with(".out.")
+    });
+    let text = partial.map(|entry| fs::read_to_string(entry.path().join("probes.jsonl")).unwrap_or_default());
+    text.unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 impl Done {
     /// The saved capacity, which fits its schema.
     #[track_caller]
-    fn capacity(&self, place: &str) -> Value {
-        let saved = self.place.path().join("work").join(place);
-        let saved: Value = serde_json::from_str(&fs::read_to_string(saved.join("capacity.json")).unwrap()).unwrap();
-        let complaints: Vec<String> =
-            VALIDATOR.iter_errors(&saved).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert_eq!(complaints, Vec::<String>::new());
-        saved
-    }
-
-    #[track_caller]
-    fn code(self, expected: i32) -> Self {
-        assert_eq!(self.code, Some(expected), "{}{}", self.stdout, self.stderr);
-        self
+    fn capacity(&self) -> Value {
+        self.saved("capacity.json", &VALIDATOR)
     }
 }
 
 /// Runs `capacity` on the bundled target: short probes, these flags of the search, and these of `run`.
 fn capacity(args: &[&str], run: &[&str]) -> Done {
-    Started::new(&[&SHORT[..], &["--out", "out"], args, &["--", "-s", "1"], run].concat()).end()
+    started(&[&SHORT[..], &["--out", "out"], args, &["--", "-s", "1"], run].concat()).end()
 }
 
 #[test]
 fn a_limit_is_found_and_saved() {
     let args = ["--from", "80", "--max-rate", "640", "--json", "--precision", "10%"];
     let done = capacity(&args, &["--target-limit", "200/s:burst=20", "--target-latency-per-in-flight", "1ms"]);
-    let saved = done.capacity("out");
+    let saved = done.capacity();
     assert_eq!(saved, serde_json::from_str::<Value>(&done.stdout).unwrap());
     // Of a machine on which this client could not send, nothing is known; what is said of the limit is true nevertheless.
     if saved["outcome"] == "found" {
@@ -135,7 +65,7 @@ fn a_limit_is_found_and_saved() {
     let probes = saved["probes"].as_array().unwrap();
     for (number, probe) in probes.iter().enumerate() {
         assert_eq!(probe["number"].as_u64(), Some(number as u64 + 1));
-        let directory = done.place.path().join("work/out").join(probe["result"].as_str().unwrap());
+        let directory = done.out().join(probe["result"].as_str().unwrap());
         let result: Value = serde_json::from_str(&fs::read_to_string(directory.join("result.json")).unwrap()).unwrap();
         assert_eq!(result["schedule"]["rate_per_s"], probe["rate_per_s"]);
         assert_eq!(result["plan"]["manners"]["on_throttle"], "count");
@@ -147,14 +77,14 @@ fn a_limit_is_found_and_saved() {
         "it was pushed above its limit"
     );
     for file in ["summary.md", "plots/capacity.svg", "probes.jsonl"] {
-        assert!(done.place.path().join("work/out").join(file).exists(), "{file}");
+        assert!(done.out().join(file).exists(), "{file}");
     }
 }
 
 #[test]
 fn the_least_rate_that_fails_has_an_exit_code_of_its_own() {
-    let done = capacity(&["--from", "100", "--fail-if", "throttled_rate < 1%"], &["--target-limit", "20/s"]).code(3);
-    let saved = done.capacity("out");
+    let done = capacity(&["--from", "100", "--fail-if", "throttled_rate < 1%"], &["--target-limit", "20/s"]).code(&[3]);
+    let saved = done.capacity();
     assert_eq!((&saved["outcome"], &saved["capacity_per_s"]), (&"least_fails".into(), &Value::Null));
     assert!(done.stdout.starts_with("Even 100/s fails"), "{}", done.stdout);
 }
@@ -164,21 +94,21 @@ fn a_search_that_was_killed_goes_on_from_its_probes() {
     let args =
         [&SHORT[..], &["--from", "60", "--max-rate", "240", "--out", "out", "--fail-if", "errors < 1000000"]].concat();
     let run = ["--", "-s", "1"];
-    let mut started = Started::new(&[&args[..], &run].concat());
-    wait_for("two probes", || (started.journal().len() >= 3).then_some(()));
-    started.child.kill().unwrap();
-    started.child.wait().unwrap();
-    let work = started.work();
+    let mut search = started(&[&args[..], &run].concat());
+    wait_for("two probes", || (journal(&search).len() >= 3).then_some(()));
+    search.child.kill().unwrap();
+    search.child.wait().unwrap();
+    let work = search.work();
     wait_for("the end of what it ran", || working_in(&work).is_empty().then_some(()));
-    let kept = started.journal();
-    let again = [&args[..], &["--resume", "out", "--quiet"], &run].concat();
-    let done = started.again(&again).end();
-    let saved = done.capacity("out");
+    let kept = journal(&search);
+    let again = [&["capacity"], &args[..], &["--resume", "out", "--quiet"], &run].concat();
+    let done = search.again(&again).end();
+    let saved = done.capacity();
     assert_ne!(saved["outcome"], "found");
     let probes = saved["probes"].as_array().unwrap();
     for (line, probe) in kept[1..].iter().zip(probes) {
         assert_eq!(serde_json::from_str::<Value>(line).unwrap(), *probe, "as it was");
-        assert!(done.place.path().join("work/out").join(probe["result"].as_str().unwrap()).is_dir());
+        assert!(done.out().join(probe["result"].as_str().unwrap()).is_dir());
     }
     assert!(probes.len() > kept.len(), "and more");
     assert_eq!(done.code, Some(5), "{}{}", done.stdout, done.stderr);
@@ -186,11 +116,11 @@ fn a_search_that_was_killed_goes_on_from_its_probes() {
 
 #[test]
 fn a_signal_leaves_what_was_probed() {
-    let started = Started::new(&[&SHORT[..], &["--out", "out", "--", "-s", "1"]].concat());
-    wait_for("a probe", || (started.journal().len() >= 2).then_some(()));
-    signal(i32::try_from(started.child.id()).unwrap(), Signal::SIGINT);
-    let done = started.end().code(130);
-    let saved = done.capacity("out");
+    let search = started(&[&SHORT[..], &["--out", "out", "--", "-s", "1"]].concat());
+    wait_for("a probe", || (journal(&search).len() >= 2).then_some(()));
+    search.interrupt();
+    let done = search.end().code(&[130]);
+    let saved = done.capacity();
     assert_eq!((&saved["interrupted"], &saved["outcome"]), (&true.into(), &"undecided".into()));
 }
 
@@ -203,8 +133,8 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["--precision", "0%"], "is no precision"),
         (&["--probe", "10ms"], "--probe must be 1s or longer"),
     ] {
-        let done = Started::new(args).end().code(2);
+        let done = started(args).end().code(&[2]);
         assert!(done.stderr.contains(why), "{args:?}: {}", done.stderr);
-        assert_eq!(fs::read_dir(done.place.path().join("work")).unwrap().count(), 0, "nothing was made");
+        assert_eq!(fs::read_dir(done.work()).unwrap().count(), 0, "nothing was made");
     }
 }

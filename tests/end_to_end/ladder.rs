@@ -4,47 +4,38 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
-use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::process::{children, end_with_children, signal, wait_for, working_in};
-use crate::run::program;
+use crate::command::{Done, Started};
+use crate::process::{children, wait_for};
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/ladder-1.schema.json")).unwrap());
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
 
-/// Runs `ladder` in `place`: its exit code, standard output, and standard error.
-fn ladder(place: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(program()).arg("ladder").args(args).current_dir(place).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+/// Starts `ladder` with these flags.
+fn started(args: &[&str]) -> Started {
+    Started::new(&[&["ladder"], args].concat())
 }
 
-/// The saved climb, which fits its schema.
-#[track_caller]
-fn saved(place: &Path) -> Value {
-    let saved: Value = serde_json::from_str(&fs::read_to_string(place.join("out/ladder.json")).unwrap()).unwrap();
-    let complaints: Vec<String> =
-        VALIDATOR.iter_errors(&saved).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert_eq!(complaints, Vec::<String>::new());
-    saved
+impl Done {
+    /// The saved climb, which fits its schema.
+    #[track_caller]
+    fn climb(&self) -> Value {
+        self.saved("ladder.json", &VALIDATOR)
+    }
 }
 
 #[test]
 fn rungs_are_climbed_from_the_lowest_and_what_is_printed_is_saved() {
-    let place = tempfile::tempdir().unwrap();
     // Named in another order, and one of them twice.
-    let flags = ["--rungs", "4,1,4", "-d", "1s", "--out", "out", "--json"];
-    let (code, stdout, stderr) = ladder(place.path(), &flags);
-    assert_eq!(code, Some(0), "{stderr}");
-    let climb = saved(place.path());
-    assert_eq!(climb, serde_json::from_str::<Value>(&stdout).unwrap());
+    let done = started(&["--rungs", "4,1,4", "-d", "1s", "--out", "out", "--json"]).end().code(&[0]);
+    let climb = done.climb();
+    assert_eq!(climb, serde_json::from_str::<Value>(&done.stdout).unwrap());
     let rungs = climb["rungs"].as_array().unwrap();
     assert_eq!(rungs.iter().map(|rung| rung["rung"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 4]);
     assert_eq!((&climb["interrupted"], &climb["search"]), (&Value::Bool(false), &serde_json::json!([])));
@@ -62,29 +53,25 @@ fn rungs_are_climbed_from_the_lowest_and_what_is_printed_is_saved() {
     assert!(figure(first, "ok_per_s") < 10.0 && figure(pooled, "times_before") > 1.0, "{climb}");
     assert!((figure(pooled, "times_before") - figure(pooled, "ok_per_s") / figure(first, "ok_per_s")).abs() < 1e-9);
     for rung in rungs {
-        let directory = place.path().join("out").join(rung["result"].as_str().unwrap());
+        let directory = done.out().join(rung["result"].as_str().unwrap());
         let result: Value = serde_json::from_str(&fs::read_to_string(directory.join("result.json")).unwrap()).unwrap();
         assert_eq!(result["plan"]["workload"]["target_profile"], "article");
         assert_eq!(result["started_at"], rung["started_at"]);
         assert_eq!(result["witness"]["agrees"], true, "{}", result["witness"]);
     }
     for file in ["summary.md", "plots/climb.svg"] {
-        assert!(
-            fs::read_to_string(place.path().join("out").join(file)).unwrap().contains("connections kept"),
-            "{file}"
-        );
+        assert!(fs::read_to_string(done.out().join(file)).unwrap().contains("connections kept"), "{file}");
     }
-    assert!(stderr.contains("rung 1") && stderr.contains("nothing leaves this machine"), "{stderr}");
+    let said = &done.stderr;
+    assert!(said.contains("rung 1") && said.contains("nothing leaves this machine"), "{said}");
 }
 
 #[test]
 fn flags_for_every_rung_reach_it() {
-    let place = tempfile::tempdir().unwrap();
     let run = ["--", "--target-handshake", "0s", "--target-latency", "5ms"];
-    let (code, stdout, stderr) =
-        ladder(place.path(), &[&["--rungs", "1", "-d", "1s", "--out", "out", "--quiet"], &run[..]].concat());
-    assert_eq!((code, &*stdout, &*stderr), (Some(0), "", ""));
-    let climb = saved(place.path());
+    let done = started(&[&["--rungs", "1", "-d", "1s", "--out", "out", "--quiet"], &run[..]].concat()).end();
+    assert_eq!((done.code, &*done.stdout, &*done.stderr), (Some(0), "", ""));
+    let climb = done.climb();
     assert_eq!(climb["rungs"][0]["handshake_us"], 0.0);
     assert_ne!(climb["rungs"][0]["limit"]["by"], "handshakes", "a connection costs nothing here");
     assert!(climb["rungs"][0]["flags"].as_array().unwrap().contains(&Value::from("--target-handshake")));
@@ -92,14 +79,8 @@ fn flags_for_every_rung_reach_it() {
 
 #[test]
 fn a_signal_leaves_the_rungs_until_then() {
-    let place = tempfile::tempdir().unwrap();
-    let mut child = Command::new(program())
-        .args(["ladder", "--rungs", "1,4", "-d", "1s", "--out", "out", "--quiet"])
-        .current_dir(place.path())
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
-    let pid = i32::try_from(child.id()).unwrap();
+    let climb = started(&["--rungs", "1,4", "-d", "1s", "--out", "out", "--quiet"]);
+    let (pid, work) = (climb.pid(), climb.work());
     // Its second round is under way as soon as there is a directory for it.
     let second = |place: &Path| {
         let entries = fs::read_dir(place).ok()?.flatten();
@@ -109,19 +90,14 @@ fn a_signal_leaves_the_rungs_until_then() {
             .flatten()
             .find(|entry| entry.file_name().to_string_lossy().contains(".4."))
     };
-    wait_for("the second rung", || second(place.path()).filter(|_| !children(pid).is_empty()));
-    signal(pid, Signal::SIGINT);
-    let status = wait_for("the end of the climb", || child.try_wait().unwrap());
-    end_with_children(&mut child);
-    assert_eq!(status.code(), Some(130));
-    let climb = saved(place.path());
+    wait_for("the second rung", || second(&work).filter(|_| !children(pid).is_empty()));
+    climb.interrupt();
+    let climb = climb.end().code(&[130]).climb();
     assert_eq!((&climb["interrupted"], climb["rungs"].as_array().unwrap().len()), (&Value::Bool(true), 1));
-    assert_eq!(working_in(&place.path().canonicalize().unwrap()), Vec::<i32>::new(), "a process is left");
 }
 
 #[test]
 fn bad_input_is_refused_before_anything_runs() {
-    let place = tempfile::tempdir().unwrap();
     for (args, says) in [
         (&["--rungs", "9"][..], "`9` is no rung: write 1 to 8"),
         (&["--rungs", ""], "`` is no rung"),
@@ -133,9 +109,9 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["--", "--json"], "--json is for single runs"),
         (&["--", "--no-such-flag"], "rung 1 and the flags after --, together"),
     ] {
-        let (code, stdout, stderr) = ladder(place.path(), args);
-        assert_eq!((code, &*stdout), (Some(2), ""), "{args:?}: {stderr}");
-        assert!(stderr.contains(says), "{args:?}: {stderr}");
-        assert!(fs::read_dir(place.path()).unwrap().next().is_none(), "{args:?} left something");
+        let done = started(args).end().code(&[2]);
+        assert_eq!(done.stdout, "", "{args:?}");
+        assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
+        assert!(fs::read_dir(done.work()).unwrap().next().is_none(), "{args:?} left something");
     }
 }

@@ -12,6 +12,7 @@ mod books;
 mod capacity;
 mod ci;
 mod client;
+mod command;
 mod connections;
 mod courtesy;
 mod double;

@@ -2,102 +2,36 @@
 //! what is saved; what waits for answers scales; bad input is refused before anything runs.
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use crawlmark_harness::scaling::order;
 use jsonschema::Validator;
-use nix::sys::signal::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::process::{end_with_children, signal, wait_for, working_in};
-use crate::run::program;
+use crate::command::{Done, Started};
+use crate::process::wait_for;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/scale-1.schema.json")).unwrap());
 
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
 
-/// A command that goes on, in a directory of its own. Dropped, it is ended.
-struct Started {
-    child: Child,
-    place: TempDir,
-}
-
-/// What one came to.
-struct Done {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    place: TempDir,
-}
-
-impl Started {
-    fn new(args: &[&str]) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let file = |name: &str| File::create(place.path().join(name)).unwrap();
-        fs::create_dir(place.path().join("work")).unwrap();
-        let child = Command::new(program())
-            .args(["scale", "--out", "out"])
-            .args(args)
-            .current_dir(place.path().join("work"))
-            .stdin(Stdio::null())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .unwrap();
-        Self { child, place }
-    }
-
-    fn end(mut self) -> Done {
-        let status = wait_for("the end of the scaling", || self.child.try_wait().unwrap());
-        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
-        let work = place.path().join("work").canonicalize().unwrap();
-        assert_eq!(working_in(&work), Vec::<i32>::new(), "a process is left");
-        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        end_with_children(&mut self.child);
-    }
-}
-
 impl Done {
     /// What was saved, which fits its schema.
     #[track_caller]
     fn scaling(&self) -> Value {
-        let saved: Value = serde_json::from_str(&fs::read_to_string(self.saved().join("scale.json")).unwrap()).unwrap();
-        let complaints: Vec<String> =
-            VALIDATOR.iter_errors(&saved).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert_eq!(complaints, Vec::<String>::new());
-        saved
-    }
-
-    fn saved(&self) -> PathBuf {
-        self.place.path().join("work/out")
-    }
-
-    #[track_caller]
-    fn code(self, expected: &[i32]) -> Self {
-        assert!(
-            self.code.is_some_and(|code| expected.contains(&code)),
-            "{:?}\n{}{}",
-            self.code,
-            self.stdout,
-            self.stderr
-        );
-        self
+        self.saved("scale.json", &VALIDATOR)
     }
 }
 
+fn started(args: &[&str]) -> Started {
+    Started::new(&[&["scale", "--out", "out"], args].concat())
+}
+
 fn scale(args: &[&str]) -> Done {
-    Started::new(args).end()
+    started(args).end()
 }
 
 fn sizes(rounds: &[Value]) -> Vec<(u64, u64)> {
@@ -131,7 +65,7 @@ fn every_size_runs_in_every_replicate_in_the_order_drawn_and_is_saved() {
     let mut supervisors = Vec::new();
     for (number, round) in rounds.iter().enumerate() {
         assert_eq!(round["replicate"], number / 3 + 1);
-        let directory = done.saved().join(round["result"].as_str().unwrap());
+        let directory = done.out().join(round["result"].as_str().unwrap());
         let names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["result.json"]);
         let result: Value = serde_json::from_str(&fs::read_to_string(directory.join("result.json")).unwrap()).unwrap();
@@ -175,12 +109,12 @@ fn every_size_runs_in_every_replicate_in_the_order_drawn_and_is_saved() {
     }
     // The ceiling: the largest size, and a target that holds nothing.
     assert_eq!(sizes(std::slice::from_ref(&scaling["ceiling"])), [(4, 8)]);
-    let ceiling = fs::read_to_string(done.saved().join("ceiling/result.json")).unwrap();
+    let ceiling = fs::read_to_string(done.out().join("ceiling/result.json")).unwrap();
     let ceiling: Value = serde_json::from_str(&ceiling).unwrap();
     assert_eq!(ceiling["plan"]["workload"]["target_latency"], "none");
-    let summary = fs::read_to_string(done.saved().join("summary.md")).unwrap();
+    let summary = fs::read_to_string(done.out().join("summary.md")).unwrap();
     assert!(summary.starts_with("# scale\n\n") && summary.contains("| shards | connections | items/s |"), "{summary}");
-    assert!(fs::read_to_string(done.saved().join("plots/scaling.svg")).unwrap().contains("How throughput grows"));
+    assert!(fs::read_to_string(done.out().join("plots/scaling.svg")).unwrap().contains("How throughput grows"));
     assert!(done.stderr.contains("2 replicates of each, 6 rounds of 600ms in all: about"), "{}", done.stderr);
 }
 
@@ -194,7 +128,7 @@ fn connections_are_sizes_too_and_a_curve_each_with_several_shards() {
     assert_eq!(scaling["curves"][0]["held"]["shards"], 1);
     assert_eq!(sizes(scaling["curves"][0]["points"].as_array().unwrap()), [(1, 2), (1, 4)]);
     assert_eq!(scaling["ceiling"], Value::Null);
-    assert_eq!(done.stdout, fs::read_to_string(done.saved().join("summary.md")).unwrap());
+    assert_eq!(done.stdout, fs::read_to_string(done.out().join("summary.md")).unwrap());
     assert_eq!(done.stderr, "");
     let scaling = more(&["--shards", "1,2", "--connections", "2,4"]).scaling();
     let curves = scaling["curves"].as_array().unwrap();
@@ -237,25 +171,25 @@ fn what_makes_no_sense_is_refused_before_anything_is_saved() {
     ] {
         let done = scale(args).code(&[2]);
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
-        assert!(!done.saved().exists());
+        assert!(!done.out().exists());
     }
     // A target that nobody is at is known with the first round.
     let done = scale(&["http://127.0.0.1:1/{id}", "--no-ceiling", "--quiet"]).code(&[1]);
     assert!(done.stderr.contains("connect to the target at 127.0.0.1:1"), "{}", done.stderr);
-    assert!(!done.saved().exists());
+    assert!(!done.out().exists());
 }
 
 #[test]
 fn a_signal_ends_it_and_what_was_measured_is_kept() {
     let fast = ["--latency-bound=10ms", "--shards", "1,2", "-d", "100ms", "--repeats", "1000", "--no-ceiling"];
-    let scaling = Started::new(&fast);
-    let rounds = |folder: PathBuf| fs::read_dir(folder).map_or(0, Iterator::count);
-    let work = scaling.place.path().join("work");
+    let scaling = started(&fast);
+    let rounds = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    let work = scaling.work();
     wait_for("the third round", || {
         let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
-        (rounds(partial) > 3).then_some(())
+        (rounds(&partial) > 3).then_some(())
     });
-    signal(i32::try_from(scaling.child.id()).unwrap(), Signal::SIGINT);
+    scaling.interrupt();
     let done = scaling.end().code(&[130]);
     let scaling = done.scaling();
     assert_eq!(scaling["interrupted"], true);

@@ -4,18 +4,15 @@
 //! Whether a row can fail is shown where it is judged. Here a machine that does other things may make any row `disturbed`.
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
-use std::fs::{self, File};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::fs;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::process::{children, end_with_children, signal, wait_for, working_in};
-use crate::run::program;
+use crate::command::{self, Done, Started};
+use crate::process::{children, wait_for};
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/selftest-1.schema.json")).unwrap());
@@ -23,69 +20,17 @@ static SCHEMA: LazyLock<Value> =
 static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).unwrap());
 
 fn complaints(outcome: &Value) -> Vec<String> {
-    VALIDATOR.iter_errors(outcome).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    command::complaints(&VALIDATOR, outcome)
 }
 
-/// A selftest that goes on, in a directory of its own. Dropped, it is ended.
-struct Selftest {
-    child: Child,
-    place: TempDir,
-}
-
-/// What one came to.
-struct Done {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    place: TempDir,
-}
-
-impl Selftest {
-    fn start(args: &str) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let file = |name: &str| File::create(place.path().join(name)).unwrap();
-        fs::create_dir(place.path().join("work")).unwrap();
-        let child = Command::new(program())
-            .arg("selftest")
-            .args(args.split_whitespace())
-            .current_dir(place.path().join("work"))
-            .stdin(Stdio::null())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"))
-            .spawn()
-            .unwrap();
-        Self { child, place }
-    }
-
-    fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).unwrap()
-    }
-
-    fn end(mut self) -> Done {
-        let status = wait_for("the end of the selftest", || self.child.try_wait().unwrap());
-        let place = std::mem::replace(&mut self.place, tempfile::tempdir().unwrap());
-        let work = place.path().join("work").canonicalize().unwrap();
-        assert_eq!(working_in(&work), Vec::<i32>::new(), "a process is left");
-        let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
-        Done { code: status.code(), stdout: text("stdout"), stderr: text("stderr"), place }
-    }
-}
-
-impl Drop for Selftest {
-    fn drop(&mut self) {
-        end_with_children(&mut self.child);
-    }
+fn started(args: &str) -> Started {
+    Started::new(&std::iter::once("selftest").chain(args.split_whitespace()).collect::<Vec<_>>())
 }
 
 impl Done {
-    fn work(&self) -> std::path::PathBuf {
-        self.place.path().join("work")
-    }
-
     /// The outcome that was saved, which its schema describes and whose verdict is that of its rows and of its exit code.
     fn outcome(&self) -> Value {
-        let outcome = read(&self.work().join("out").join("selftest.json"));
-        assert_eq!(complaints(&outcome), Vec::<String>::new());
+        let outcome = self.saved("selftest.json", &VALIDATOR);
         let results: Vec<&str> = rows(&outcome).iter().map(|row| row["result"].as_str().unwrap()).collect();
         let gravest = ["failed", "not_run", "disturbed", "passed"].into_iter().find(|result| results.contains(result));
         assert_eq!(outcome["verdict"].as_str(), gravest);
@@ -98,10 +43,6 @@ impl Done {
         assert_eq!(self.code, Some(expected), "{}", self.stderr);
         outcome
     }
-}
-
-fn read(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 fn rows(outcome: &Value) -> &Vec<Value> {
@@ -143,7 +84,7 @@ fn assert_judged(row: &Value) {
 
 #[test]
 fn the_short_form_finds_nothing_wrong_and_says_what_it_saved() {
-    let done = Selftest::start("--quick --out out").end();
+    let done = started("--quick --out out").end();
     let outcome = done.outcome();
     let names: Vec<&str> = rows(&outcome).iter().map(|row| row["row"].as_str().unwrap()).collect();
     assert_eq!(names, ["R1", "R2", "R3", "R4", "R5", "R6", "R7"]);
@@ -174,7 +115,7 @@ fn the_short_form_finds_nothing_wrong_and_says_what_it_saved() {
 
 #[test]
 fn rows_that_are_named_are_the_only_ones_and_json_is_all_that_is_printed() {
-    let done = Selftest::start("--quick --rows r2,R1,R2 --json --quiet --out out").end();
+    let done = started("--quick --rows r2,R1,R2 --json --quiet --out out").end();
     let outcome = done.outcome();
     let names: Vec<&Value> = rows(&outcome).iter().map(|row| &row["row"]).collect();
     assert_eq!(names, ["R1", "R2"]);
@@ -188,10 +129,10 @@ fn rows_that_are_named_are_the_only_ones_and_json_is_all_that_is_printed() {
 
 #[test]
 fn an_interrupted_selftest_saves_what_it_had_and_leaves_nobody_stopped() {
-    let selftest = Selftest::start("--rows R3,R6 --quiet --out out");
+    let selftest = started("--rows R3,R6 --quiet --out out");
     let pid = selftest.pid();
     wait_for("its shard", || children(pid).into_iter().find(|(_, name)| name == "crawlmark-s0"));
-    signal(pid, Signal::SIGINT);
+    selftest.interrupt();
     let done = selftest.end();
     assert_eq!(done.code, Some(130), "{}", done.stderr);
     let outcome = done.outcome();
@@ -212,7 +153,7 @@ fn what_cannot_be_is_refused_before_anything_is_started() {
         ("R1", "R1"),
         ("--out .", "cannot be replaced by a result"),
     ] {
-        let done = Selftest::start(args).end();
+        let done = started(args).end();
         assert_eq!(done.code, Some(2), "{args}: {}", done.stderr);
         assert!(done.stderr.contains(named), "{args}: {}", done.stderr);
         assert_eq!((done.stdout.as_str(), fs::read_dir(done.work()).unwrap().count()), ("", 0), "{args}");

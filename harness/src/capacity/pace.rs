@@ -39,11 +39,17 @@ impl Pace {
     /// The greatest step that is no more than a rate; none below one a minute.
     #[must_use]
     pub fn at_most(rate: Rate) -> Option<Self> {
-        let nearest = Self::of(rate);
+        Self::within(rate.per_second())
+    }
+
+    /// The greatest step that is no more than so many requests per second; none below one a minute.
+    #[must_use]
+    pub fn within(per_s: f64) -> Option<Self> {
+        let nearest = Self::nearest(per_s);
         let step = if nearest.per_s() > WHOLE_FROM { MINUTE } else { 1 };
-        let is_more = nearest.per_s() > rate.per_second() * (1.0 + 1e-9);
-        let at_most = if is_more { nearest.0.saturating_sub(step) } else { nearest.0 };
-        (at_most > 0).then_some(Self(at_most))
+        let is_more = nearest.per_s() > per_s * (1.0 + 1e-9);
+        let within = if is_more { nearest.0.saturating_sub(step) } else { nearest.0 };
+        (within > 0).then_some(Self(within))
     }
 
     /// Requests per second.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Pace;
 use super::search::{Kind, Seen};
+use super::{Growth, Pace};
 use crate::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
 use crate::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
 use crate::report::{IntervalRow, Latency, Report, Verdict};
@@ -94,11 +94,20 @@ pub struct ProbePlan {
     pub result: String,
 }
 
+/// What a probe must meet.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// What must hold.
+    pub objectives: &'a [Condition],
+    /// How near to the truth a rate has to be, as a part of it: what grows by no more than half of that is no overload.
+    pub precision: f64,
+}
+
 impl ProbeReport {
-    /// What the run of a probe says about these objectives.
+    /// What the run of a probe says about what is wanted.
     #[must_use]
-    pub fn new(plan: ProbePlan, report: &Report, objectives: &[Condition]) -> Self {
-        let (seen, reasons) = judge(report, objectives, plan.connections);
+    pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {
+        let (seen, reasons) = judge(report, wanted, plan.connections);
         let response = report.latency(Series::ResponseOk);
         let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
         Self {
@@ -127,12 +136,13 @@ impl ProbeReport {
     }
 }
 
-/// What a run says about a target that is to meet `objectives`, and why it is no pass.
+/// What a run says about a target that is to meet what is wanted, and why it is no pass.
 ///
 /// A run that met them passes, whatever disturbed it: what this side does wrong only makes things look worse. One that did not
 /// speaks against the target only if this side was not the limit, see the module above.
 #[must_use]
-pub fn judge(report: &Report, objectives: &[Condition], connections: Connections) -> (Seen, Vec<String>) {
+pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (Seen, Vec<String>) {
+    let Wanted { objectives, precision } = wanted;
     let local = local_failures(report);
     if local > 0 {
         let what = format!("{} attempts found no local port or descriptor", grouped(local));
@@ -148,13 +158,21 @@ pub fn judge(report: &Report, objectives: &[Condition], connections: Connections
     let starved = starved(report);
     let broken: Vec<(Condition, String)> =
         objectives.iter().filter_map(|objective| Some((*objective, broken(objective, report)?))).collect();
-    let reasons = || starved.iter().cloned().chain(broken.iter().map(|(_, why)| why.clone())).collect::<Vec<_>>();
-    if broken.is_empty() && sent_share(report) >= SENT {
+    let behind = falls_behind(report, precision);
+    let reasons = || {
+        let broken = broken.iter().map(|(_, why)| why);
+        starved.iter().chain(broken).chain(&behind).cloned().collect::<Vec<_>>()
+    };
+    if broken.is_empty() && behind.is_none() && sent_share(report) >= SENT {
         return (Seen::Pass, Vec::new());
     }
     // What could not be measured speaks neither for nor against the target.
     let unknown = |objective: &Condition| matches!(measured(objective, report), Measured::Unknown(_));
-    if starved.is_none() && !broken.is_empty() && broken.iter().all(|(objective, _)| unknown(objective)) {
+    if starved.is_none()
+        && behind.is_none()
+        && !broken.is_empty()
+        && broken.iter().all(|(objective, _)| unknown(objective))
+    {
         return (Seen::Void, reasons());
     }
     let only_times = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Us);
@@ -170,6 +188,16 @@ pub fn judge(report: &Report, objectives: &[Condition], connections: Connections
         return (Seen::Void, why);
     }
     (Seen::Fail, reasons())
+}
+
+/// Why this is more than the target manages, although what is wanted may hold as yet.
+fn falls_behind(report: &Report, precision: f64) -> Option<String> {
+    // A second that the probe did not last, and those in which it only waited for answers, say nothing of their own.
+    let ends = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let whole = measured_rows(report).filter(|row| row.start_s as f64 + 1.0 <= ends);
+    let growth = Growth::of(whole).filter(|growth| growth.is_above(precision / 2.0))?;
+    let each = micros(growth.slope * 1e6);
+    Some(format!("the median response time grew by {each} each second: more came than it managed"))
 }
 
 /// Why an objective does not hold; none when it does.

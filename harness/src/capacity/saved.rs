@@ -8,6 +8,7 @@ use super::Pace;
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, Search, Seen, Standing};
+use crate::report::Environment;
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.capacity/1";
@@ -15,7 +16,7 @@ pub const SCHEMA: &str = "crawlmark.capacity/1";
 /// The name of the file.
 pub const FILE: &str = "capacity.json";
 
-/// The name of the journal: the question in its first line, a probe in each of the others.
+/// The name of the journal: what was asked and with what in its first line, a probe in each of the others.
 pub const JOURNAL: &str = "probes.jsonl";
 
 /// What was asked. A search goes on from saved probes only of an equal question.
@@ -35,6 +36,25 @@ pub struct Question {
     pub warmup_s: f64,
     /// What a full probe measures, s.
     pub probe_s: f64,
+}
+
+/// What was asked, and with what: probes of another program or machine are none of the same search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// The version that probed.
+    pub crawlmark_version: String,
+    /// The machine that it ran on.
+    pub environment: Environment,
+    /// What was asked.
+    pub question: Question,
+}
+
+impl Begun {
+    /// A search of this program, on the machine that it runs on.
+    #[must_use]
+    pub fn here(question: Question, environment: Environment) -> Self {
+        Self { crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(), environment, question }
+    }
 }
 
 /// What came of it.
@@ -87,6 +107,8 @@ pub struct RateReport {
     pub response_p50_us: Option<f64>,
     /// The same of the 99th percentile.
     pub response_p99_us: Option<f64>,
+    /// Whether so many were cut off in the probe that it is of that it may be more.
+    pub response_p99_at_least: bool,
 }
 
 /// A capacity, whole.
@@ -106,6 +128,8 @@ pub struct Capacity {
     pub interrupted: bool,
     /// Whether its time was over before it was.
     pub out_of_time: bool,
+    /// The machine.
+    pub environment: Environment,
     /// What was asked.
     pub question: Question,
     /// What came of it.
@@ -146,7 +170,8 @@ pub fn search_of(bounds: Bounds, probes: &[ProbeReport]) -> Search {
 impl Capacity {
     /// What these probes come to.
     #[must_use]
-    pub fn new(name: String, question: Question, probes: Vec<ProbeReport>, end: End) -> Self {
+    pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
+        let Begun { crawlmark_version, environment, question } = begun;
         let search = search_of(question.bounds, &probes);
         let (pass, fail) = search.settled();
         let outcome = match end {
@@ -155,14 +180,18 @@ impl Capacity {
         };
         let rates: Vec<RateReport> = search
             .rates()
-            .map(|(pace, tally)| RateReport {
-                rate_per_s: pace.per_s(),
-                passes: tally.passes,
-                fails: tally.fails,
-                voids: tally.voids,
-                standing: tally.standing(),
-                response_p50_us: typical(&probes, pace, |probe| probe.response_p50_us),
-                response_p99_us: typical(&probes, pace, |probe| probe.response_p99_us),
+            .map(|(pace, tally)| {
+                let p99 = typical(&probes, pace, |probe| probe.response_p99_us);
+                RateReport {
+                    rate_per_s: pace.per_s(),
+                    passes: tally.passes,
+                    fails: tally.fails,
+                    voids: tally.voids,
+                    standing: tally.standing(),
+                    response_p50_us: typical(&probes, pace, |probe| probe.response_p50_us).map(|(us, _)| us),
+                    response_p99_us: p99.map(|(us, _)| us),
+                    response_p99_at_least: p99.is_some_and(|(_, probe)| probe.response_p99_at_least),
+                }
             })
             .collect();
         let told = |probe: Option<&ProbeReport>, time: fn(&ProbeReport) -> &String| {
@@ -170,12 +199,13 @@ impl Capacity {
         };
         Self {
             schema: SCHEMA.to_owned(),
-            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
+            crawlmark_version,
             name,
             started_at: told(probes.first(), |probe| &probe.started_at),
             finished_at: told(probes.last(), |probe| &probe.finished_at),
             interrupted: end == End::Interrupted,
             out_of_time: end == End::OutOfTime,
+            environment,
             question,
             outcome,
             capacity_per_s: pass.map(Pace::per_s),
@@ -207,22 +237,26 @@ fn curve(rates: &[RateReport], fails_at: f64) -> Vec<Point> {
     rates.iter().filter(|rate| rate.rate_per_s <= fails_at).filter_map(point).filter(|point| point.us > 0.0).collect()
 }
 
-/// The median of what the probes of a rate read.
-fn typical(probes: &[ProbeReport], pace: Pace, read: impl Fn(&ProbeReport) -> Option<f64>) -> Option<f64> {
+/// The median of what the probes of a rate read, and the probe that read it.
+fn typical(
+    probes: &[ProbeReport],
+    pace: Pace,
+    read: impl Fn(&ProbeReport) -> Option<f64>,
+) -> Option<(f64, &ProbeReport)> {
     let of_rate = probes.iter().filter(|probe| probe.per_min == pace && probe.seen != Seen::Void);
-    let mut values: Vec<f64> = of_rate.filter_map(read).collect();
-    values.sort_by(f64::total_cmp);
+    let mut values: Vec<(f64, &ProbeReport)> = of_rate.filter_map(|probe| Some((read(probe)?, probe))).collect();
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
     values.get(values.len() / 2).copied()
 }
 
-/// A journal, read back: its question and its probes. A last line that was not written to its end is no probe.
+/// A journal, read back: what was asked, and its probes. A last line that was not written to its end is no probe.
 ///
 /// # Errors
-/// When it has no question, or a line before the last is none of its own: what is wrong, in words.
-pub fn read_journal(text: &str) -> Result<(Question, Vec<ProbeReport>), String> {
+/// When it has no first line, or a line before the last is none of its own: what is wrong, in words.
+pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
     let mut lines = text.lines();
     let first = lines.next().ok_or("it is empty")?;
-    let question = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+    let begun = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
     let rest: Vec<&str> = lines.collect();
     let mut probes = Vec::new();
     for (number, line) in rest.iter().enumerate() {
@@ -232,7 +266,7 @@ pub fn read_journal(text: &str) -> Result<(Question, Vec<ProbeReport>), String> 
             Err(error) => return Err(format!("line {}: {error}", number + 2)),
         }
     }
-    Ok((question, probes))
+    Ok((begun, probes))
 }
 
 /// A line of a journal.
@@ -243,13 +277,18 @@ pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> 
     Ok(serde_json::to_string(line)? + "\n")
 }
 
-/// What differs between two questions, by name: why a search cannot go on.
+/// What differs between two searches, by name and as it was saved: why one cannot go on from the other. Of the machines only what makes
+/// another one of them: limits and the kernel's may be set anew.
 #[must_use]
-pub fn questions_differ(saved: &Question, asked: &Question) -> Vec<String> {
-    let fields = |question: &Question| -> BTreeMap<String, String> {
-        let value = serde_json::to_value(question).unwrap_or_default();
+pub fn searches_differ(saved: &Begun, asked: &Begun) -> Vec<String> {
+    let fields = |begun: &Begun| -> BTreeMap<String, String> {
+        let value = serde_json::to_value(&begun.question).unwrap_or_default();
         let fields = value.as_object().cloned().unwrap_or_default();
-        fields.into_iter().map(|(name, value)| (name, value.to_string())).collect()
+        let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");
+        let machine = format!("{cpu}, {} cores", begun.environment.cores);
+        let others = [("crawlmark", begun.crawlmark_version.clone()), ("machine", machine)];
+        let fields = fields.into_iter().map(|(name, value)| (name, value.to_string()));
+        fields.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
     };
     let (saved, asked) = (fields(saved), fields(asked));
     let differs = saved.iter().filter(|(name, value)| asked.get(*name) != Some(value));

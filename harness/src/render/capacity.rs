@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::capacity::search::{Seen, Standing};
-use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit};
+use crate::capacity::{Capacity, LEAST_SECONDS, Outcome, Pace, ProbeReport, Question, RateReport, credit};
 use crate::gates::{Condition, Unit};
 use crate::units::grouped;
 
@@ -126,7 +126,12 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let mut rows = vec![("of", what.to_owned()), ("wanted", question.objectives.join(", "))];
     if let (Some(pass), Some(fail)) = (capacity.capacity_per_s, capacity.fails_at_per_s) {
         let width = (fail / pass - 1.0) * 100.0;
-        rows.push(("interval", format!("{} to {}, {width:.1} % apart", rate(pass), rate(fail))));
+        let wider = if width > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == Outcome::Found {
+            ": what lies between failed and passed by turns, and is as wide as that noise"
+        } else {
+            ""
+        };
+        rows.push(("interval", format!("{} to {}, {width:.1} % apart{wider}", rate(pass), rate(fail))));
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
@@ -148,10 +153,11 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push(("unseen", format!(
             "a limit {percent:.0} % lower, if it lets {credit} or more through at once: a longer --probe would see it"
         )));
-        if let Some(percent) = backlog(question) {
+        if let Some(percent) = backlog(rate, question) {
             rows.push(("", format!(
                 "a target that queues what it does not manage, up to {percent:.0} % above what it bears: its times reach what is \
-                 wanted only after a probe; the longer --probe, or the less is wanted, the nearer"
+                 wanted only after a probe, and in {} they are not seen to grow: a longer --probe would show it",
+                if rate < GROWTH_FROM { "so few answers" } else { "so short a probe" }
             )));
         }
     }
@@ -164,9 +170,16 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// Answers per second from which on each second of a probe has a median: twenty, and what arrivals at random may lack of them.
+const GROWTH_FROM: f64 = 40.0;
+
 /// By how many percent a rate may be too much for a target that queues without a bound, and its probe still pass: at a rate
-/// `R` beyond the capacity `C` the wait is `(R/C - 1) t` after a time `t`. None when no time is wanted.
-fn backlog(question: &Question) -> Option<f64> {
+/// `R` beyond the capacity `C` the wait is `(R/C - 1) t` after a time `t`. None where probes saw the wait grow, and when no time is wanted.
+fn backlog(rate: f64, question: &Question) -> Option<f64> {
+    let whole_seconds = (question.warmup_s + question.probe_s).floor() - question.warmup_s.ceil();
+    if rate >= GROWTH_FROM && whole_seconds >= LEAST_SECONDS as f64 {
+        return None;
+    }
     let wanted = question.objectives.iter().filter_map(|objective| objective.parse::<Condition>().ok());
     let times = wanted.filter(|objective| objective.metric.unit() == Unit::Us).map(|objective| objective.limit / 1e6);
     let least = times.fold(f64::INFINITY, f64::min);
@@ -197,7 +210,7 @@ impl RateRow {
             standing: standing(report.standing),
             probes: format!("+{passes} -{fails}{void}"),
             p50: us(report.response_p50_us),
-            p99: us(report.response_p99_us),
+            p99: if report.response_p99_at_least { ">= " } else { "" }.to_owned() + &us(report.response_p99_us),
         }
     }
 }
@@ -219,8 +232,12 @@ pub fn capacity_markdown(capacity: &Capacity) -> String {
     let _ = writeln!(
         out,
         "\nProbes that passed (+), failed (-) and said nothing of the target (?), beside short ones on the way up. \
-         ![Latency against rate](plots/capacity.svg)\n\ncrawlmark {}, {}.",
-        capacity.crawlmark_version, capacity.started_at
+         ![Latency against rate](plots/capacity.svg)\n\n{}, {} cores{}. crawlmark {}, {}.",
+        cell(capacity.environment.cpu_model.as_deref().unwrap_or("an unknown CPU")),
+        capacity.environment.cores,
+        if capacity.environment.colocated { ", client and target together" } else { "" },
+        capacity.crawlmark_version,
+        capacity.started_at
     );
     out
 }

@@ -321,7 +321,7 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
             axis.name(),
             decimal(peak.items_per_s)
         ),
-        None if fit.kappa_by_replicate.is_some_and(|kappa| kappa.is_above(0.0)) => {
+        None if fit.kappa > 0.0 && fit.kappa_by_replicate.is_some_and(|kappa| kappa.is_above(0.0)) => {
             "its peak is too far beyond what was measured to be told".to_owned()
         }
         // What is known with less than that is no sign of either.

@@ -1,0 +1,44 @@
+//! Where what rounds came to is kept, and how it is told: what every command that runs them does alike.
+
+use std::path::Path;
+
+use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::results::{ResultDir, default_path};
+use serde::Serialize;
+
+use crate::cli::{FormArgs, KeepArgs};
+use crate::error::Error;
+use crate::run::RUNS;
+use crate::terminal::{self, Stages};
+
+/// Begins the directory of a finding of this name.
+///
+/// # Errors
+/// When it cannot be made, or would replace something.
+pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error> {
+    let out = keep.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), name));
+    Ok(ResultDir::create(&out)?)
+}
+
+/// Where it is shown what goes on.
+pub(crate) fn stages(keep: &KeepArgs) -> Stages {
+    if keep.quiet || keep.no_progress { Stages::Silent } else { Stages::fitting() }
+}
+
+/// Prints a finding: as JSON, as Markdown, or for people on a terminal of so many columns.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn print<T: Serialize>(
+    found: &T,
+    form: FormArgs,
+    markdown: impl FnOnce(&T) -> String,
+    text: impl FnOnce(&T, usize) -> String,
+) -> Result<(), Error> {
+    let told = match (form.json, form.markdown) {
+        (true, _) => serde_json::to_string_pretty(found)? + "\n",
+        (_, true) => markdown(found),
+        _ => text(found, terminal::columns()),
+    };
+    Ok(terminal::print(&told)?)
+}
