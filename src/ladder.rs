@@ -221,7 +221,7 @@ impl Climb<'_> {
     fn round(&mut self, label: &str, words: Vec<String>, folder: &Path) -> Result<Round, Error> {
         let setup = Setup::of_this_program(label.to_owned(), words)?;
         let before = ended_children_cpu();
-        let taken = self.rounds.run(&setup, &self.place.join(folder))?;
+        let taken = self.rounds.run(&setup, &self.place.join(folder))?.by_the_clock(label)?;
         // A round is the only child that ends meanwhile, and it has waited for those of its own.
         let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
         let reading = Reading::of(&taken.report, used);

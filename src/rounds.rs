@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use crawlmark_harness::compare::TargetCpu;
 use crawlmark_harness::process::{ShardExit, fork};
+use crawlmark_harness::render;
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::units::grouped;
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
 pub(crate) use self::keep::{directory, print, stages};
@@ -65,6 +67,24 @@ impl Setup {
 pub(crate) struct Taken {
     pub(crate) report: Report,
     pub(crate) target_cpu: TargetCpu,
+}
+
+impl Taken {
+    /// Refuses a round that ended before its time because its items were done: its figures are of less than was asked for.
+    ///
+    /// # Errors
+    /// When nothing was left to crawl.
+    pub(crate) fn by_the_clock(self, label: &str) -> Result<Self, Error> {
+        let Report { ledger, totals, interrupted_by, .. } = &self.report;
+        if ledger.not_attempted > 0 || interrupted_by.is_some() {
+            return Ok(self);
+        }
+        Err(Error::Round(format!(
+            "run a round of {label} by the clock: its {} items were done after {}; give more of them (--ids), or it less time",
+            grouped(ledger.planned),
+            render::micros(totals.duration_s * 1e6)
+        )))
+    }
 }
 
 impl<'a> Rounds<'a> {

@@ -217,7 +217,7 @@ impl Bench<'_> {
         let result = format!("{ROUNDS}/{number:03}-s{}-c{}", size.shards, size.connections);
         let setup = Setup::of_this_program(in_words(size), sized(&self.asked.words, size))?;
         let (clock, before) = (Clock::start(), ended_children_cpu());
-        let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(&result))?;
+        let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(&result))?.by_the_clock(&setup.label)?;
         self.takes = Duration::from_nanos(clock.now().0);
         // What a target uses that somebody else started is not known.
         let all_known = self.asked.target_processes.is_some() || !report.environment.colocated;

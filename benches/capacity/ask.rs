@@ -1,4 +1,4 @@
-//! One search, and what it answered.
+//! Searches for what is known already, and what they answered.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,17 +7,40 @@ use crawlmark_harness::capacity::{Capacity, Outcome};
 use crawlmark_harness::clock::Clock;
 use serde::Serialize;
 
-/// What the target lets through, per second.
+/// What the targets bear, requests per second.
 pub(crate) const KNOWN: f64 = 4_000.0;
 
 /// How far off an answer may be, as a part of that.
 pub(crate) const OFF: f64 = 0.02;
 
-/// The target.
-const TARGET: [&str; 5] = ["--", "--target-limit", "4000/s:burst=100", "--target-latency-per-in-flight", "20us"];
+/// A target.
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// Its name here.
+    pub(crate) name: &'static str,
+    /// What it does, as a sentence goes on: "a target that ...".
+    pub(crate) does: &'static str,
+    /// As flags of `run`.
+    target: &'static [&'static str],
+    /// How long a probe measures: no longer than this target takes to be seen through.
+    probe: &'static str,
+}
 
-/// Probes of 3 s, so that ten searches take less than ten minutes.
-const PROBES: [&str; 4] = ["--warmup", "1s", "--probe", "2s"];
+/// All of them.
+pub(crate) const CASES: [Case; 2] = [
+    Case {
+        name: "limit",
+        does: "lets 4,000/s through, 100 at once, refuses the rest, and takes 20 us longer for each other request under way",
+        target: &["--target-limit", "4000/s:burst=100", "--target-latency-per-in-flight", "20us"],
+        probe: "2s",
+    },
+    Case {
+        name: "queue",
+        does: "answers 4,000/s and lets all others wait for their turn, however many they are",
+        target: &["--target-limit", "leaky:4000/s:burst=1000000"],
+        probe: "4s",
+    },
+];
 
 /// What one search said.
 #[derive(Debug, Serialize)]
@@ -34,42 +57,37 @@ pub(crate) struct Answer {
     saved: PathBuf,
 }
 
-/// Searches once.
-pub(crate) fn ask(number: u32, out: &Path) -> Result<Answer, Box<dyn std::error::Error>> {
-    // Each begins elsewhere, and so probes other rates.
-    let from_per_s = 700 + 37 * number;
-    let clock = Clock::start();
-    let output = Command::new(env!("CARGO_BIN_EXE_crawlmark"))
-        .args([
-            "capacity",
-            "--quiet",
-            "--json",
-            "--from",
-            &from_per_s.to_string(),
-            "--seed",
-            &(number * 1_000).to_string(),
-        ])
-        .args(PROBES)
-        .arg("--out")
-        .arg(out)
-        .args(TARGET)
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()?;
-    let capacity: Capacity = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("crawlmark capacity: {}", String::from_utf8_lossy(&output.stderr)))?;
-    let is_near = |per_s: f64| (per_s / KNOWN - 1.0).abs() <= OFF;
-    Ok(Answer {
-        from_per_s,
-        right: capacity.outcome == Outcome::Found && capacity.capacity_per_s.is_some_and(is_near),
-        outcome: capacity.outcome,
-        capacity_per_s: capacity.capacity_per_s,
-        fails_at_per_s: capacity.fails_at_per_s,
-        probes: capacity.probes.len(),
-        void_probes: capacity.rates.iter().map(|rate| rate.voids).sum(),
-        took_s: (clock.now().0 as f64 / 1e8).round() / 10.0,
-        saved: out.to_owned(),
-    })
+impl Case {
+    /// Searches once.
+    pub(crate) fn ask(&self, number: u32, out: &Path) -> Result<Answer, Box<dyn std::error::Error>> {
+        // Each begins elsewhere, and so probes other rates.
+        let from_per_s = 700 + 37 * number;
+        let clock = Clock::start();
+        let output = Command::new(env!("CARGO_BIN_EXE_crawlmark"))
+            .args(["capacity", "--quiet", "--json", "--from", &from_per_s.to_string()])
+            .args(["--seed", &(number * 1_000).to_string(), "--warmup", "1s", "--probe", self.probe])
+            .arg("--out")
+            .arg(out)
+            .arg("--")
+            .args(self.target)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .output()?;
+        let capacity: Capacity = serde_json::from_slice(&output.stdout)
+            .map_err(|_| format!("crawlmark capacity: {}", String::from_utf8_lossy(&output.stderr)))?;
+        let is_near = |per_s: f64| (per_s / KNOWN - 1.0).abs() <= OFF;
+        Ok(Answer {
+            from_per_s,
+            right: capacity.outcome == Outcome::Found && capacity.capacity_per_s.is_some_and(is_near),
+            outcome: capacity.outcome,
+            capacity_per_s: capacity.capacity_per_s,
+            fails_at_per_s: capacity.fails_at_per_s,
+            probes: capacity.probes.len(),
+            void_probes: capacity.rates.iter().map(|rate| rate.voids).sum(),
+            took_s: (clock.now().0 as f64 / 1e8).round() / 10.0,
+            saved: out.to_owned(),
+        })
+    }
 }
 
 impl Answer {

@@ -8,11 +8,11 @@
 mod case;
 #[path = "../machine.rs"]
 mod machine;
+#[path = "../question.rs"]
+mod question;
 mod summary;
 
-use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,6 +20,7 @@ use clap::Parser;
 
 use crate::case::{Answer, CASES};
 use crate::machine::here_and_now;
+use crate::question::say;
 use crate::summary::Outcome;
 
 /// Runs `crawlmark ab` on targets whose difference is known, and saves what it says of them.
@@ -41,21 +42,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    // `cargo test --benches` runs every bench without `--bench`, to see that it starts; it must not take a minute.
-    if !has("--bench") || has("--test") {
-        say("verdicts runs only under `cargo bench --bench verdicts`");
-        return ExitCode::SUCCESS;
-    }
-    match ask(&Arguments::parse_from(arguments)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            say(&format!("error: {error}"));
-            ExitCode::FAILURE
-        }
-    }
+    question::main("verdicts", ask)
 }
 
 /// Asks every question, and returns whether every answer was right.
@@ -89,8 +76,4 @@ fn save(outcomes: &[Outcome], out: &Path) -> Result<(), Box<dyn std::error::Erro
         fs::copy(outcome.plot(), out.join(format!("{}.svg", outcome.case)))?;
     }
     Ok(())
-}
-
-fn say(text: &str) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
 }

@@ -1,12 +1,13 @@
 //! The supervisor: forks the shards, gives the common start, reads their frames, and owns the run until its end.
 //!
 //! Called by the commands. Synchronous for its whole life: one `poll(2)` loop over a `signalfd`, a `timerfd` and the bell
-//! that shards ring; each time it wakes it looks into the shards' pipes. It starts no thread and builds no runtime, so that it may fork at any time. One place, `Supervisor::step`,
-//! changes the state of a run.
+//! that shards ring; each time it wakes it looks into the shards' pipes. It starts no thread and builds no runtime, so that it
+//! may fork at any time. One place, `Supervisor::step`, changes the state of a run.
 
 mod line;
 mod member;
 mod moves;
+mod phases;
 mod ranges;
 #[cfg(feature = "virtual-time")]
 mod rehearsal;
@@ -15,36 +16,34 @@ mod signals;
 mod timeline;
 mod times;
 mod view;
+mod waking;
 mod windows;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, SystemTime};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::pipe2;
 
 use self::line::{Line, Pipes, Process};
 pub use self::member::ShardFault;
 use self::member::{Heard, Member};
+use self::phases::Phases;
 use self::ranges::Ranges;
 #[cfg(feature = "virtual-time")]
 pub(crate) use self::rehearsal::{Stage, conduct};
 use self::shares::Shares;
 pub use self::signals::HeldSignals;
-use self::signals::Signals;
 use self::timeline::Timeline;
 pub use self::times::{Recent, ShardTimes, ToldStats};
 pub use self::view::{
     Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond,
     Stopped,
 };
+use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
 use crate::clock::{Clock, Nanos, wall_time};
@@ -55,9 +54,6 @@ use crate::shard::{self, Bell, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Usage};
 use crate::workload::Workload;
-
-/// How often the loop looks at the time and the observer at the run.
-const TICK: Duration = Duration::from_millis(100);
 
 /// What is under way when a signal asks the run to stop has this long to end.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -126,70 +122,30 @@ where
     for shard in plan.split(&usable_cpus()) {
         supervisor.fork_shard(shard, &bell, &workload)?;
     }
-    // After the forks: a shard has no use for them.
-    let (signals, ticks) = (Signals::open()?, ticker()?);
+    let wakers = Wakers::open(bell)?;
     let mut started_at = wall_time();
-    let mut phases: Option<Phases> = None;
+    let mut phases = Phases::default();
+    let used_us = || own_usage().since(usage_before).cpu_us();
     while !supervisor.is_over() {
-        let event = supervisor.wait(Wakers { signals: &signals, ticks: &ticks, bell: &bell })?;
+        let event = supervisor.wait(&wakers)?;
         supervisor.step(&event, observer)?;
-        if let Some(phases) = &mut phases {
-            if phases.closing.is_none() && supervisor.members.iter().any(|member| member.last.is_some()) {
-                phases.closing = Some((own_usage().since(usage_before).cpu_us(), clock.now()));
+        if !phases.have_begun() {
+            if supervisor.start.is_some() {
+                started_at = wall_time();
+                phases.begin(used_us(), clock.now());
             }
-        } else if supervisor.start.is_some() {
-            started_at = wall_time();
-            phases = Some(Phases::begin(own_usage().since(usage_before).cpu_us(), clock.now()));
+        } else if supervisor.members.iter().any(|member| member.last.is_some()) {
+            phases.close(used_us, clock.now());
         }
     }
     supervisor.finish(observer);
     let usage = own_usage().since(usage_before);
-    let effort = phases.map_or(Effort::default(), Phases::effort);
-    Ok(RunRecord { effort, ..supervisor.into_record([started_at, wall_time()], usage) })
-}
-
-/// CPU that was used by two moments of a run, us, and when they were.
-#[derive(Debug, Clone, Copy)]
-struct Phases {
-    start: (u64, Nanos),
-    /// None before the first shard told its end.
-    closing: Option<(u64, Nanos)>,
-}
-
-impl Phases {
-    const fn begin(used_us: u64, now: Nanos) -> Self {
-        Self { start: (used_us, now), closing: None }
-    }
-
-    fn effort(self) -> Effort {
-        let (starting_us, began) = self.start;
-        let (used_us, ended) = self.closing.unwrap_or(self.start);
-        let running = Duration::from_nanos(ended.since(began));
-        Effort { starting_us, running_us: used_us.saturating_sub(starting_us), running }
-    }
+    Ok(RunRecord { effort: phases.effort(), ..supervisor.into_record([started_at, wall_time()], usage) })
 }
 
 /// From the last `ready` to the common start of so many shards.
 fn lead(shards: u32) -> Duration {
     LEAD + LEAD_PER_SHARD * shards.saturating_sub(1)
-}
-
-/// What the loop woke up for.
-#[derive(Debug, Default)]
-struct Event {
-    readable: Vec<usize>,
-    signals: Vec<i32>,
-    tick: bool,
-    /// Whether a shard's process may have ended.
-    death: bool,
-}
-
-/// What wakes the loop.
-#[derive(Debug, Clone, Copy)]
-struct Wakers<'a> {
-    signals: &'a Signals,
-    ticks: &'a TimerFd,
-    bell: &'a Bell,
 }
 
 /// A stop that was asked for.
@@ -220,9 +176,9 @@ struct Supervisor<L = Process> {
     paused_until: BTreeMap<u32, Nanos>,
     moved: Moved,
     live: Live,
-    /// The machine from the common start on.
     /// The machine that is watched once the run has begun; none when it is not the machine's time that passes.
     machine: Option<Proc>,
+    /// The machine from the common start on.
     watch: Option<Watch>,
 }
 
@@ -265,36 +221,10 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Waits until there is something to do, and looks what it is. What shards say without ringing is heard at the next tick.
-    fn wait(&self, wakers: Wakers<'_>) -> Result<Event, SuperviseError> {
-        let Wakers { signals, ticks, bell } = wakers;
-        let [signalled, tick, rung] = look([signals.fd.as_fd(), ticks.as_fd(), bell.fd()], PollTimeout::NONE)?[..]
-        else {
-            return Ok(Event::default());
-        };
-        if tick {
-            // Only resets the timer: how many ticks were missed does not matter.
-            let _ = ticks.wait();
-        }
-        if rung {
-            bell.silence();
-        }
-        let signals = if signalled { signals.take() } else { Vec::new() };
-        let speaking = self.speaking();
-        let says = look(speaking.iter().map(|i| self.members[*i].line.pipe()), PollTimeout::ZERO)?;
-        let readable = speaking.into_iter().zip(says).filter(|(_, says)| *says).map(|(i, _)| i).collect();
-        // A signal that was lost in a stop and a start of the process is made up for at the next tick.
-        let death = tick || signals.contains(&(Signal::SIGCHLD as i32));
-        Ok(Event { readable, signals, tick, death })
-    }
-}
-
-/// Which of the descriptors have something to read, once one has or the time is over; perhaps none.
-fn look<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: PollTimeout) -> Result<Vec<bool>, Errno> {
-    let mut fds: Vec<PollFd<'_>> = fds.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-    match poll(&mut fds, timeout) {
-        Ok(_) | Err(Errno::EINTR) => Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()),
-        Err(error) => Err(error),
+    /// Waits until there is something to do.
+    fn wait(&self, wakers: &Wakers) -> Result<Event, SuperviseError> {
+        let speaking = self.speaking().into_iter().map(|i| (i, self.members[i].line.pipe()));
+        Ok(wakers.wait(&speaking.collect::<Vec<_>>())?)
     }
 }
 
@@ -512,10 +442,4 @@ impl<L: Line> Supervisor<L> {
         self.refresh(self.clock.now());
         observer.progress(&self.live);
     }
-}
-
-fn ticker() -> Result<TimerFd, Errno> {
-    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
-    timer.set(Expiration::Interval(TimeSpec::from_duration(TICK)), TimerSetTimeFlags::empty())?;
-    Ok(timer)
 }

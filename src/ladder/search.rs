@@ -63,14 +63,14 @@ impl Search {
     pub(super) fn hear(&mut self, probe: Probe, limited_by: LimitedBy) {
         let worth = if limited_by == LimitedBy::Cpu { WORTH_OF_CPU } else { WORTH };
         let was_worth_it = probe.ok_per_s > self.best.ok_per_s * worth;
-        if probe.ok_per_s > self.best.ok_per_s {
+        if probe.ok_per_s > self.best.ok_per_s * WORTH {
             self.best = probe;
         }
         self.next =
             (was_worth_it && probe.connections < self.most).then(|| probe.connections.saturating_mul(2).min(self.most));
     }
 
-    /// The connections with which most came back.
+    /// The connections with which most came back; the fewest of those with which about as much did, for more only wait for each other.
     pub(super) const fn best(&self) -> u32 {
         self.best.connections
     }
@@ -122,6 +122,16 @@ mod tests {
         assert_eq!(found(&mut rich, 1e9), [65_534]);
         let mut bare = Search::new(2, Some(10));
         assert_eq!(found(&mut bare, 1e9), [2], "one for each process, whatever comes of it");
+    }
+
+    #[test]
+    fn more_that_only_wait_for_each_other_are_not_taken() {
+        let mut search = Search::new(2, Some(20_000));
+        for (connections, ok_per_s) in [(2_048, 29_787.0), (4_096, 57_384.0), (8_192, 57_638.0)] {
+            assert_eq!(search.next(), Some(connections));
+            search.hear(Probe { connections, ok_per_s }, LimitedBy::Cpu);
+        }
+        assert_eq!((search.next(), search.best()), (None, 4_096));
     }
 
     #[test]

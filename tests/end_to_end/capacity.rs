@@ -4,12 +4,14 @@
 
 use std::fs;
 use std::sync::LazyLock;
+use std::time::{Duration, UNIX_EPOCH};
 
 use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::command::{Done, Started};
 use crate::process::{wait_for, working_in};
+use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/capacity-1.schema.json")).unwrap());
@@ -114,6 +116,37 @@ fn a_search_that_was_killed_goes_on_from_its_probes() {
     assert_eq!(done.code, Some(5), "{}{}", done.stdout, done.stderr);
 }
 
+/// RFC 3339 as the time since the epoch.
+fn time(value: &Value) -> Duration {
+    humantime::parse_rfc3339(value.as_str().unwrap()).unwrap().duration_since(UNIX_EPOCH).unwrap()
+}
+
+#[test]
+fn a_target_that_asks_for_patience_gets_it_between_the_probes() {
+    let target = Target::start("--limit 30/s:burst=1:retry=seconds");
+    let url = format!("http://{}/items/{{id}}", target.address());
+    let flags = ["--from", "60", "--rest", "0s", "--out", "out", &url, "--", "-s", "1"];
+    let saved = started(&[&SHORT[..], &flags].concat()).end().code(&[3]).capacity();
+    let probes = saved["probes"].as_array().unwrap();
+    assert!(probes.len() >= 4, "{probes:?}");
+    for pair in probes.windows(2) {
+        let promised = Duration::from_secs_f64(pair[0]["longest_promise_s"].as_f64().unwrap());
+        assert!(promised >= Duration::from_secs(1), "{}", pair[0]);
+        let rested = time(&pair[1]["started_at"]).saturating_sub(time(&pair[0]["finished_at"]));
+        assert!(rested + Duration::from_millis(2) >= promised, "{rested:?} of {promised:?}");
+    }
+}
+
+#[test]
+fn a_search_whose_time_is_over_says_so_and_can_go_on() {
+    let flags = ["--from", "60", "--budget", "1s", "--out", "out", "--", "-s", "1"];
+    let done = started(&[&SHORT[..], &flags].concat()).end().code(&[5]);
+    let saved = done.capacity();
+    assert_eq!((&saved["outcome"], &saved["out_of_time"]), (&"undecided".into(), &true.into()));
+    assert_eq!(saved["probes"].as_array().unwrap().len(), 1, "none begins when it is over");
+    assert!(done.stdout.contains("--resume goes on from there"), "{}", done.stdout);
+}
+
 #[test]
 fn a_signal_leaves_what_was_probed() {
     let search = started(&[&SHORT[..], &["--out", "out", "--", "-s", "1"]].concat());
@@ -132,6 +165,7 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["--resume", "nowhere"], "there is no probes.jsonl"),
         (&["--precision", "0%"], "is no precision"),
         (&["--probe", "10ms"], "--probe must be 1s or longer"),
+        (&["--", "--ids", "0..100"], "100 items are too few for a probe at --from 50/s"),
     ] {
         let done = started(args).end().code(&[2]);
         assert!(done.stderr.contains(why), "{args:?}: {}", done.stderr);

@@ -213,13 +213,19 @@ fn a_client_that_cannot_send_more_says_what_it_could() {
 }
 
 #[test]
-fn a_target_that_fails_below_what_it_passes_is_unsteady() {
-    let mut asked = 0;
-    let (ending, _) = run(bounds(100.0, 400.0), |rate, _| {
-        asked += 1;
-        if rate > 150.0 && rate < 300.0 && asked > 3 { Seen::Fail } else { Seen::Pass }
-    });
-    assert!(!matches!(ending, Ending::Found { .. }), "{ending:?}");
+fn a_target_that_surely_fails_below_what_it_surely_passes_is_unsteady() {
+    let [low, high] = [200.0, 400.0].map(Pace::nearest);
+    let mut search = Search::new(bounds(100.0, 400.0));
+    for _ in 0..search::MARGIN {
+        search.note(low, Kind::Full, Seen::Fail);
+        search.note(high, Kind::Full, Seen::Pass);
+    }
+    assert_eq!(search.next(), Step::Done(Ending::Unsteady { fail: low, pass: high }));
+    // One that is less sure of it is asked again first.
+    let mut search = Search::new(bounds(100.0, 400.0));
+    search.note(low, Kind::Full, Seen::Fail);
+    search.note(high, Kind::Scout, Seen::Pass);
+    assert_eq!(search.next(), Step::Probe(high, Kind::Full));
 }
 
 #[test]

@@ -13,7 +13,8 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, DuplexStream, Re
 use tokio::task::{JoinHandle, coop};
 
 use super::line::Line;
-use super::{Event, Observer, RunRecord, SuperviseError, Supervisor, TICK};
+use super::waking::{Event, TICK};
+use super::{Observer, RunRecord, SuperviseError, Supervisor};
 use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::ShardExit;
