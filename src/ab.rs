@@ -18,7 +18,7 @@ use crawlmark_harness::{export, plot, render};
 
 use self::side::Side;
 pub(crate) use self::side::{told, told_words};
-use crate::cli::{AbArgs, FormArgs};
+use crate::cli::{AbArgs, FormArgs, KeepArgs};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::rounds::{self, Rounds, Taken};
 use crate::terminal;
@@ -39,9 +39,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let mut stages = rounds::stages(&args.keep);
-    if !args.keep.quiet {
-        terminal::say(&announcement(&sides, args.pairs));
-    }
+    announce(&args.keep, &sides, args.pairs);
     let mut bench =
         Bench { rounds: Rounds::new(&held, &mut stages, args.ready), seed: args.seed, place: directory.place() };
     let outcome = bench.compare(args, &sides);
@@ -100,7 +98,7 @@ pub(crate) fn print(contest: &Contest, form: FormArgs) -> Result<(), Error> {
     rounds::print(contest, form, render::contest_markdown, render::contest_text)
 }
 
-fn announcement([base, candidate]: &[Side; 2], most: u64) -> String {
+fn announce(keep: &KeepArgs, [base, candidate]: &[Side; 2], most: u64) {
     let rule = Rule::standard();
     let looks = rule.looks().iter().filter(|look| look.pairs as u64 <= most);
     let looks: Vec<String> = looks.map(|look| look.pairs.to_string()).collect();
@@ -109,12 +107,8 @@ fn announcement([base, candidate]: &[Side; 2], most: u64) -> String {
         Some((last, [])) => format!("until it is known: after {last} pairs, or not"),
         Some((last, before)) => format!("until it is known: after {} or {last} pairs", before.join(", ")),
     };
-    let columns = terminal::columns_beside();
-    let lines = [
-        format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what),
-        format!("  in pairs of rounds, in random order, {until}"),
-    ];
-    lines.iter().flat_map(|line| render::wrapped(line, columns)).fold(String::new(), |all, line| all + line + "\n")
+    let what = format!("comparing the base ({}) with the candidate ({})", base.what, candidate.what);
+    rounds::announce(keep, &what, &[("rounds", format!("in pairs, in random order, {until}"))]);
 }
 
 /// What came of running rounds.

@@ -42,9 +42,7 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let mut stages = rounds::stages(&args.keep);
     let (mut log, probes) = Journal::begin(directory.place(), &begun, before)?;
-    if !args.keep.quiet {
-        terminal::say(&announcement(args, &probing, directory.place(), probes.len()));
-    }
+    announce(args, &probing, directory.place(), probes.len());
     let mut bench = Bench {
         rounds: Rounds::new(&held, &mut stages, Duration::ZERO),
         held: &held,
@@ -97,35 +95,29 @@ const fn exit_code(outcome: Outcome) -> u8 {
     }
 }
 
-fn announcement(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) -> String {
+fn announce(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) {
     let question = &probing.question;
     let Bounds { least, greatest, precision } = question.bounds;
-    let columns = terminal::columns_beside();
     let by_default = if question.by_default { " (by default: --fail-if says otherwise)" } else { "" };
-    let what = if question.what.is_empty() { "the bundled target".to_owned() } else { question.what.clone() };
-    let mut lines = vec![
-        format!("searching for the highest rate that this bears: {what}"),
-        format!(
-            "  must hold   {}{by_default}; {:.0} % of the requests go, on time; times do not grow throughout a probe",
-            question.objectives.join(", "),
-            SENT * 100.0
+    let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
+    let wanted = question.objectives.join(", ");
+    let (sent, precision) = (SENT * 100.0, precision * 100.0);
+    let (takes, arrivals, budget) = (seconds(probing.takes(Kind::Full)), &question.arrivals, seconds(args.budget));
+    let mut rows = vec![
+        (
+            "must hold",
+            format!(
+                "{wanted}{by_default}; {sent:.0} % of the requests go, on time; times do not grow throughout a probe"
+            ),
         ),
-        format!(
-            "  rates       {least} to {greatest}, never more than twice one that passed, to within {:.1} %",
-            precision * 100.0
-        ),
-        format!(
-            "  probes      {} each, {} arrivals; none begins after {}",
-            seconds(probing.takes(Kind::Full)),
-            question.arrivals,
-            seconds(args.budget)
-        ),
-        format!("  saved       as they end, in {}: --resume goes on from there", place.display()),
+        ("rates", format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %")),
+        ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
+        ("saved", format!("as they end, in {}: --resume goes on from there", place.display())),
     ];
     if saved > 0 {
-        lines.push(format!("  resumed     from {saved} probes"));
+        rows.push(("resumed", format!("from {saved} probes")));
     }
-    lines.iter().flat_map(|line| render::wrapped(line, columns)).fold(String::new(), |all, line| all + line + "\n")
+    rounds::announce(&args.keep, &format!("searching for the highest rate that this bears: {what}"), &rows);
 }
 
 /// A time as the announcement says it.

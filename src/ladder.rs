@@ -45,10 +45,7 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let mut stages = rounds::stages(&args.keep);
-    if !args.keep.quiet {
-        let announced = announcement(args, &rungs);
-        terminal::say(&(render::wrapped(&announced, terminal::columns_beside()).join("\n") + "\n"));
-    }
+    rounds::announce(&args.keep, &announcement(args, &rungs), &[]);
     let mut climb = Climb {
         rounds: Rounds::new(&held, &mut stages, READY),
         args,

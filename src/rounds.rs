@@ -20,7 +20,7 @@ use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::units::grouped;
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
-pub(crate) use self::keep::{directory, print, stages};
+pub(crate) use self::keep::{announce, directory, print, stages};
 use self::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;

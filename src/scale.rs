@@ -40,9 +40,7 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let mut stages = rounds::stages(&args.keep);
-    if !args.keep.quiet {
-        terminal::say(&announcement(&asked, args));
-    }
+    announce(&asked, args);
     let mut bench = Bench {
         rounds: Rounds::new(&held, &mut stages, READY),
         asked: &asked,
@@ -100,31 +98,26 @@ fn save(directory: ResultDir, scaling: &Scaling) -> Result<PathBuf, Error> {
     Ok(directory.finish_with(&[(FILE, &json), ("summary.md", &summary), ("plots/scaling.svg", &plot.svg)])?)
 }
 
-/// What is going to be done, and how long that takes.
-fn announcement(asked: &Asked, args: &ScaleArgs) -> String {
-    let columns = terminal::columns_beside();
+/// Says what is going to be done, and how long that takes.
+fn announce(asked: &Asked, args: &ScaleArgs) {
     let sizes: Vec<String> = asked.sizes.iter().map(|size| format!("{}/{}", size.shards, size.connections)).collect();
     let held: Vec<String> = asked.held.iter().map(ToString::to_string).collect();
     let rounds = args.repeats.saturating_mul(asked.sizes.len() as u64);
     let all = rounds + u64::from(asked.ceiling.is_some());
     let takes = Duration::from_secs_f64((asked.round + AROUND).as_secs_f64() * all as f64);
     let takes = minutes(takes.as_secs().max(1));
-    let first = match &asked.ceiling {
-        Some(_) => "; first what this client could do of a target that answers at once".to_owned(),
-        None if args.no_ceiling => String::new(),
-        None => "; no ceiling, for this target answers at once itself".to_owned(),
+    let ceiling = match &asked.ceiling {
+        Some(_) => "first: what this client could do of a target that answers at once",
+        None if args.no_ceiling => "none",
+        None => "none, for this target answers at once itself",
     };
-    let lines = [
-        format!("how {} scales, with {}", asked.target, held.join(" and ")),
-        format!("  sizes (shards/connections): {}", sizes.join(", ")),
-        format!(
-            "  {} replicates of each, {} rounds of {} in all: about {takes}{first}",
-            args.repeats,
-            rounds,
-            asked::time(asked.round)
-        ),
+    let (repeats, round) = (args.repeats, asked::time(asked.round));
+    let rows = [
+        ("sizes", format!("{} (shards/connections)", sizes.join(", "))),
+        ("rounds", format!("{repeats} replicates of each, {rounds} rounds of {round} in all: about {takes}")),
+        ("ceiling", ceiling.to_owned()),
     ];
-    lines.iter().flat_map(|line| render::wrapped(line, columns)).fold(String::new(), |all, line| all + line + "\n")
+    rounds::announce(&args.keep, &format!("how {} scales, with {}", asked.target, held.join(" and ")), &rows);
 }
 
 /// `45 s`, `2 min 5 s`.

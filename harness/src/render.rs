@@ -102,8 +102,8 @@ pub(crate) fn heading(report: &Report) -> String {
     format!("{}{partial}", if report.name.is_empty() { "crawl" } else { &report.name })
 }
 
-/// Writes a named value, in as many lines as it needs.
-fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
+/// Writes a named value, in as many lines of so many columns as it needs: those after the first begin where the value does.
+pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
     const NAME: usize = 14;
     let mut name = name;
     for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crawlmark_harness::clock::wall_time;
+use crawlmark_harness::render;
 use crawlmark_harness::results::{ResultDir, default_path};
 use serde::Serialize;
 
@@ -18,6 +19,19 @@ use crate::terminal::{self, Stages};
 pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error> {
     let out = keep.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), name));
     Ok(ResultDir::create(&out)?)
+}
+
+/// Says what is going to be done: in a sentence, and what is to be known of it, each with its name.
+pub(crate) fn announce(keep: &KeepArgs, what: &str, rows: &[(&str, String)]) {
+    if keep.quiet {
+        return;
+    }
+    let columns = terminal::columns_beside();
+    let mut text = render::wrapped(what, columns).join("\n") + "\n";
+    for (name, value) in rows {
+        render::write_row(&mut text, name, value, columns);
+    }
+    terminal::say(&text);
 }
 
 /// Where it is shown what goes on.

@@ -32,15 +32,17 @@ pub fn knee(points: &[Point]) -> Option<Point> {
     if points.len() < LEAST_POINTS || last.rate_per_s <= first.rate_per_s {
         return None;
     }
-    // What noise made fall is held at what it had risen to.
-    let mut risen = 0.0_f64;
-    let rising: Vec<f64> = points
+    // Noise makes times longer, not shorter: what is longer than at a higher rate is noise.
+    let mut ahead = f64::INFINITY;
+    let mut rising: Vec<f64> = points
         .iter()
+        .rev()
         .map(|point| {
-            risen = risen.max(point.us);
-            risen
+            ahead = ahead.min(point.us);
+            ahead
         })
         .collect();
+    rising.reverse();
     let (lowest, highest) = (*rising.first()?, *rising.last()?);
     if highest < lowest * LEAST_RISE {
         return None;
@@ -72,6 +74,13 @@ mod tests {
     #[test]
     fn a_cliff_turns_at_its_edge() {
         let cliff = curve(|rate| if rate <= 600.0 { 1_000.0 + rate / 10.0 } else { 500_000.0 });
+        assert!((knee(&cliff).unwrap().rate_per_s - 600.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_probe_that_was_disturbed_on_the_way_is_no_knee() {
+        let mut cliff = curve(|rate| if rate <= 600.0 { 1_000.0 + rate / 10.0 } else { 500_000.0 });
+        cliff[4].us = 60_000.0;
         assert!((knee(&cliff).unwrap().rate_per_s - 600.0).abs() < 1.0);
     }
 

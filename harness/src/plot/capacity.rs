@@ -38,7 +38,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
         keys.push(Key::new("the capacity lies here", Mark::Area(Ink::Heat(1))));
     }
     if capacity.knee.is_some() {
-        keys.push(Key::new("the knee", Mark::Line(Ink::Purple, 3.0)));
+        keys.push(Key::new("the knee", Mark::Ring(Ink::Blue)));
     }
     let head = Head { name: "capacity", title: "Latency against rate", caption: capacity_headline(capacity), keys };
     let rates: Vec<f64> = capacity.rates.iter().map(|rate| rate.rate_per_s).collect();
@@ -64,7 +64,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
             canvas.dot((panel.x_of(point.rate_per_s), panel.y_of(point.us)), Ink::Vermilion);
         }
         if let Some(knee) = capacity.knee {
-            panel.mark(knee.rate_per_s, knee.us, Ink::Purple);
+            canvas.ring((panel.x_of(knee.rate_per_s), panel.y_of(knee.us)), Ink::Blue);
         }
         if lines.iter().all(|(_, _, points)| points.is_empty()) {
             panel.note("no probe read a response time");
