@@ -93,7 +93,7 @@ pub fn ladder_text(ladder: &Ladder, columns: usize) -> String {
     }
     out.push('\n');
     for note in &ladder.notes {
-        write_row(&mut out, "not as there", note, width);
+        write_row(&mut out, "differs", note, width);
     }
     if let Some(search) = search(ladder) {
         write_row(&mut out, "search", &search, width);
