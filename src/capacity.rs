@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind, Seen, Step};
-use crawlmark_harness::capacity::{Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, search_of};
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::capacity::{
+    Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, search_of, sees_growth,
+};
+use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::report::Environment;
 use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
 use crawlmark_harness::{plot, render};
@@ -35,7 +37,7 @@ const AFTER_FAILURE: u32 = 3;
 /// Searches, and returns the exit code.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
-    let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement));
+    let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
     let before = args.resume.as_deref().map(|place| journal::read(place, &begun)).transpose()?;
     let name = args.keep.name_or("capacity");
     let directory = rounds::directory(&args.keep, &name)?;
@@ -103,13 +105,13 @@ fn announce(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) 
     let wanted = question.objectives.join(", ");
     let (sent, precision) = (SENT * 100.0, precision * 100.0);
     let (takes, arrivals, budget) = (seconds(probing.takes(Kind::Full)), &question.arrivals, seconds(args.budget));
+    let grows = if sees_growth(f64::INFINITY, question) {
+        "times do not grow throughout a probe"
+    } else {
+        "probes are too short to see whether times grow"
+    };
     let mut rows = vec![
-        (
-            "must hold",
-            format!(
-                "{wanted}{by_default}; {sent:.0} % of the requests go, on time; times do not grow throughout a probe"
-            ),
-        ),
+        ("must hold", format!("{wanted}{by_default}; {sent:.0} % of the requests go, on time; {grows}")),
         ("rates", format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %")),
         ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
         ("saved", format!("as they end, in {}: --resume goes on from there", place.display())),
@@ -123,6 +125,12 @@ fn announce(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) 
 /// A time as the announcement says it.
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
+}
+
+/// How long ago that was, RFC 3339; nothing of a time that is none, or to come.
+fn since(time: &str) -> Duration {
+    let then = humantime::parse_rfc3339(time).ok();
+    then.and_then(|then| wall_time().duration_since(then).ok()).unwrap_or_default()
 }
 
 /// The number in the name of a probe's directory.
@@ -182,7 +190,9 @@ impl Bench<'_> {
             Seen::Pass | Seen::Void => self.rest,
             Seen::Fail | Seen::Collapse => self.rest.saturating_mul(AFTER_FAILURE),
         };
-        rest.max(Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX))
+        // What was asked for in a search that is gone on with may be over long since.
+        let promise = Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX);
+        rest.max(promise.saturating_sub(since(&last.finished_at)))
     }
 
     /// Waits, unless a signal asks for a stop.

@@ -3,9 +3,9 @@
 //! A *probe* is a run at one rate, in fresh processes. It passes when every objective held and at least 99 % of the requests that
 //! were due went, on time. It is *void*, and says nothing of the target, when this client was late by more than a tenth of the least time
 //! that is wanted (and by more than the check of validity forgives), had no port or descriptor, or was disturbed in a way that could
-//! have made the times that broke an objective. Lateness of less does not refuse a third of what is sent; a limit that allows no burst at
-//! all may refuse what comes together for it, and then reads a little low. It is *stopped* early when most of it is
-//! refused or fails. What met the objectives although this side was disturbed did meet them: that is a pass.
+//! have made the times that broke an objective. It is void as well when a share is beyond its objective by no more than twice the part
+//! of the requests that were late by more than 2 ms and the time from one to the next: those came in bunches, of which a limit may
+//! refuse as many, and as many of those that find it used up. It is *stopped* early when most of it is refused or fails. What met the objectives although this side was disturbed did meet them: that is a pass.
 //!
 //! # Search
 //!
@@ -46,14 +46,26 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 
-pub use self::growth::{Growth, LEAST_SECONDS};
+pub use self::growth::Growth;
+use self::growth::LEAST_SECONDS;
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
 pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Wanted, judge};
 pub use self::saved::{
-    Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, journal_line, read_journal, search_of,
-    searches_differ,
+    Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line,
+    read_journal, search_of, searches_differ,
 };
+
+/// Answers per second from which on each second of a probe has a median: twenty, and what arrivals at random may lack of them.
+const MEDIANS_FROM: f64 = 40.0;
+
+/// Whether full probes at this rate have seconds enough, and answers in each, for it to be seen that response times grow throughout
+/// them.
+#[must_use]
+pub fn sees_growth(rate_per_s: f64, question: &Question) -> bool {
+    let whole_seconds = (question.warmup_s + question.probe_s).floor() - question.warmup_s.ceil();
+    rate_per_s >= MEDIANS_FROM && whole_seconds >= LEAST_SECONDS as f64
+}
 
 /// How many requests at once a limit would have to allow, beyond what it refills, to have hidden from a full probe that it is
 /// lower than `rate_per_s` by the precision.

@@ -110,6 +110,66 @@ fn what_this_side_may_have_done_says_nothing_of_the_target() {
 }
 
 #[test]
+fn refusals_of_what_this_client_sent_in_bunches_say_nothing_of_the_target() {
+    let mut report = saved();
+    // Of 1,000 requests 50 came 40 ms late.
+    let mut lag = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    lag.record_n(10_000, 950).unwrap();
+    lag.record_n(40_000_000, 50).unwrap();
+    let mut bytes = Vec::new();
+    hdrhistogram::serialization::Serializer::serialize(
+        &mut hdrhistogram::serialization::V2Serializer::new(),
+        &lag,
+        &mut bytes,
+    )
+    .unwrap();
+    let entry = report.latency.get_mut("sched_lag").unwrap();
+    (entry.count, entry.censored, entry.p99_us) = (1_000, 0, Some(40_000.0));
+    entry.hdr = Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes));
+    let wanted = objectives(&["response_p99 < 1h", "throttled_rate < 1%"]);
+    report.intervals[4].throttled = 200;
+    let (seen, why) = judged(&report, &wanted);
+    assert_eq!(seen, Seen::Void, "10 % of the later half were refused, and 5 % came late");
+    assert!(why.iter().any(|why| why.starts_with("this client sent 5.0 % of the requests late")), "{why:?}");
+    report.intervals[4].throttled = 300;
+    assert_eq!(judged(&report, &wanted).0, Seen::Fail, "more than that");
+}
+
+/// The text of a search with such probes.
+fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
+    let begun = Begun { question, ..begun() };
+    render::capacity_text(&Capacity::new(String::new(), begun, probes, end), 1_000)
+}
+
+#[test]
+fn what_a_search_cannot_have_seen_is_said() {
+    let (probes, ending) = probes();
+    let queue = "a target that queues what it does not manage";
+    let short = Question { probe_s: 2.0, ..question() };
+    assert!(!told(question(), probes.clone(), End::Known(ending)).contains(queue));
+    assert!(told(short.clone(), probes.clone(), End::Known(ending)).contains("up to 2 % above what it bears"));
+    let timeless = Question { objectives: vec!["throttled_rate < 0.01".to_owned()], ..short };
+    assert!(told(timeless, probes.clone(), End::Known(ending)).contains("however far above what it bears"));
+    // Ends that noise left further apart than was asked for, and a target that wants to be left alone.
+    let narrow = Question { bounds: Bounds { precision: 0.001, ..question().bounds }, ..question() };
+    assert!(told(narrow, probes.clone(), End::Known(ending)).contains("is as wide as that noise"));
+    let mut asked = probes;
+    asked.last_mut().unwrap().longest_promise_s = 3_600.0;
+    assert!(told(question(), asked, End::OutOfTime).contains("the target asked to be left alone for"));
+}
+
+#[test]
+fn a_narrow_terminal_has_fewer_columns() {
+    let width = |columns| {
+        let text = render::capacity_text(&capacity(), columns);
+        text.lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    for columns in [40, 55, 80] {
+        assert!(width(columns) <= columns, "{} of {columns}", width(columns));
+    }
+}
+
+#[test]
 fn a_lack_of_connections_is_the_targets_if_there_were_enough() {
     let mut report = saved();
     report.validity.verdict = Verdict::ConcurrencyLimited;
@@ -151,6 +211,7 @@ fn question() -> Question {
         bounds: Bounds { least: Pace::nearest(500.0), greatest: Pace::nearest(100_000.0), precision: 0.02 },
         warmup_s: 1.0,
         probe_s: 4.0,
+        seed: 1,
     }
 }
 
@@ -189,7 +250,7 @@ fn probes() -> (Vec<ProbeReport>, Ending) {
 
 /// The same of a machine.
 fn begun() -> Begun {
-    Begun { crawlmark_version: "0.1.0".to_owned(), ..Begun::here(question(), saved().environment) }
+    Begun { crawlmark_version: "0.1.0".to_owned(), ..Begun::here(question(), saved().environment, 7) }
 }
 
 fn capacity() -> Capacity {
@@ -257,7 +318,10 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
     assert_eq!(read_journal(&text), Ok((begun(), probes.clone())));
     let cut = &text[..text.len() - 5];
     assert_eq!(read_journal(cut), Ok((begun(), probes[..probes.len() - 1].to_vec())));
-    for wrong in ["", "{}\n", &text.replacen("\"seen\"", "\"saw\"", 1)] {
+    assert_eq!(read_journal(&format!("{text}\n")), Ok((begun(), probes.clone())), "an empty line is none");
+    let beyond = text.replacen("\"per_min\":30000,", "\"per_min\":18446744073709551615,", 1);
+    assert_ne!(beyond, text);
+    for wrong in ["", "{}\n", &text.replacen("\"seen\"", "\"saw\"", 1), &beyond] {
         assert!(read_journal(wrong).is_err());
     }
     let differ = |other: &Begun| searches_differ(&begun(), other);
@@ -265,6 +329,8 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
     let longer = Begun { question: Question { probe_s: 2.0, ..question() }, ..begun() };
     assert_eq!(differ(&longer), ["probe_s (4.0)"]);
     assert_eq!(differ(&Begun { crawlmark_version: "0.2.0".to_owned(), ..begun() }), ["crawlmark (0.1.0)"]);
+    let other_words = Begun { fingerprint: 8, ..begun() };
+    assert_eq!(differ(&other_words), ["values of flags, or the list of URLs (7)"]);
     let mut moved = begun();
     moved.environment.nofile = Some(1);
     assert_eq!(differ(&moved), Vec::<String>::new(), "a limit that was raised is no other machine");

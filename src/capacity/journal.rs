@@ -30,7 +30,9 @@ pub(super) fn read(place: &Path, begun: &Begun) -> Result<Before, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
     let found = candidates(place).into_iter().find(|place| place.join(JOURNAL).is_file());
     let Some(place) = found else { return Err(refused(format!("there is no {JOURNAL}, which `capacity` saves"))) };
-    let text = fs::read_to_string(place.join(JOURNAL)).map_err(|error| refused(error.to_string()))?;
+    let bytes = fs::read(place.join(JOURNAL)).map_err(|error| refused(error.to_string()))?;
+    // What was cut in the middle of a letter is a line that was not written to its end.
+    let text = String::from_utf8_lossy(&bytes);
     let (saved, probes) = read_journal(&text).map_err(|error| refused(format!("{JOURNAL}: {error}")))?;
     let differs = searches_differ(&saved, begun);
     if differs.is_empty() {
@@ -46,7 +48,8 @@ fn candidates(place: &Path) -> Vec<PathBuf> {
     let is_left = |entry: &fs::DirEntry| {
         let left = entry.file_name();
         let left = left.to_string_lossy();
-        left.starts_with(&format!(".{name}.")) && left.ends_with(".partial")
+        let number = left.strip_prefix(&format!(".{name}.")).and_then(|rest| rest.strip_suffix(".partial"));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
     let mut left: Vec<fs::DirEntry> = fs::read_dir(parent).into_iter().flatten().flatten().filter(is_left).collect();
     left.sort_by_key(|entry| std::cmp::Reverse(entry.metadata().and_then(|about| about.modified()).ok()));

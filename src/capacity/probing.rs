@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind};
-use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted};
+use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted, fingerprint};
 use crawlmark_harness::gates::{Condition, Unit};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::report::Placement;
@@ -131,6 +131,7 @@ impl Probing {
                 bounds,
                 warmup_s: args.warmup.as_secs_f64(),
                 probe_s: args.probe.as_secs_f64(),
+                seed: args.seed,
             },
             objectives,
             arrivals: args.arrivals,
@@ -149,7 +150,7 @@ impl Probing {
         Ok(probing)
     }
 
-    /// Refuses what `run` would refuse of a probe; learns where its target is and how far the items go.
+    /// Refuses what `run` would refuse of a probe, and rates that there are too few items for; learns where its target is.
     fn check(&mut self, has_max_rate: bool) -> Result<(), Error> {
         let Bounds { least, greatest, .. } = self.question.bounds;
         let words = self.words((1, least, Kind::Full));
@@ -157,21 +158,18 @@ impl Probing {
         self.placement = placement;
         self.per_host = plan.per_host.connections.map(|each| each.saturating_mul(plan.per_host.hosts));
         let items = plan.ids.len();
-        let bearable = Pace::within(items as f64 / self.takes(Kind::Full).as_secs_f64());
-        match bearable {
-            Some(pace) if pace >= greatest => {}
-            // Nobody asked for more, so the search ends there, and says so.
-            Some(pace) if pace >= least && !has_max_rate => self.question.bounds.greatest = pace,
-            _ => {
-                let (flag, rate) = if has_max_rate { ("--max-rate", greatest) } else { ("--from", least) };
-                return Err(Error::Usage(format!(
-                    "{items} items are too few for a probe at {flag} {rate}, which takes {} s: give more of them (--ids), or a \
-                     lower rate",
-                    self.takes(Kind::Full).as_secs_f64()
-                )));
-            }
+        let takes = self.takes(Kind::Full).as_secs_f64();
+        let bearable = Pace::within(items as f64 / takes);
+        if bearable.is_some_and(|bearable| bearable >= greatest) {
+            return Ok(());
         }
-        Ok(())
+        let instead = bearable.filter(|bearable| *bearable >= least);
+        let instead = instead.map_or_else(|| "lower rates".to_owned(), |bearable| format!("--max-rate {bearable}"));
+        let unless = if has_max_rate { "" } else { ", which it may come to without --max-rate," };
+        Err(Error::Usage(format!(
+            "{items} items are too few for a probe of {takes} s at {greatest}{unless} and none is asked for twice: give more of \
+             them (--ids), or {instead}"
+        )))
     }
 
     /// What a probe is run with: the user's flags, and its own.
@@ -199,6 +197,14 @@ impl Probing {
             words.extend(["--grace".to_owned(), ms(self.longest() * 2 + Duration::from_secs(1))]);
         }
         words
+    }
+
+    /// Of what is crawled and how, secrets and the list of URLs included: two searches of one fingerprint ask the same.
+    pub(super) fn fingerprint(&self) -> Result<u32, Error> {
+        let typed = understood("a probe", &self.words)?;
+        let list = typed.urls.map(std::fs::read).transpose().map_err(Error::Output)?;
+        let words = self.words.iter().map(String::as_bytes);
+        Ok(fingerprint(words.chain(list.as_deref())))
     }
 
     /// What a probe must meet.
@@ -324,8 +330,9 @@ mod tests {
             (&["--", "--urls", "-"], "can be read once"),
             (&["--max-rate", "1/h"], "--max-rate must be 1/min or more"),
             (&["--probe", "18446744073709551615s"], "--probe must be a day or less"),
-            (&["--", "--ids", "0..100"], "100 items are too few for a probe at --from 50/s, which takes 5 s"),
-            (&["--max-rate", "500", "--", "--ids", "0..2k"], "2000 items are too few for a probe at --max-rate 500/s"),
+            (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),
+            (&["--", "--ids", "0..1k"], "or --max-rate 200/s"),
+            (&["--max-rate", "500", "--", "--ids", "0..2k"], "2000 items are too few for a probe of 5 s at 500/s and"),
             (&["--", "--timeout", "0s"], "--timeout"),
         ] {
             let error = probing(line).unwrap_err().to_string();
@@ -340,8 +347,7 @@ mod tests {
         assert_eq!(bounded.connections(pace), Connections::Bounded);
         let many = probing(&["--slo-p99", "100ms", "--", "-s", "128"]).unwrap();
         assert_eq!(many.fitting(Pace::nearest(1.0)), 128, "each shard needs one");
-        let few = probing(&["--", "--ids", "0..1000"]).unwrap();
-        assert_eq!(few.question.bounds.greatest, Pace::nearest(200.0), "more would run out of items");
+        assert!(probing(&["--max-rate", "200", "--", "--ids", "0..1000"]).is_ok());
     }
 
     #[test]

@@ -29,7 +29,7 @@ Examples:
     crawlmark capacity http://127.0.0.1:8080/items/{id} --arrivals poisson \\
         --fail-if 'response_p50 < 20ms' --slo-p99 100ms --max-error-rate 0.1%
   A service elsewhere, which may be asked for 500 a second and no more:
-    crawlmark capacity https://staging.example.com/items/{id} --max-rate 500/s
+    crawlmark capacity http://staging.example.com/items/{id} --max-rate 500/s
   A limit that counts by the minute takes probes that are longer than one:
     crawlmark capacity http://127.0.0.1:8080/items/{id} --warmup 60s --probe 120s --budget 2h
   Go on where it was interrupted:
@@ -40,10 +40,12 @@ What must hold at a rate that passes, as in 'response_p99 < 250ms'; may be repea
 
 Written as for `run` (see `crawlmark run --help`), without a window. Shares
 of attempts are judged after the warm-up, and of the later half of a probe as
-well. Unless an objective is named by this, --slo-p99 or --max-error-rate:
-response_p99 < 500ms, error_rate < 1%, throttled_rate < 1%. What is always
-wanted: 99 % of the requests went, on time, and response times did not grow
-throughout the probe, as they do where more comes than is managed.";
+well. Unless objectives are named, by this, --slo-p99 or --max-error-rate:
+response_p99 < 500ms; and, unless they are named themselves, error_rate < 1%
+and throttled_rate < 1% in any case. What is always wanted: 99 % of the
+requests went, on time, and response times did not grow throughout the probe,
+as they do where more comes than is managed (seen in four whole seconds after
+the warm-up and more).";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]

@@ -165,7 +165,7 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["--resume", "nowhere"], "there is no probes.jsonl"),
         (&["--precision", "0%"], "is no precision"),
         (&["--probe", "10ms"], "--probe must be 1s or longer"),
-        (&["--", "--ids", "0..100"], "100 items are too few for a probe at --from 50/s"),
+        (&["--", "--ids", "0..100"], "100 items are too few for a probe of 5 s at 100000/s"),
     ] {
         let done = started(args).end().code(&[2]);
         assert!(done.stderr.contains(why), "{args:?}: {}", done.stderr);

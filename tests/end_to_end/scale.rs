@@ -180,6 +180,13 @@ fn what_makes_no_sense_is_refused_before_anything_is_saved() {
 }
 
 #[test]
+fn rounds_that_run_out_of_items_are_no_rounds() {
+    let done =
+        scale(&["--shards", "1,2", "-d", "1s", "--repeats", "1", "--no-ceiling", "--", "--ids", "0..50"]).code(&[1]);
+    assert!(done.stderr.contains("its 50 items were done after"), "{}", done.stderr);
+}
+
+#[test]
 fn a_signal_ends_it_and_what_was_measured_is_kept() {
     let fast = ["--latency-bound=10ms", "--shards", "1,2", "-d", "100ms", "--repeats", "1000", "--no-ceiling"];
     let scaling = started(&fast);

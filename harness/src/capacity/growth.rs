@@ -11,7 +11,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::report::IntervalRow;
 
 /// Seconds that a line needs: with fewer, a third or a sixth of all orders of them rise.
-pub const LEAST_SECONDS: usize = 4;
+pub(super) const LEAST_SECONDS: usize = 4;
 
 /// How sure it must be.
 const LEVEL: f64 = 0.99;

@@ -175,15 +175,28 @@ pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (
     {
         return (Seen::Void, reasons());
     }
-    let only_times = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Us);
+    let late = late_share(report);
+    let is_perhaps_ours = |objective: &Condition| match objective.metric.unit() {
+        Unit::Us => matches!(report.validity.verdict, Verdict::ClientLimited | Verdict::Disturbed),
+        Unit::Share => within_bunches(objective, report, late),
+        _ => false,
+    };
     let void = match report.validity.verdict {
         _ if starved.is_some() => connections == Connections::Bounded,
         Verdict::BudgetLimited => true,
-        Verdict::ClientLimited | Verdict::Disturbed => only_times,
-        _ => false,
+        verdict => {
+            broken.iter().all(|(objective, _)| is_perhaps_ours(objective))
+                && (behind.is_none() || matches!(verdict, Verdict::ClientLimited | Verdict::Disturbed))
+        }
     };
     if void {
         let mut why = report.validity.reasons.clone();
+        if late > 0.0 && broken.iter().any(|(objective, _)| objective.metric.unit() == Unit::Share) {
+            let percent = late * 100.0;
+            why.push(format!(
+                "this client sent {percent:.1} % of the requests late, in bunches that a limit may refuse"
+            ));
+        }
         why.extend(reasons());
         return (Seen::Void, why);
     }
@@ -342,9 +355,39 @@ fn passable_us(objectives: &[Condition]) -> f64 {
 
 /// This client was later than so.
 fn late_beyond(report: &Report, us: f64) -> Option<String> {
-    let known = |latency: &Latency| latency.p99_us.or(latency.p90_us).or(latency.p50_us);
-    let late_us = report.latency(Series::SchedLag).and_then(known)?;
-    (late_us > us).then(|| format!("this client sent one request of a hundred {} late or more", micros(late_us)))
+    let lag = report.latency(Series::SchedLag)?;
+    // Of few requests less is known.
+    let known = [
+        ("one request of a hundred", lag.p99_us),
+        ("one request of ten", lag.p90_us),
+        ("half of the requests", lag.p50_us),
+    ];
+    let (which, late_us) = known.into_iter().find_map(|(which, us)| Some((which, us?)))?;
+    (late_us > us).then(|| format!("this client sent {which} {} late or more", micros(late_us)))
+}
+
+/// The part of the requests that this client sent so late that they came together with others: by more than lateness that is
+/// forgiven, and than the time from one to the next.
+fn late_share(report: &Report) -> f64 {
+    let Some(lag) = report.latency(Series::SchedLag).and_then(Latency::distribution) else { return 0.0 };
+    let rate = report.schedule.as_ref().map_or(0.0, |schedule| schedule.rate_per_s);
+    let apart_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };
+    let late_ns = SCHED_LAG_US.max(apart_us) * 1e3;
+    let is_late = |ns: u64| ns as f64 > late_ns;
+    let late: u64 = lag
+        .histogram()
+        .iter_recorded()
+        .filter(|cell| is_late(cell.value_iterated_to()))
+        .map(|cell| cell.count_at_value())
+        .sum();
+    late as f64 / (lag.all() as f64).max(1.0)
+}
+
+/// Whether a share is beyond its objective by no more than requests that came in bunches may account for: a limit refuses as many of
+/// them at most, and as many of those that find it used up.
+fn within_bunches(objective: &Condition, report: &Report, late: f64) -> bool {
+    let value = measured(objective, report).value();
+    late > 0.0 && value.is_some_and(|value| value - objective.limit <= 2.0 * late)
 }
 
 /// This client sent less than was due, and connections were not what it lacked.

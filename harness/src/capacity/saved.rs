@@ -36,6 +36,8 @@ pub struct Question {
     pub warmup_s: f64,
     /// What a full probe measures, s.
     pub probe_s: f64,
+    /// The seed of the first probe; each has the next one.
+    pub seed: u32,
 }
 
 /// What was asked, and with what: probes of another program or machine are none of the same search.
@@ -47,14 +49,25 @@ pub struct Begun {
     pub environment: Environment,
     /// What was asked.
     pub question: Question,
+    /// See [`fingerprint`]: it tells apart what `question` leaves out, for it may be secret.
+    pub fingerprint: u32,
 }
 
 impl Begun {
     /// A search of this program, on the machine that it runs on.
     #[must_use]
-    pub fn here(question: Question, environment: Environment) -> Self {
-        Self { crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(), environment, question }
+    pub fn here(question: Question, environment: Environment, fingerprint: u32) -> Self {
+        Self { crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(), environment, question, fingerprint }
     }
+}
+
+/// FNV-1a, 32 bit, over words: stable over versions and machines. Too short for anybody to find a secret by it: of four thousand
+/// million guesses each has one.
+#[must_use]
+pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
+    // A separator that is in no UTF-8 keeps words apart.
+    let bytes = words.flat_map(|word| word.iter().copied().chain([0xff]));
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// What came of it.
@@ -171,7 +184,7 @@ impl Capacity {
     /// What these probes come to.
     #[must_use]
     pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
-        let Begun { crawlmark_version, environment, question } = begun;
+        let Begun { crawlmark_version, environment, question, .. } = begun;
         let search = search_of(question.bounds, &probes);
         let (pass, fail) = search.settled();
         let outcome = match end {
@@ -254,16 +267,18 @@ fn typical(
 /// # Errors
 /// When it has no first line, or a line before the last is none of its own: what is wrong, in words.
 pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
-    let mut lines = text.lines();
-    let first = lines.next().ok_or("it is empty")?;
-    let begun = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
-    let rest: Vec<&str> = lines.collect();
-    let mut probes = Vec::new();
-    for (number, line) in rest.iter().enumerate() {
-        match serde_json::from_str(line) {
-            Ok(probe) => probes.push(probe),
-            Err(_) if number + 1 == rest.len() && !text.ends_with('\n') => {}
-            Err(error) => return Err(format!("line {}: {error}", number + 2)),
+    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let (first, _) = lines.next().ok_or("it is empty")?;
+    let begun: Begun = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+    let Bounds { least, greatest, .. } = begun.question.bounds;
+    let rest: Vec<(&str, usize)> = lines.collect();
+    let mut probes: Vec<ProbeReport> = Vec::new();
+    for (at, (line, number)) in rest.iter().enumerate() {
+        match serde_json::from_str::<ProbeReport>(line) {
+            Ok(probe) if (least..=greatest).contains(&probe.per_min) => probes.push(probe),
+            Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
+            Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}
+            Err(error) => return Err(format!("line {number}: {error}")),
         }
     }
     Ok((begun, probes))
@@ -286,7 +301,11 @@ pub fn searches_differ(saved: &Begun, asked: &Begun) -> Vec<String> {
         let fields = value.as_object().cloned().unwrap_or_default();
         let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");
         let machine = format!("{cpu}, {} cores", begun.environment.cores);
-        let others = [("crawlmark", begun.crawlmark_version.clone()), ("machine", machine)];
+        let others = [
+            ("crawlmark", begun.crawlmark_version.clone()),
+            ("machine", machine),
+            ("values of flags, or the list of URLs", begun.fingerprint.to_string()),
+        ];
         let fields = fields.into_iter().map(|(name, value)| (name, value.to_string()));
         fields.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
     };

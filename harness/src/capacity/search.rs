@@ -220,7 +220,10 @@ impl Search {
     pub fn next(&self) -> Step {
         let ceiling = self.rates().find(|(_, tally)| tally.is_beyond_this_client()).map(|(pace, _)| pace);
         let fail = self.where_it(Standing::leans_to_fail).next();
-        let pass = self.where_it(Standing::leans_to_pass).next_back();
+        // What passed now and then at a rate that this client cannot keep is not what is settled: one below is.
+        let is_in_reach = |tally: &Tally| tally.standing() == Standing::Passes || !tally.is_beyond_this_client();
+        let passes = self.rates().filter(|(_, tally)| tally.standing().leans_to_pass() && is_in_reach(tally));
+        let pass = passes.map(|(pace, _)| pace).next_back();
         match (pass, fail) {
             (Some(pass), Some(fail)) if fail < pass => return self.reconcile(fail, pass),
             _ => {}

@@ -213,6 +213,20 @@ fn a_client_that_cannot_send_more_says_what_it_could() {
 }
 
 #[test]
+fn what_a_client_can_send_only_now_and_then_is_not_the_end_of_what_is_known() {
+    for seed in 0..200 {
+        let mut draw = fastrand::Rng::with_seed(seed);
+        // From 3,000/s on, ever more of the probes are void, until at 6,000/s all are; a scout asks for less.
+        let (ending, _) = run(bounds(50.0, 1e6), |rate, kind| {
+            let rate = if kind == Kind::Scout { rate / 2.0 } else { rate };
+            if draw.f64() < (rate - 3_000.0) / 3_000.0 { Seen::Void } else { Seen::Pass }
+        });
+        let Ending::ClientLimited(Some(pass)) = ending else { panic!("{seed}: {ending:?}") };
+        assert!((1_500.0..6_000.0).contains(&pass.per_s()), "{seed}: {pass}");
+    }
+}
+
+#[test]
 fn a_target_that_surely_fails_below_what_it_surely_passes_is_unsteady() {
     let [low, high] = [200.0, 400.0].map(Pace::nearest);
     let mut search = Search::new(bounds(100.0, 400.0));

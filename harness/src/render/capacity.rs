@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::capacity::search::{Seen, Standing};
-use crate::capacity::{Capacity, LEAST_SECONDS, Outcome, Pace, ProbeReport, Question, RateReport, credit};
+use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit, sees_growth};
 use crate::gates::{Condition, Unit};
 use crate::units::grouped;
 
@@ -12,6 +12,13 @@ use crate::units::grouped;
 fn rate(per_s: f64) -> String {
     format!("{}/s", decimal(per_s))
 }
+
+/// Columns that the whole table takes, and those without the medians.
+const WIDE: usize = 62;
+const NARROW: usize = 52;
+
+/// A wait that the target asked for that is worth a word, s.
+const LONG: f64 = 10.0;
 
 /// The rate of a probe, as it is announced.
 #[must_use]
@@ -110,13 +117,28 @@ pub fn capacity_text(capacity: &Capacity, columns: usize) -> String {
     for (name, value) in rows(capacity) {
         write_row(&mut out, name, &value, columns);
     }
-    out.push_str("\n           rate  what           probes    p50       p99\n");
-    for RateRow { rate, standing, probes, p50, p99 } in capacity.rates.iter().map(RateRow::of) {
-        let line = format!("  {rate:>13}  {standing:<13}  {probes:<8}  {p50:<8}  {p99}");
+    out.push('\n');
+    table(&mut out, capacity, columns);
+    out
+}
+
+/// The rates, in as many columns as there is room for.
+fn table(out: &mut String, capacity: &Capacity, columns: usize) {
+    let has_medians = columns >= WIDE;
+    let mut line = |rate: &str, standing: &str, probes: &str, p50: &str, p99: &str| {
+        let p50 = if has_medians { format!("{p50:<8}  ") } else { String::new() };
+        let line = if columns >= NARROW {
+            format!("  {rate:>13}  {standing:<13}  {probes:<8}  {p50}{p99}")
+        } else {
+            format!("{rate:>10} {standing:<13} {p99}")
+        };
         out.push_str(line.trim_end());
         out.push('\n');
+    };
+    line("rate", "what", "probes", "p50", "p99");
+    for RateRow { rate, standing, probes, p50, p99 } in capacity.rates.iter().map(RateRow::of) {
+        line(&rate, standing, &probes, &p50, &p99);
     }
-    out
 }
 
 /// What else there is to know.
@@ -153,16 +175,23 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push(("unseen", format!(
             "a limit {percent:.0} % lower, if it lets {credit} or more through at once: a longer --probe would see it"
         )));
-        if let Some(percent) = backlog(rate, question) {
+        if !sees_growth(rate, question) {
+            let until = backlog(question).map_or_else(
+                || "however far above what it bears, for no time is wanted".to_owned(),
+                |percent| format!("up to {percent:.0} % above what it bears, for its times reach what is wanted only after a probe"),
+            );
             rows.push(("", format!(
-                "a target that queues what it does not manage, up to {percent:.0} % above what it bears: its times reach what is \
-                 wanted only after a probe, and in {} they are not seen to grow: a longer --probe would show it",
-                if rate < GROWTH_FROM { "so few answers" } else { "so short a probe" }
+                "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \
+                 whole seconds after the warm-up"
             )));
         }
     }
     if capacity.out_of_time {
-        rows.push(("note", "its time was over (--budget) before it was; --resume goes on from there".to_owned()));
+        let promise = capacity.probes.last().map(|probe| probe.longest_promise_s).filter(|promise| *promise >= LONG);
+        let asked = promise.map_or_else(String::new, |promise| {
+            format!(": the target asked to be left alone for {}", micros(promise * 1e6))
+        });
+        rows.push(("note", format!("its time was over (--budget) before it was{asked}; --resume goes on from there")));
     }
     if capacity.interrupted {
         rows.push(("note", "it was ended before it was over; --resume goes on from there".to_owned()));
@@ -170,16 +199,12 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Answers per second from which on each second of a probe has a median: twenty, and what arrivals at random may lack of them.
-const GROWTH_FROM: f64 = 40.0;
+/// From where on it is seen that times grow, as it is told.
+const GROWTH_FROM: &str = "40/s";
 
 /// By how many percent a rate may be too much for a target that queues without a bound, and its probe still pass: at a rate
-/// `R` beyond the capacity `C` the wait is `(R/C - 1) t` after a time `t`. None where probes saw the wait grow, and when no time is wanted.
-fn backlog(rate: f64, question: &Question) -> Option<f64> {
-    let whole_seconds = (question.warmup_s + question.probe_s).floor() - question.warmup_s.ceil();
-    if rate >= GROWTH_FROM && whole_seconds >= LEAST_SECONDS as f64 {
-        return None;
-    }
+/// `R` beyond the capacity `C` the wait is `(R/C - 1) t` after a time `t`. None when no time is wanted.
+fn backlog(question: &Question) -> Option<f64> {
     let wanted = question.objectives.iter().filter_map(|objective| objective.parse::<Condition>().ok());
     let times = wanted.filter(|objective| objective.metric.unit() == Unit::Us).map(|objective| objective.limit / 1e6);
     let least = times.fold(f64::INFINITY, f64::min);
