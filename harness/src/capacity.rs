@@ -5,7 +5,8 @@
 //! that is wanted (and by more than the check of validity forgives), had no port or descriptor, or was disturbed in a way that could
 //! have made the times that broke an objective. It is void as well when a share is beyond its objective by no more than twice the part
 //! of the requests that were late by more than 2 ms and the time from one to the next: those came in bunches, of which a limit may
-//! refuse as many, and as many of those that find it used up. It is *stopped* early when most of it is refused or fails. What met the objectives although this side was disturbed did meet them: that is a pass.
+//! refuse as many, and as many of those that find it used up. A limit that allows nothing at once refuses what comes closer together by
+//! any lateness: it reads low, and the result says so. It is *stopped* early when most of it is refused or fails. What met the objectives although this side was disturbed did meet them: that is a pass.
 //!
 //! # Search
 //!

@@ -150,6 +150,15 @@ fn what_a_search_cannot_have_seen_is_said() {
     assert!(told(short.clone(), probes.clone(), End::Known(ending)).contains("up to 2 % above what it bears"));
     let timeless = Question { objectives: vec!["throttled_rate < 0.01".to_owned()], ..short };
     assert!(told(timeless, probes.clone(), End::Known(ending)).contains("however far above what it bears"));
+    let uneven = |us| {
+        let fail = probes.iter().map(|probe| probe.rate_per_s).find(|rate| (4_001.0..4_060.0).contains(rate)).unwrap();
+        let mut probes = probes.clone();
+        for probe in probes.iter_mut().filter(|probe| probe.per_min == Pace::nearest(fail)) {
+            (probe.throttled_share, probe.sched_lag_p99_us) = (0.02, Some(us));
+        }
+        told(question(), probes, End::Known(ending)).contains("if it lets nothing through at once")
+    };
+    assert!(uneven(50.0) && !uneven(20.0), "a tenth of 247 us");
     // Ends that noise left further apart than was asked for, and a target that wants to be left alone.
     let narrow = Question { bounds: Bounds { precision: 0.001, ..question().bounds }, ..question() };
     assert!(told(narrow, probes.clone(), End::Known(ending)).contains("is as wide as that noise"));

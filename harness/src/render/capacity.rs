@@ -175,6 +175,13 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push(("unseen", format!(
             "a limit {percent:.0} % lower, if it lets {credit} or more through at once: a longer --probe would see it"
         )));
+        if let Some(lag_us) = unevenness(capacity) {
+            let lag = micros(lag_us);
+            rows.push(("", format!(
+                "a limit that is higher, if it lets nothing through at once: it refuses what comes closer together than its pace, and \
+                 this client was late by as much as {lag}"
+            )));
+        }
         if !sees_growth(rate, question) {
             let until = backlog(question).map_or_else(
                 || "however far above what it bears, for no time is wanted".to_owned(),
@@ -198,6 +205,19 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     }
     rows
 }
+
+/// Lateness of this client at the 99th percentile, us, where the rate that fails was refused, and that much of the time from one
+/// request to the next may have made it so.
+fn unevenness(capacity: &Capacity) -> Option<f64> {
+    let fail = capacity.fails_at_per_s?;
+    let refused =
+        capacity.probes.iter().filter(|probe| Pace::nearest(fail) == probe.per_min && probe.throttled_share > 0.0);
+    let late = refused.filter_map(|probe| probe.sched_lag_p99_us).fold(0.0, f64::max);
+    (late * fail / 1e6 >= UNEVEN).then_some(late)
+}
+
+/// Lateness that brings requests together, as a part of the time between them.
+const UNEVEN: f64 = 0.1;
 
 /// From where on it is seen that times grow, as it is told.
 const GROWTH_FROM: &str = "40/s";
