@@ -28,7 +28,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Of these seconds; none of fewer than [`LEAST_SECONDS`] that have a median.
+    /// Of these seconds; none of fewer than four that have a median.
     #[must_use]
     pub fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Option<Self> {
         let medians = rows.filter_map(|row| Some((row.start_s as f64, row.response_p50_us? / 1e6)));
