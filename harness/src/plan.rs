@@ -30,7 +30,9 @@ use self::budget::Bursts;
 pub use self::budget::{Budget, HostShare, PerHost};
 use self::durations::{micros, optional_micros};
 pub use self::error::PlanError;
-pub use self::manners::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName};
+pub use self::manners::{
+    AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName,
+};
 pub use self::pacing::Pacing;
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 

@@ -3,6 +3,7 @@
 //! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its text; every error
 //! says what was wrong and what would be right.
 
+mod alike;
 mod rate;
 mod words;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::alike::nearest;
 pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
 pub use self::words::{grouped, micros};
 
@@ -33,8 +35,13 @@ pub enum UnitError {
     /// Not a rate, in any of its forms.
     #[error(transparent)]
     Rate(#[from] RateError),
+    /// The range up to 2^64 - 1, whose end no ID can follow.
+    #[error(
+        "`{0}` ends too high: the last ID can be 18446744073709551614 (2^64 - 2); write {1}..=18446744073709551614"
+    )]
+    LastId(String, u64),
     /// Not a duration.
-    #[error("`{0}` is not a duration: write a number with us, ms, s, m or h (250ms, 1m 30s); a bare number is seconds")]
+    #[error("`{0}` is not a duration: write a number with µs, ms, s, m or h (250ms, 1m 30s); a bare number is seconds")]
     Duration(String),
 }
 
@@ -68,7 +75,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         let seconds: f64 = text.parse().map_err(|_| bad())?;
         return Duration::try_from_secs_f64(seconds).map_err(|_| bad());
     }
-    humantime::parse_duration(text).map_err(|_| bad())
+    // A Greek mu is as good as the sign for micro that looks the same.
+    humantime::parse_duration(&text.replace('μ', "µ")).map_err(|_| bad())
 }
 
 /// A half-open range of IDs: `start` belongs to it, `end` does not. Never empty when it was parsed; a shard's part of
@@ -121,7 +129,8 @@ impl FromStr for IdRange {
             return Err(UnitError::Range(text.to_owned()));
         }
         let start = parse_count(start)?;
-        let end = parse_count(end)?.checked_add(inclusive).ok_or_else(|| UnitError::TooLarge(text.to_owned()))?;
+        let last = || UnitError::LastId(text.to_owned(), start.min(u64::MAX - 1));
+        let end = parse_count(end)?.checked_add(inclusive).ok_or_else(last)?;
         if end <= start {
             return Err(UnitError::EmptyRange(text.to_owned()));
         }
@@ -154,6 +163,10 @@ mod tests {
         assert_eq!("5..=7".parse(), Ok(IdRange { start: 5, end: 8 }));
         assert!(matches!("7..7".parse::<IdRange>(), Err(UnitError::EmptyRange(_))));
         assert!(matches!("9..7".parse::<IdRange>(), Err(UnitError::EmptyRange(_))));
+        assert_eq!("0..18446744073709551615".parse(), Ok(IdRange { start: 0, end: u64::MAX }));
+        let refusal = "5..=18446744073709551615".parse::<IdRange>().unwrap_err().to_string();
+        let (_, right) = refusal.rsplit_once("write ").unwrap();
+        assert_eq!(right.parse(), Ok(IdRange { start: 5, end: u64::MAX }), "{refusal}");
         for text in ["", "7", "..", "1..", "..9", "a..b", "1..2..3"] {
             assert!(text.parse::<IdRange>().is_err(), "{text}");
         }
@@ -165,6 +178,7 @@ mod tests {
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(["5us", "5µs", "5μs"].map(parse_duration), [const { Ok(Duration::from_micros(5)) }; 3]);
         for text in ["", "abc", "-1s", "10 parsecs", "1.2.3"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }

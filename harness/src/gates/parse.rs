@@ -10,6 +10,7 @@
 use std::str::FromStr;
 
 use super::{Condition, Metric, Op, Unit, Window};
+use crate::units::nearest;
 
 /// A text that is no condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -243,8 +244,6 @@ fn scaled(number: &str, exponent: i32) -> Option<f64> {
 
 /// What whoever wrote `name` may have meant.
 fn hint(name: &str) -> String {
-    /// More alike than this, one is taken for the other mistyped.
-    const ALIKE: f64 = 0.8;
     let others = [
         ("items_per_s", "rate"),
         ("attempts_per_s", "attempts_rate"),
@@ -264,12 +263,10 @@ fn hint(name: &str) -> String {
     if let Some(meant) = Metric::named(&of_service) {
         return format!("of what? did you mean `{meant}`?");
     }
-    let likest =
-        Metric::usual_names().map(|known| (strsim::jaro(name, &known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match likest {
-        Some((likeness, known)) if likeness > ALIKE => format!("did you mean `{known}`?"),
-        _ => "there are times (service_p99, response_p(95), item_max, ...), rate, throttled_rate, error_rate and counts: \
-              see --help"
+    match nearest(name, Metric::usual_names()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "there are times (service_p99, response_p(95), item_max, ...), rate, throttled_rate, error_rate and \
+                 counts: see --help"
             .to_owned(),
     }
 }
@@ -346,6 +343,20 @@ mod tests {
             let error = text.parse::<Condition>().unwrap_err();
             assert_eq!(error.column, column, "{error}");
             assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_metric_is_suggested_for_a_name_with_a_slip() {
+        for name in Metric::usual_names() {
+            for at in 1..name.len() {
+                let slip = format!("{}{}", &name[..at], &name[at + 1..]);
+                let Err(error) = format!("{slip} < 1").parse::<Condition>() else { continue };
+                assert!(
+                    Metric::named(&slip).is_some() || error.to_string().contains("did you mean `"),
+                    "{slip} of {name}: {error}"
+                );
+            }
         }
     }
 

@@ -175,19 +175,44 @@ impl FromStr for AdaptiveKind {
     }
 }
 
+/// Why a text is no back-off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackoffError {
+    /// Not one or two durations.
+    #[error("{0}; write BASE or BASE,CAP, for example 100ms,20s")]
+    Duration(#[from] UnitError),
+    /// The cap is below the base.
+    #[error("`{text}` has a cap below its base: write BASE,CAP with the shorter time first, for example {right}")]
+    Order {
+        /// As typed.
+        text: String,
+        /// The same times the other way round.
+        right: Backoff,
+    },
+    /// More than a year.
+    #[error("`{0}` is too long: a back-off is at most a year")]
+    TooLong(String),
+}
+
 impl FromStr for Backoff {
-    type Err = UnitError;
+    type Err = BackoffError;
 
     /// `BASE` or `BASE,CAP`.
-    fn from_str(text: &str) -> Result<Self, UnitError> {
+    fn from_str(text: &str) -> Result<Self, BackoffError> {
         let (base, cap) = match text.split_once(',') {
             Some((base, cap)) => (base, Some(parse_duration(cap.trim())?)),
             None => (text, None),
         };
         let base = parse_duration(base.trim())?;
-        // A cap below the base would make the base a lie.
-        let cap = cap.unwrap_or(Self::default().cap).max(base);
-        if cap > LONGEST { Err(UnitError::Duration(text.to_owned())) } else { Ok(Self { base, cap }) }
+        // A base above the default cap is the cap as well.
+        let read = Self { base, cap: cap.unwrap_or(Self::default().cap.max(base)) };
+        match read {
+            Self { base, cap } if base > LONGEST || cap > LONGEST => Err(BackoffError::TooLong(text.to_owned())),
+            Self { base, cap } if base > cap => {
+                Err(BackoffError::Order { text: text.to_owned(), right: Self { base: cap, cap: base } })
+            }
+            read => Ok(read),
+        }
     }
 }
 
@@ -221,7 +246,9 @@ mod tests {
         assert_eq!("30s".parse(), Ok(Backoff { base: ms(30_000), cap: ms(30_000) }));
         let default = Backoff::default();
         assert_eq!(default.to_string().parse(), Ok(default));
-        for text in ["", ",", "soon", "1s,", "1s,2s,3s", "99999h"] {
+        let refusal = "20s,1s".parse::<Backoff>().unwrap_err().to_string();
+        assert!(refusal.ends_with("for example 1s,20s"), "{refusal}");
+        for text in ["", ",", "soon", "1s,", "1s,2s,3s", "99999h", "99999h,1s"] {
             assert!(text.parse::<Backoff>().is_err(), "{text}");
         }
     }

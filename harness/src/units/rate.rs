@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{parse_count, parse_duration};
+use super::{UnitError, parse_count, parse_duration};
 
 /// The most requests that a period of a rate may have.
 const MOST_PERMITS: u64 = 1_000_000_000;
@@ -26,6 +26,18 @@ pub enum RateError {
     /// Not a rate that stays.
     #[error("`{0}` is not a rate: write N, N/s, N/min or N/h with a whole N of at least 1, for example 5000 or 30/min")]
     Constant(String),
+    /// A period that is none of the three.
+    #[error("`{0}` is not a rate: its period is /s, /min or /h, for example {1}")]
+    Period(String, String),
+    /// A number that is not whole.
+    #[error("`{0}` is not whole: write {1}")]
+    Fraction(String, String),
+    /// More than [`MOST_PERMITS`].
+    #[error("`{0}` is more than 1g (1,000,000,000), the highest rate: to send as fast as possible, leave the rate out")]
+    TooHigh(String),
+    /// No request at all.
+    #[error("`{0}` allows no request: write at least 1; less than one per second is N/min or N/h, for example 30/min")]
+    Nothing(String),
     /// None of the forms: another number of parts, or a part that is no number.
     #[error(
         "`{0}` is not a rate: write N for one that stays, A:B for a ramp or A:B:STEP@TIME for steps, with whole numbers \
@@ -105,27 +117,92 @@ impl FromStr for Rate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
-        let bad = || RateError::Constant(text.to_owned());
-        let (permits, period_ns) = permits_and_period(text).ok_or_else(bad)?;
-        let permits = parse_permits(permits).filter(|permits| *permits > 0).ok_or_else(bad)?;
-        Ok(Self { permits, period_ns })
+        let (number, period) = number_and_period(text)?;
+        match permits(number, period)? {
+            0 => Err(RateError::Nothing(text.to_owned())),
+            permits => Ok(Self { permits, period_ns: period.ns() }),
+        }
     }
 }
 
-/// A number and the period of the unit behind it; a second when there is none.
-fn permits_and_period(text: &str) -> Option<(&str, u64)> {
-    let (permits, unit) = text.split_once('/').unwrap_or((text, "s"));
-    let period_s: u64 = match unit.trim() {
-        "s" => 1,
-        "min" => 60,
-        "h" => 3600,
-        _ => return None,
-    };
-    Some((permits, period_s * 1_000_000_000))
+/// What a rate counts by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Period {
+    Second,
+    Minute,
+    Hour,
 }
 
-fn parse_permits(text: &str) -> Option<u64> {
-    parse_count(text.trim()).ok().filter(|permits| *permits <= MOST_PERMITS)
+impl Period {
+    /// From the shortest on.
+    const ALL: [Self; 3] = [Self::Second, Self::Minute, Self::Hour];
+
+    const fn seconds(self) -> u64 {
+        match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+        }
+    }
+
+    const fn ns(self) -> u64 {
+        self.seconds() * 1_000_000_000
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Second => "s",
+            Self::Minute => "min",
+            Self::Hour => "h",
+        }
+    }
+}
+
+/// A number and the period behind it; a second when there is none.
+fn number_and_period(text: &str) -> Result<(&str, Period), RateError> {
+    let (number, name) = text.split_once('/').unwrap_or((text, "s"));
+    let name = name.trim();
+    let known = Period::ALL.into_iter().find(|period| period.name() == name);
+    known.map(|period| (number, period)).ok_or_else(|| {
+        let meant = match name.to_ascii_lowercase().chars().next() {
+            Some('m') => Period::Minute,
+            Some('h') => Period::Hour,
+            _ => Period::Second,
+        };
+        let number = if permits(number, meant).is_ok() { number.trim() } else { "5" };
+        RateError::Period(text.to_owned(), format!("{number}/{}", meant.name()))
+    })
+}
+
+/// Requests per `period`. A text that is no number at all is [not a rate](RateError::Constant).
+fn permits(text: &str, period: Period) -> Result<u64, RateError> {
+    let text = text.trim();
+    match parse_count(text) {
+        Ok(permits) if permits <= MOST_PERMITS => Ok(permits),
+        Ok(_) | Err(UnitError::TooLarge(_)) => Err(RateError::TooHigh(text.to_owned())),
+        Err(_) => match whole_instead(text, period) {
+            Some(whole) => Err(RateError::Fraction(text.to_owned(), whole)),
+            None => Err(RateError::Constant(text.to_owned())),
+        },
+    }
+}
+
+/// The same rate as a decimal number of requests per `period`, in whole numbers: exactly, or the next lower one by the hour.
+fn whole_instead(text: &str, period: Period) -> Option<String> {
+    const SUFFIXES: [(char, u64); 3] = [('k', 1_000), ('m', 1_000_000), ('g', 1_000_000_000)];
+    let plain = text.replace('_', "").to_ascii_lowercase();
+    let suffix = SUFFIXES.into_iter().find(|(suffix, _)| plain.ends_with(*suffix));
+    let (number, factor) = suffix.map_or((&*plain, 1), |(suffix, factor)| (plain.trim_end_matches(suffix), factor));
+    let (whole, part) = number.split_once('.')?;
+    let digits = format!("{whole}{part}");
+    let is_decimal = !digits.is_empty() && digits.len() <= 18 && digits.bytes().all(|b| b.is_ascii_digit());
+    let numerator = u128::from(digits.parse::<u64>().ok().filter(|_| is_decimal)?) * u128::from(factor);
+    let unit = 10_u128.pow(u32::try_from(part.len()).ok()?);
+    let mut longer = Period::ALL.into_iter().filter(|longer| longer.seconds() >= period.seconds());
+    let per = |longer: Period| numerator * u128::from(longer.seconds() / period.seconds());
+    let chosen = longer.find(|longer| per(*longer).is_multiple_of(unit)).unwrap_or(Period::Hour);
+    let permits = (per(chosen) / unit).clamp(1, u128::from(MOST_PERMITS));
+    Some(format!("{permits}/{}", chosen.name()))
 }
 
 /// How a rate changes in the course of a run.
@@ -192,6 +269,9 @@ impl FromStr for ShapedRate {
     type Err = RateError;
 
     fn from_str(text: &str) -> Result<Self, RateError> {
+        if !text.contains([':', '@']) {
+            return Ok(Self { peak: text.parse()?, shape: RateShape::Constant });
+        }
         let (rates, time) = match text.split_once('@') {
             Some((rates, time)) => (rates, Some(time)),
             None => (text, None),
@@ -202,10 +282,13 @@ impl FromStr for ShapedRate {
         if before.iter().any(|part| part.contains('/')) {
             return Err(RateError::Unit(text.to_owned()));
         }
-        let (last, period_ns) = permits_and_period(last).ok_or_else(form)?;
-        let rate = |part: &str| parse_permits(part).map(|permits| Rate { permits, period_ns }).ok_or_else(form);
+        let (last, period) = number_and_period(last)?;
+        let rate = |part: &str| match permits(part, period) {
+            Ok(permits) => Ok(Rate { permits, period_ns: period.ns() }),
+            Err(RateError::Constant(_)) => Err(form()),
+            Err(error) => Err(error),
+        };
         let shape = match (before, time) {
-            ([], None) => return Ok(Self { peak: text.parse()?, shape: RateShape::Constant }),
             ([from], None) => RateShape::Ramp { from: rate(from)?, to: rate(last)? },
             ([from, to], time) => RateShape::Steps {
                 from: rate(from)?,
@@ -265,8 +348,37 @@ mod tests {
         assert_eq!("5000".parse(), Ok(per_s(5_000)));
         assert_eq!("30/min".parse(), Ok(Rate { permits: 30, period_ns: 60 * SECOND }));
         assert_eq!("7/h".parse::<Rate>().unwrap().to_string(), "7/h");
-        for text in ["0", "-5", "5/day", "1.5/s", "", "/s", "2g"] {
-            assert!(matches!(text.parse::<Rate>(), Err(RateError::Constant(_))), "{text}");
+        for text in ["-5", "-0.5", "", "/s", ".", "1.2.3", "fast", "1e3", "5/", "é/s"] {
+            let refusal = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(refusal.contains("is not a rate"), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_rate_in_another_spelling_is_refused_with_the_right_one() {
+        for (text, right) in [
+            ("5/m", "5/min"),
+            ("5 / minute", "5/min"),
+            ("5/second", "5/s"),
+            ("5/H", "5/h"),
+            ("5/day", "/s, /min or /h"),
+            ("0.5", "write 30/min"),
+            ("0.5/s", "write 30/min"),
+            ("0.5/min", "write 30/h"),
+            ("1.5k", "write 1500/s"),
+            ("2.5", "write 150/min"),
+            ("0.01/s", "write 36/h"),
+            ("0.001/s", "write 3/h"),
+            ("0.5/h", "write 1/h"),
+            ("1.0", "write 1/s"),
+            ("0", "write at least 1"),
+            ("0/min", "write at least 1"),
+            ("2g", "leave the rate out"),
+            ("99999999999999999999999", "leave the rate out"),
+        ] {
+            for refusal in [text.parse::<Rate>().unwrap_err(), text.parse::<ShapedRate>().unwrap_err()] {
+                assert!(refusal.to_string().contains(right), "{text}: {refusal}");
+            }
         }
     }
 
@@ -292,15 +404,13 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_rate_is_named() {
         type Kind = fn(String) -> RateError;
-        let cases: [(&str, Kind); 21] = [
+        let cases: [(&str, Kind); 19] = [
             ("", RateError::Constant),
-            ("0", RateError::Constant),
-            ("5/day", RateError::Form),
+            ("0", RateError::Nothing),
             ("1:2:3:4@1s", RateError::Form),
             (":", RateError::Form),
             ("1:", RateError::Form),
             (":5", RateError::Form),
-            ("1:2g", RateError::Form),
             ("1:2@5s", RateError::Form),
             ("7@5s", RateError::Form),
             ("1/s:2/s", RateError::Unit),
@@ -318,6 +428,10 @@ mod tests {
         for (text, kind) in cases {
             assert_eq!(text.parse::<ShapedRate>(), Err(kind(text.to_owned())), "{text}");
         }
+        for (text, says) in [("1:2g", "`2g` is more"), ("0.5:2", "`0.5` is not whole"), ("1:5/m", "5/min")] {
+            let error = text.parse::<ShapedRate>().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
         assert!("1:10_001:1@1s".parse::<ShapedRate>().is_ok());
         let error = "1:10_002:1@1s".parse::<ShapedRate>().unwrap_err();
         assert_eq!(error.to_string(), "`1:10_002:1@1s` takes 10001 steps: 10000 at most; make each one larger");
@@ -329,6 +443,16 @@ mod tests {
             for text in [text, like] {
                 let _ = text.parse::<Rate>();
                 let _ = text.parse::<ShapedRate>();
+            }
+        }
+
+        #[test]
+        fn what_is_to_be_written_instead_of_a_fraction_can_be_read(
+            text in "[0-9]{0,6}\\.[0-9]{0,6}[kmg]?", period in prop::sample::select(vec!["", "/s", "/min", "/h", "/m", "/hours"]),
+        ) {
+            let typed = format!("{text}{period}");
+            if let Err(RateError::Fraction(_, right) | RateError::Period(_, right)) = typed.parse::<Rate>() {
+                prop_assert!(right.parse::<Rate>().is_ok(), "{} is to be {}", typed, right);
             }
         }
 
