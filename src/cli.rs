@@ -9,6 +9,7 @@ mod cut;
 mod export;
 mod keep;
 mod ladder;
+mod line;
 mod manners;
 mod report;
 mod run;
@@ -16,12 +17,14 @@ mod scale;
 mod selftest;
 mod serve;
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawlmark_harness::gates::{Condition, ConditionError};
-use crawlmark_harness::units::{UnitError, parse_count};
+use crawlmark_harness::units::parse_count;
 
 pub use ab::AbArgs;
 pub use again::Typed;
@@ -50,28 +53,42 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usage
-            3 a gate failed; selftest: a row failed; ab, compare: a regression; capacity: even the
-              least rate fails (with `run --k6-exit-codes` 99)
+            3 a gate failed (with `run --k6-exit-codes` 99); selftest: a row failed;
+              ab, compare: a regression; capacity: even the least rate fails
             4 the measurement is invalid (a shard died, or --strict)
-            5 a gate could not be decided; selftest: disturbed, nothing proved; report: no steady state found;
-              ab, compare: inconclusive; scale: nothing to compare
-              ab, compare: inconclusive; capacity: not found
+            5 a gate could not be decided; ab, compare: inconclusive; capacity: not
+              found; scale: nothing to compare; selftest: disturbed, nothing
+              proved; report: no steady state found
             129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
             Of several, the signal's comes first, then 4, 3, 5";
 
 impl Cli {
-    /// What was typed, and how `run` is typed again, when that was it.
+    /// The command line of this program, and how `run` is typed again, when that was it.
     ///
     /// # Errors
     /// When it makes no sense, or asks for help.
     pub fn read() -> Result<(Self, Typed), clap::Error> {
-        Self::of(Self::command().try_get_matches()?)
+        Self::of(std::env::args_os())
     }
 
-    fn of(mut matches: ArgMatches) -> Result<(Self, Typed), clap::Error> {
+    /// Any command line; its first word is the name of the program.
+    ///
+    /// # Errors
+    /// When it makes no sense, or asks for help.
+    pub fn of(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<(Self, Typed), clap::Error> {
+        let mut matches = Self::matches(words)?;
         let typed = Typed::of(&matches);
         let cli = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Self::command()))?;
         Ok((cli, typed))
+    }
+
+    /// The arguments of any command line, by their names.
+    ///
+    /// # Errors
+    /// When there are others than it may have, or it asks for help.
+    pub(crate) fn matches(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<ArgMatches, clap::Error> {
+        let (command, words) = (Self::command(), line::with_values(words));
+        command.clone().try_get_matches_from(&words).map_err(|error| line::explained(error, &command, &words))
     }
 }
 
@@ -127,10 +144,15 @@ impl<T: FromStr> FromStr for Auto<T> {
     }
 }
 
-fn parse_positive(text: &str) -> Result<u64, UnitError> {
-    match parse_count(text)? {
-        0 => Err(UnitError::Count(text.to_owned())),
-        count => Ok(count),
+/// Reads a whole number within `range`.
+fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = parse_count(text).map_err(|error| error.to_string())?;
+        let fitting = T::try_from(number).ok().filter(|_| range.contains(&number));
+        fitting.ok_or_else(|| match range.clone().into_inner() {
+            (least, _) if number < least => format!("`{text}` is too low: write at least {least}"),
+            (_, most) => format!("`{text}` is too high: write at most {most}"),
+        })
     }
 }
 
@@ -191,15 +213,99 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use crate::rounds::understood;
 
     #[test]
     fn no_output_has_a_secret() {
-        let cli = Cli::try_parse_from(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
+        let (cli, _) = Cli::of(["crawlmark", "serve", "--proxy-auth", "user:hidden"]).unwrap();
         assert!(!format!("{cli:?}").contains("hidden"));
     }
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Every page of help as a terminal of 80 columns shows it.
+    fn pages() -> Vec<String> {
+        let mut command = Cli::command().term_width(80);
+        command.build();
+        let top = command.render_long_help().to_string();
+        let pages = command.get_subcommands_mut().map(|command| command.render_long_help().to_string());
+        std::iter::once(top).chain(pages.collect::<Vec<_>>()).collect()
+    }
+
+    /// The command lines among the lines of a page, each with those that follow a backslash.
+    fn examples(page: &str) -> Vec<String> {
+        let is_command = |line: &str| {
+            let word = line.split(' ').find(|word| !word.starts_with("CRAWLMARK_"));
+            line.contains(' ') && matches!(word, Some("crawlmark" | "curl"))
+        };
+        let mut lines = page.lines().map(str::trim);
+        let mut examples = Vec::new();
+        while let Some(line) = lines.by_ref().find(|line| is_command(line)) {
+            let mut example = line.to_owned();
+            while let Some(more) = example.strip_suffix('\\') {
+                example = format!("{}{}", more, lines.next().unwrap());
+            }
+            examples.push(example);
+        }
+        examples
+    }
+
+    /// What a shell makes something else of, outside quotes; what follows a pipe or a redirection is not ours.
+    fn unquoted(example: &str) -> (&str, Vec<char>) {
+        let (mut quote, mut special) = (None, Vec::new());
+        for (at, c) in example.char_indices() {
+            match (quote, c) {
+                (None, '\'' | '"') => quote = Some(c),
+                (Some(open), close) if open == close => quote = None,
+                (None, '|' | '>') => return (&example[..at], special),
+                (None, c) if "{}[]*?~!#&;()<$`\\".contains(c) => special.push(c),
+                _ => {}
+            }
+        }
+        (example, special)
+    }
+
+    #[test]
+    fn examples_survive_a_shell_and_are_read() {
+        let mut read = 0;
+        for example in pages().iter().flat_map(|page| examples(page)) {
+            let (ours, special) = unquoted(&example);
+            assert!(special.is_empty(), "{example}: {special:?} is not quoted");
+            let words = shlex::split(ours).unwrap_or_else(|| panic!("{example}: a quotation mark is not closed"));
+            let words: Vec<String> = words.into_iter().skip_while(|word| word.starts_with("CRAWLMARK_")).collect();
+            if words[0] == "curl" {
+                continue;
+            }
+            let (cli, _) = Cli::of(&words).unwrap_or_else(|error| panic!("{example}: {error}"));
+            let rounds: Vec<Vec<String>> = match &cli.command {
+                Command::Ab(args) => {
+                    let side = |own: &str| [&args.run[..], &shlex::split(own).unwrap()].concat();
+                    vec![side(&args.base), side(&args.cand)]
+                }
+                Command::Scale(args) => vec![args.run.clone()],
+                Command::Ladder(args) => vec![args.run.clone()],
+                Command::Capacity(args) => vec![args.run.clone()],
+                _ => Vec::new(),
+            };
+            for round in rounds {
+                understood("a round", &round).unwrap_or_else(|error| panic!("{example}: {error}"));
+            }
+            read += 1;
+        }
+        assert!(read > 40, "{read} examples");
+    }
+
+    #[test]
+    fn no_help_says_anything_twice() {
+        let page = pages().swap_remove(0);
+        let (_, codes) = page.split_once("Exit codes:").unwrap();
+        let mut said: Vec<&str> = codes.split([';', '\n']).map(str::trim).filter(|part| part.contains(": ")).collect();
+        let all = said.len();
+        said.sort_unstable();
+        said.dedup();
+        assert!(all > 5 && said.len() == all, "{codes}");
     }
 }

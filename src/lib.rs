@@ -13,9 +13,8 @@
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
 //! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
-//! | `run`, `ab`, `scale`, `compare`, `report`, `serve`, `selftest` | one file per command |
-//! | `run`, `ab`, `capacity`, `compare`, `report`, `serve`, `selftest` | one file per command |
-//! | `run`, `ab`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
+//! | `behaviour` | what the bundled target is to do, from the flags of `run` and `serve` |
+//! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
 
 mod ab;
@@ -74,6 +73,21 @@ pub fn main() -> ExitCode {
         Err(error) => {
             terminal::say(&(error.message() + "\n"));
             ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_module_has_one_row_above() {
+        let source = include_str!("lib.rs");
+        let rows: Vec<&str> = source.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
+        let modules =
+            source.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'));
+        for module in modules {
+            let of_it = |row: &&&str| row.split(" | ").next().unwrap().contains(&format!("`{module}`"));
+            assert_eq!(rows.iter().filter(of_it).count(), 1, "{module}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::parse_duration;
 
-use super::KeepArgs;
+use super::{KeepArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A round is `crawlmark run` in a process of its own, with the flags after --, those
@@ -21,18 +21,23 @@ Exit codes: 0 pass: no metric is worse by 4 % · 3 regression: one is worse, sur
 
 Examples:
   Is 21 ms told from 20 ms? Two bundled targets:
-    crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' -- -c 8
+    crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' \\
+        -- -c 8
   Two targets that run already:
-    crawlmark ab --base http://127.0.0.1:8080/items/{id} \\
-        --cand http://127.0.0.1:8081/items/{id} -- -c 32 -d 5s
+    crawlmark ab --base 'http://127.0.0.1:8080/items/{id}' \\
+        --cand 'http://127.0.0.1:8081/items/{id}' -- -c 32 -d 5s
   Two builds of a service, each started for every round on a port of its own:
-    crawlmark ab --base-target './old --port {port}' --cand-target './new --port {port}' \\
-        -- http://127.0.0.1:{port}/items/{id} -c 32 -d 3s --expect json
+    crawlmark ab --base-target './old --port {port}' \\
+        --cand-target './new --port {port}' \\
+        -- 'http://127.0.0.1:{port}/items/{id}' -c 32 -d 3s --expect json
   Two settings of the crawl, two versions of crawlmark:
-    crawlmark ab --base '-c 64' --cand '-c 128' -- http://127.0.0.1:8080/items/{id}
-    crawlmark ab --base-bin ./crawlmark-0.1 -- http://127.0.0.1:8080/items/{id}
+    crawlmark ab --base '-c 64' --cand '-c 128' \\
+        -- 'http://127.0.0.1:8080/items/{id}'
+    crawlmark ab --base-bin ./crawlmark-0.1 \\
+        -- 'http://127.0.0.1:8080/items/{id}'
   What this machine makes of two equal sides, first:
-    crawlmark ab --aa --base '-c 64' --cand '-c 128' -- http://127.0.0.1:8080/items/{id}";
+    crawlmark ab --aa --base '-c 64' --cand '-c 128' \\
+        -- 'http://127.0.0.1:8080/items/{id}'";
 
 /// Arguments of `ab`.
 #[derive(Debug, Args)]
@@ -80,13 +85,13 @@ pub struct AbArgs {
     pub ready: Duration,
 
     /// Undisturbed pairs, at most; a verdict needs 16
-    #[arg(long, value_name = "N", default_value_t = 44, value_parser = clap::value_parser!(u64).range(1..=44), help_heading = "Comparison")]
+    #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub pairs: u64,
     /// First run so many pairs of the base against itself, to see what this machine makes of equal sides
-    #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = clap::value_parser!(u64).range(1..=44), help_heading = "Comparison")]
+    #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub aa: Option<u64>,
     /// What the order of the rounds is drawn from
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Comparison")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Comparison")]
     pub seed: u64,
 
     /// Where it goes, and how it is told.

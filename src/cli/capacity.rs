@@ -8,7 +8,7 @@ use crawlmark_harness::gates::Condition;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::units::{Rate, parse_duration};
 
-use super::{KeepArgs, parse_error_rate};
+use super::{KeepArgs, parse_error_rate, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
@@ -26,14 +26,16 @@ Examples:
   What does a limit of 4,000 a second bear?
     crawlmark capacity -- --target-limit 4000/s:burst=100
   Half of the answers within 20 ms and 99 % within 100 ms, as independent users come:
-    crawlmark capacity http://127.0.0.1:8080/items/{id} --arrivals poisson \\
+    crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --arrivals poisson \\
         --fail-if 'response_p50 < 20ms' --slo-p99 100ms --max-error-rate 0.1%
   A service elsewhere, which may be asked for 500 a second and no more:
-    crawlmark capacity http://staging.example.com/items/{id} --max-rate 500/s
+    crawlmark capacity 'http://staging.example.com/items/{id}' --max-rate 500/s
   A limit that counts by the minute takes probes that are longer than one:
-    crawlmark capacity http://127.0.0.1:8080/items/{id} --warmup 60s --probe 120s --budget 2h
+    crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --warmup 60s \\
+        --probe 120s --budget 2h
   Go on where it was interrupted:
-    crawlmark capacity --resume results/runs/2026-11-22T10-00-00Z-capacity -- --target-limit 4000/s";
+    crawlmark capacity --resume results/runs/2026-11-22T10-00-00Z-capacity \\
+        -- --target-limit 4000/s";
 
 const FAIL_IF: &str = "\
 What must hold at a rate that passes, as in 'response_p99 < 250ms'; may be repeated
@@ -89,7 +91,7 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, help_heading = "Search")]
     pub budget: Duration,
     /// The seed of the first probe; each has the next one
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
     pub seed: u32,
     /// Go on from the probes that a search of the same flags saved in this directory, though it was killed
     #[arg(long, value_name = "DIR", help_heading = "Search")]

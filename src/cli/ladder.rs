@@ -7,7 +7,7 @@ use clap::Args;
 use crawlmark_harness::ladder::{RUNGS, Rung};
 use crawlmark_harness::units::parse_duration;
 
-use super::KeepArgs;
+use super::{KeepArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Rungs (published: one crawl of IDs over the Internet, by its author's figures):
@@ -37,7 +37,8 @@ Examples:
   Where the steps come from: waiting, keeping connections, CPU:
     crawlmark ladder --rungs 1,4,7
   What would a target at 20 ms with a handshake of 40 ms make of it?
-    crawlmark ladder -- --target-latency lognormal:20ms,0.3 --target-handshake 40ms
+    crawlmark ladder -- --target-latency lognormal:20ms,0.3 \\
+        --target-handshake 40ms
   For a page:
     crawlmark ladder --markdown --out climb";
 
@@ -51,7 +52,7 @@ pub struct LadderArgs {
     #[arg(short = 'd', long, value_name = "TIME", default_value = "4s", value_parser = parse_rung_time)]
     pub duration: Duration,
     /// The seed of everything that is drawn: delays and bodies
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
     /// Where it goes, and how it is told.

@@ -6,6 +6,8 @@ use clap::Args;
 use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, PerHost};
 use crawlmark_harness::units::{Rate, parse_duration};
 
+use super::whole;
+
 /// Manners as typed.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
@@ -22,7 +24,7 @@ pub struct MannersArgs {
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
     /// Attempts of an item beyond its first, 0 to 4; only after what may pass: throttling, 5xx, broken connections
-    #[arg(long, value_name = "N", default_value_t = MAX_RETRIES)]
+    #[arg(long, value_name = "N", default_value_t = MAX_RETRIES, value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: u32,
     /// Retries in all, as a part of first attempts (and a reserve of 100)
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
@@ -37,7 +39,7 @@ pub struct MannersArgs {
 #[command(next_help_heading = "Politeness")]
 pub struct PerHostArgs {
     /// Requests in flight at each host at most, over all shards
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub per_host_connections: Option<u32>,
     /// Requests to each host at most, over all shards: N, N/s, N/min or N/h; --rate holds for all hosts together
     #[arg(long, value_name = "RATE")]

@@ -15,15 +15,19 @@ Examples:
   The same elsewhere:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public
   A table of its seconds for a spreadsheet, and its metrics for Prometheus, beside it:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv --export openmetrics
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export csv \\
+        --export openmetrics
   The summary of a step, for GitHub:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
+        --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
   A part of one, measured again from its log of times, as text or, with --json, as JSON; with --out, saved as well:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s --to 70s --shards 0-3 --outcome ok
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
+        --to 70s --shards 0-3 --outcome ok
   The part in which it went evenly, and how that was found:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady
   Several runs on one page, laid over each other:
-    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl results/runs/2026-11-22T10-05-00Z-crawl
+    crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
+        results/runs/2026-11-22T10-05-00Z-crawl
   With each plot as PNG, too, light or dark:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";

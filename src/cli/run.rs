@@ -13,8 +13,7 @@ use crawlmark_mock_server as target;
 
 use super::export::EXPORT;
 use super::{
-    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_positive,
-    parse_tag,
+    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_tag, whole,
 };
 use crate::crawl::{Expect, LocalIps};
 
@@ -25,25 +24,33 @@ Examples:
   A range, two processes, 64 connections, the result in ./first:
     crawlmark run --ids 0..200k --shards 2 -c 64 --out first
   A target of yours, at 5,000 requests a second at most:
-    crawlmark run http://127.0.0.1:8080/items/{id} --rate 5000
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 5000
   Only what is JSON and has an id is good, and so is what is known to be gone:
-    crawlmark run http://127.0.0.1:8080/items/{id} --expect json --expect 'regex:\"id\":\\d+' --expect status:200,410
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --expect json \\
+        --expect 'regex:\"id\":\\d+' --expect status:200,410
   A climb from 100 to 5,000 a second in a minute, and one by 500 every ten seconds:
-    crawlmark run http://127.0.0.1:8080/items/{id} --rate 100:5000 -d 60s
-    crawlmark run http://127.0.0.1:8080/items/{id} --rate 500:5000:500@10s -d 2m
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 100:5000 -d 60s
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500:5000:500@10s \\
+        -d 2m
   The URLs of a list, each once, at most 2 requests in flight and 5 a second at each of their hosts:
-    crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s --rate 100
+    crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
+        --rate 100
   For CI: it fails with 3 unless this holds, and stops early if most goes wrong:
-    crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
+        --fail-if 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
   The same, with its figures where GitHub and a dashboard of benchmarks read them:
-    crawlmark run http://127.0.0.1:8080/items/{id} --fail-if 'service_p99 < 250ms' \\
-        --export github-benchmark-smaller=smaller.json --export step-summary=- >> \"$GITHUB_STEP_SUMMARY\"
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
+        --fail-if 'service_p99 < 250ms' \\
+        --export github-benchmark-smaller=smaller.json --export step-summary=- \\
+        >> \"$GITHUB_STEP_SUMMARY\"
   A new connection for every request:
-    crawlmark run http://127.0.0.1:8080/items/{id} -c 20 --disable-keepalive
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive
   The same, each from another address:
-    crawlmark run http://127.0.0.1:8080/items/{id} -c 20 --disable-keepalive --local-ips 127.1.0.0/16
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' -c 20 --disable-keepalive \\
+        --local-ips 127.1.0.0/16
   One number for a script:
-    crawlmark run http://127.0.0.1:8080/items/{id} -n 10k --json | jq .latency.service.p99_us";
+    crawlmark run 'http://127.0.0.1:8080/items/{id}' -n 10k --json \\
+        | jq .latency.service.p99_us";
 
 const URLS: &str = "\
 A file with one URL per line, or - for standard input: item i asks line i modulo the number of lines
@@ -135,7 +142,8 @@ Other addresses have to be this machine's (ip addr add), or routed to it
 (ip route add local PREFIX dev lo). An address that cannot be used is
 refused before the run, and never replaced by another.
 
-  crawlmark run --target-profile article -c 80 --local-ips 127.1.0.0/16";
+  crawlmark run --target-profile article -c 80 \\
+      --local-ips 127.1.0.0/16";
 
 const FAIL_IF: &str = "\
 What must hold, as in 'service_p99 < 250ms': exit with code 3 if it does not; may be repeated
@@ -212,7 +220,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "A..B", help_heading = "What")]
     pub ids: Option<IdRange>,
     /// Stop after N items
-    #[arg(short = 'n', long, value_name = "N", value_parser = parse_positive, help_heading = "What")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "What")]
     pub requests: Option<u64>,
     /// Stop starting items after this time
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "What")]
@@ -223,18 +231,18 @@ pub struct RunArgs {
     /// A header of every request, `name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "What")]
     pub headers: Vec<String>,
-    /// The body of every request
+    /// The body of every request: a text, or @FILE for the content of a file; @@ begins a text with @
     #[arg(long, default_value = "", hide_default_value = true, help_heading = "What")]
     pub body: String,
     /// The seed of everything that is drawn
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, help_heading = "What")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "What")]
     pub seed: u64,
 
     /// Processes that crawl, each on its core: a number, or auto for one per core
     #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
     pub shards: Auto<u32>,
     /// Connections in all, one request at a time on each; with several hosts, up to twice as many more may be kept at rest
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, help_heading = "Load")]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
     /// Requests in all, at most, over all shards: N, N/s, N/min or N/h
     ///
@@ -256,7 +264,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub grace: Option<Duration>,
     /// How many requests the budget may let through at once; unless given, what falls due in 25 ms, and 1 per shard, to make up for lateness
-    #[arg(long, value_name = "N", requires = "rate", value_parser = parse_positive, help_heading = "Load")]
+    #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
     /// Let the kernel place the shards instead of keeping each on its core
     #[arg(long, help_heading = "Load")]
@@ -283,7 +291,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
     pub disable_keepalive: bool,
     /// Close a connection after so many requests, the last of which says so, and open another; 1 is --disable-keepalive
-    #[arg(long, value_name = "N", value_parser = parse_positive, help_heading = "Network")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Network")]
     pub max_requests_per_connection: Option<u64>,
     /// Addresses of this machine that connections go out from: addresses, ranges, prefixes, with commas
     #[arg(long, value_name = "LIST", long_help = LOCAL_IPS, help_heading = "Network")]
@@ -325,7 +333,7 @@ pub struct RunArgs {
     /// Write this as well, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, help_heading = "Results")]
     pub exports: Vec<Export>,
-    /// Print nothing but errors (and the JSON, with --json)
+    /// Print nothing but errors (and the JSON, with --json): one line if a threshold fails
     #[arg(long, help_heading = "Results")]
     pub quiet: bool,
     /// Show no progress while the run goes on

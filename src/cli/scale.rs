@@ -6,7 +6,7 @@ use clap::Args;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::units::parse_duration;
 
-use super::KeepArgs;
+use super::{KeepArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Each round is `crawlmark run` in a process of its own, at one size. A replicate is
@@ -18,15 +18,18 @@ Exit codes: 0 done · 5 no size has a round that counts beside one of the smalle
 
 Examples:
   1, 2, 4 ... shards, as many as there are CPUs, with 32 connections each:
-    crawlmark scale http://10.0.0.5:8080/items/{id}
+    crawlmark scale 'http://10.0.0.5:8080/items/{id}'
   Does it scale beyond the CPUs where answers take 50 ms and CPU is no limit?
     crawlmark scale --latency-bound
   The same load on more and more shards, each size ten times:
-    crawlmark scale --shards 1,2,4,8 --connections 256 --repeats 10 http://10.0.0.5:8080/items/{id}
+    crawlmark scale --shards 1,2,4,8 --connections 256 \\
+        --repeats 10 'http://10.0.0.5:8080/items/{id}'
   More connections on two shards:
-    crawlmark scale --shards 2 --connections 8,16,32,64,128 -- --target-latency lognormal:20ms,0.4
+    crawlmark scale --shards 2 --connections 8,16,32,64,128 \\
+        -- --target-latency lognormal:20ms,0.4
   One number for a script:
-    crawlmark scale --latency-bound --json | jq '.curves[0].points[-1].efficiency.median'";
+    crawlmark scale --latency-bound --json \\
+        | jq '.curves[0].points[-1].efficiency.median'";
 
 /// Arguments of `scale`.
 #[derive(Debug, Args)]
@@ -34,14 +37,14 @@ pub struct ScaleArgs {
     /// The target; the bundled one unless given
     pub url: Option<String>,
     /// Processes that crawl, one size each; 1, 2, 4 ... up to the CPUs (at least 1 and 2) unless given
-    #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHARDS)), help_heading = "Sizes")]
+    #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=MAX_SHARDS.into()), help_heading = "Sizes")]
     pub shards: Vec<u32>,
     /// Connections over all shards, of each size the same; several of them make a curve each, or, on one number of shards, the sizes
     /// of one
-    #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), help_heading = "Sizes")]
+    #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
     /// Connections for each shard, so that the load grows with the shards; 32 unless given, and 8 with --latency-bound
-    #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Sizes")]
+    #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections_per_shard: Option<u32>,
     /// Let the bundled target hold every answer for this time, 50ms unless given, so that waiting is the limit and CPU is not; sizes are 1 to
     /// 16 shards unless given
@@ -58,13 +61,13 @@ pub struct ScaleArgs {
     pub latency_bound: Option<Duration>,
 
     /// Rounds of each size, 1 to 1000; with fewer than 5 intervals are of less than 90 %
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Rounds")]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u64>(1..=1_000), help_heading = "Rounds")]
     pub repeats: u64,
     /// How long each round sends, 1h at most; 3s unless given
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rounds")]
     pub duration: Option<Duration>,
     /// What the order of the sizes is drawn from
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Rounds")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
     pub seed: u64,
     /// Do not measure first what this client could do of a target that answers at once
     #[arg(long, help_heading = "Rounds")]

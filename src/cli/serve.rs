@@ -10,7 +10,7 @@ use clap::Args;
 use crawlmark_harness::units::parse_duration;
 use crawlmark_mock_server as target;
 
-use super::Auto;
+use super::{Auto, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +19,8 @@ Examples:
   A service with a tail and a limit:
     crawlmark serve --latency lognormal:20ms,0.4 --limit 1000/s:burst=50
   A service with a cache, a queue and a pause for breath:
-    crawlmark serve --latency bimodal:300us,15ms,0.1 --latency-per-in-flight 20us --stall 10s,200ms
+    crawlmark serve --latency bimodal:300us,15ms,0.1 \\
+        --latency-per-in-flight 20us --stall 10s,200ms
   A service far away, to which a new connection costs three round trips of 30 ms:
     crawlmark serve --latency 45ms --handshake 90ms
   A service that fails now and then:
@@ -32,7 +33,8 @@ Examples:
   A rotating gateway in front of a service that limits by address; each session goes out from an address of its own:
     crawlmark serve --listen 127.0.0.1:8080 --limit 10/s
     CRAWLMARK_PROXY_AUTH=user:pass crawlmark serve --listen 127.0.0.1:3128 --proxy
-    curl -x http://user-session-a:pass@127.0.0.1:3128 http://127.0.0.1:8080/items/1
+    curl -x http://user-session-a:pass@127.0.0.1:3128 \\
+        http://127.0.0.1:8080/items/1
   What it was asked:
     curl -s http://127.0.0.1:8080/__admin/ledger";
 
@@ -112,7 +114,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
     /// The seed of bodies, delays and faults
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
     /// What kind of target it is; other options replace that part of it
     ///

@@ -1,7 +1,6 @@
 //! The flags of a round: what `run` makes of them, and which of them a round cannot have.
 
 use clap::parser::ValueSource;
-use clap::{CommandFactory, Parser};
 
 use crate::cli::{Cli, Command, RunArgs};
 use crate::error::Error;
@@ -16,7 +15,7 @@ pub(crate) const PORT: &str = "{port}";
 /// When they are no flags of `run`, or do not fit together.
 pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error> {
     let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
-    match Cli::try_parse_from(line).map(|cli| cli.command) {
+    match Cli::of(line).map(|(cli, _)| cli.command) {
         Ok(Command::Run(args)) => Ok(*args),
         Ok(_) => Err(Error::Usage(format!("{whose}: not flags of `crawlmark run`"))),
         Err(error) => {
@@ -31,7 +30,7 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
 /// understand.
 pub(crate) fn typed(words: &[String]) -> Vec<String> {
     let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
-    let Ok(matches) = Cli::command().try_get_matches_from(line) else { return Vec::new() };
+    let Ok(matches) = Cli::matches(line) else { return Vec::new() };
     let Some(run) = matches.subcommand_matches("run") else { return Vec::new() };
     let is_typed = |id: &&clap::Id| run.value_source(id.as_str()) == Some(ValueSource::CommandLine);
     run.ids().filter(is_typed).map(|id| id.as_str().to_owned()).collect()

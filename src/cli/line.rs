@@ -1,0 +1,252 @@
+//! The words of a command line before they are read, and the hints of the errors that reading them gives.
+//!
+//! Called by [`Cli`](super::Cli) alone. Must not decide what a value means.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use crawlmark_harness::units::nearest;
+
+/// Names that other tools have for flags of this one.
+const FLAGS: [(&str, &str); 18] = [
+    ("--clients", "--connections"),
+    ("--concurrency", "--connections"),
+    ("--count", "--requests"),
+    ("--data", "--body"),
+    ("--iterations", "--requests"),
+    ("--max-time", "--timeout"),
+    ("--output", "--out"),
+    ("--parallel", "--connections"),
+    ("--silent", "--quiet"),
+    ("--thresholds", "--fail-if"),
+    ("--threads", "--shards"),
+    ("--time", "--duration"),
+    ("--user-agent", "--header"),
+    ("--users", "--connections"),
+    ("--vus", "--connections"),
+    ("--workers", "--shards"),
+    ("-X", "-m"),
+    ("-o", "--out"),
+];
+
+/// Names that other tools have for commands of this one.
+const COMMANDS: [(&str, &str); 9] = [
+    ("bench", "run"),
+    ("benchmark", "run"),
+    ("crawl", "run"),
+    ("diff", "compare"),
+    ("mock", "serve"),
+    ("server", "serve"),
+    ("start", "run"),
+    ("sweep", "scale"),
+    ("target", "serve"),
+];
+
+/// The words with a negative number joined to the flag before it: as its value, it is refused by what the flag takes; by
+/// itself, it would be taken for a flag that does not exist.
+pub(super) fn with_values(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
+    let mut all: Vec<OsString> = Vec::new();
+    for word in words {
+        let word = word.into();
+        match all.last_mut() {
+            Some(flag) if is_bare_flag(flag) && is_negative(&word) => {
+                flag.push("=");
+                flag.push(word);
+            }
+            _ => all.push(word),
+        }
+    }
+    all
+}
+
+fn is_negative(word: &OsStr) -> bool {
+    matches!(word.as_encoded_bytes(), [b'-', b'0'..=b'9', ..] | [b'-', b'.', b'0'..=b'9', ..])
+}
+
+/// A flag without a value joined to it.
+fn is_bare_flag(word: &OsStr) -> bool {
+    match word.as_encoded_bytes() {
+        [b'-', b'-', name @ ..] => !name.is_empty() && !name.contains(&b'='),
+        [b'-', letter] => letter.is_ascii_alphabetic(),
+        _ => false,
+    }
+}
+
+/// The error with a hint of what was probably meant, in the place of clap's own.
+pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
+    let at = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return error,
+    };
+    let Some(ContextValue::String(name)) = error.get(at) else { return error };
+    let called = words.get(1).and_then(|word| command.find_subcommand(word));
+    let tip = match (at, called) {
+        (ContextKind::InvalidSubcommand, _) => meant_command(name, command),
+        (_, Some(called)) => meant_flag(name, called, command),
+        (_, None) => of_run(name, command).map(|_| format!("flags follow a command, as in crawlmark run {name}")),
+    };
+    // What clap suggests is in its usage, too.
+    for kind in
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::Suggested, ContextKind::Usage]
+    {
+        error.remove(kind);
+    }
+    if let Some(tip) = tip {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+fn meant_command(name: &str, command: &Command) -> Option<String> {
+    if name.contains(['/', ':', '.']) || name == "localhost" {
+        return Some(format!("a URL follows a command, as in crawlmark run {name}"));
+    }
+    let known = command.get_subcommands().map(Command::get_name);
+    let meant = COMMANDS.iter().find(|(other, _)| *other == name).map(|(_, own)| *own);
+    meant.or_else(|| nearest(name, known)).map(did_you_mean)
+}
+
+fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String> {
+    let takes_run_flags = called.get_arguments().any(|argument| argument.get_id() == "run");
+    if !name.starts_with('-') {
+        let takes_url = called.get_arguments().any(|argument| argument.get_id() == "urls");
+        return takes_url.then(|| "there is one URL; several are read from a file: --urls FILE".to_owned());
+    }
+    if takes_run_flags && of_run(name, command).is_some() {
+        return Some(format!("flags of `crawlmark run` go behind --, as in -- {name}"));
+    }
+    let own = spellings(called);
+    let is_own = |name: &str| own.iter().any(|own| own == name);
+    let synonym = FLAGS.iter().find(|(other, _)| *other == name).map(|(_, own)| (*own).to_owned());
+    let stem = name.trim_start_matches('-');
+    let [of_target, plain, other_case] = [
+        format!("--target-{stem}"),
+        format!("--{}", stem.trim_start_matches("target-")),
+        name.chars().map(|c| if c.is_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }).collect(),
+    ];
+    let meant =
+        [Some(of_target), Some(plain), synonym, Some(other_case)].into_iter().flatten().find(|name| is_own(name));
+    let long = || own.iter().filter(|own| own.starts_with("--"));
+    let meant = meant.or_else(|| nearest(name, long()).filter(|_| name.starts_with("--")).cloned());
+    meant.as_deref().map(did_you_mean)
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean '{name}'?")
+}
+
+/// The flag of `run` that is spelt so.
+fn of_run(name: &str, command: &Command) -> Option<String> {
+    spellings(command.find_subcommand("run")?).into_iter().find(|own| own == name)
+}
+
+/// Every way to write each flag of a command.
+fn spellings(command: &Command) -> Vec<String> {
+    let long = |argument: &clap::Arg| {
+        argument
+            .get_long_and_visible_aliases()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|name| format!("--{name}"))
+            .collect::<Vec<_>>()
+    };
+    let short = |argument: &clap::Arg| {
+        argument
+            .get_short_and_visible_aliases()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|letter| format!("-{letter}"))
+            .collect::<Vec<_>>()
+    };
+    command.get_arguments().flat_map(|argument| [long(argument), short(argument)].concat()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use proptest::prelude::*;
+
+    use super::super::Cli;
+    use super::*;
+
+    fn refusal(words: &[&str]) -> String {
+        Cli::matches([&["crawlmark"], words].concat()).unwrap_err().render().to_string()
+    }
+
+    /// Flags with the command that each is of.
+    fn flags() -> Vec<(String, String)> {
+        let command = Cli::command();
+        let of = |command: &Command| {
+            let name = command.get_name().to_owned();
+            spellings(command).into_iter().filter(|flag| flag.len() > 4).map(move |flag| (name.clone(), flag))
+        };
+        command.get_subcommands().flat_map(of).collect()
+    }
+
+    #[test]
+    fn what_other_tools_call_it_is_known() {
+        for (words, says) in [
+            (&["run", "--concurrency", "5"][..], "did you mean '--connections'?"),
+            (&["run", "--workers", "5"], "did you mean '--shards'?"),
+            (&["run", "-r", "5"], "did you mean '-R'?"),
+            (&["run", "--limit", "5/s"], "did you mean '--target-limit'?"),
+            (&["serve", "--target-limit", "5/s"], "did you mean '--limit'?"),
+            (&["run", "http://a/", "http://b/"], "several are read from a file: --urls FILE"),
+            (&["ab", "--rate", "5"], "go behind --, as in -- --rate"),
+            (&["scale", "-n", "5"], "go behind --, as in -- -n"),
+            (&["capacity", "--conections", "5"], "unexpected argument '--conections'"),
+            (&["rnu"], "did you mean 'run'?"),
+            (&["bench"], "did you mean 'run'?"),
+            (&["http://localhost:8080/"], "crawlmark run http://localhost:8080/"),
+            (&["--rate", "5"], "crawlmark run --rate"),
+        ] {
+            let said = refusal(words);
+            assert!(said.contains(says), "{words:?}: {said}");
+        }
+        for words in [&["run", "--frobnicate"][..], &["fly"], &["serve", "http://a/"]] {
+            assert!(!refusal(words).contains("tip:"), "{}", refusal(words));
+        }
+    }
+
+    #[test]
+    fn what_is_suggested_exists() {
+        let command = Cli::command();
+        let own: Vec<String> = command.get_subcommands().flat_map(spellings).collect();
+        for (other, meant) in FLAGS {
+            assert!(own.iter().any(|own| own == meant), "{other}: {meant}");
+        }
+        for (other, meant) in COMMANDS {
+            assert!(command.find_subcommand(other).is_none() && command.find_subcommand(meant).is_some(), "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_flag_with_a_slip_is_recognised(
+            (of, flag) in prop::sample::select(flags()), at in any::<prop::sample::Index>(), slip in 0..3,
+        ) {
+            // Not in the dashes, nor the letter that other flags may begin without.
+            let at = 3 + at.index(flag.len() - 4);
+            let mut bytes = flag.clone().into_bytes();
+            match slip {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.swap(at, at - 1),
+                _ => bytes.insert(at, bytes[at]),
+            }
+            let typed = String::from_utf8(bytes).unwrap();
+            let Err(error) = Cli::matches(["crawlmark", &of, &typed]) else { return Ok(()) };
+            if error.kind() == ErrorKind::UnknownArgument {
+                let said = error.render().to_string();
+                prop_assert!(said.contains("did you mean '--"), "{} {} of {}: {}", of, typed, flag, said);
+            }
+        }
+
+        #[test]
+        fn a_negative_value_is_refused_as_the_value_of_its_flag((of, flag) in prop::sample::select(flags()), value in "-[0-9]{1,3}(\\.5)?(s|ms|k|%|/s)?") {
+            let Err(error) = Cli::matches(["crawlmark", &of, &flag, &value]) else { return Ok(()) };
+            prop_assert!(error.kind() != ErrorKind::UnknownArgument, "{} {} {}: {}", of, flag, value, error.render());
+        }
+    }
+}
