@@ -41,7 +41,7 @@ use self::request::Written;
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::targets::{AsksIds, Host, Targets};
-pub use self::template::{Template, TemplateError};
+pub use self::template::{Flaw, Template, TemplateError};
 
 /// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
 /// are kept for when their host's turn comes again.

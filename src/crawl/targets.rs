@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderValue, InvalidHeaderValue};
 
-use super::template::{Template, TemplateError};
+use super::template::{Flaw, Template, TemplateError};
 
 /// A place for the ID that there is not.
 const NO_PLACE: u32 = u32::MAX;
@@ -102,7 +102,9 @@ impl Targets {
             let host = match numbers.entry((template.host().to_ascii_lowercase(), template.port())) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    let url = |_| TemplateError::Url(template.to_string());
+                    let url = |error: InvalidHeaderValue| {
+                        TemplateError::Url(template.to_string(), Flaw::Other(error.to_string()))
+                    };
                     let header = HeaderValue::from_str(template.authority()).map_err(url)?;
                     targets.hosts.push(Host { name: template.host().to_owned(), port: template.port(), header });
                     *new.insert(number)

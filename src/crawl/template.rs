@@ -24,14 +24,26 @@ pub struct Template {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// Not a URL.
-    #[error("the URL `{0}` cannot be read: write something like http://127.0.0.1:8080/items/{{id}}")]
-    Url(String),
-    /// No scheme, or one that is not http.
+    #[error("the URL `{0}` cannot be read: {1}")]
+    Url(String, Flaw),
+    /// Another scheme than http.
     #[error("the URL `{0}` does not begin with http://: only plain HTTP/1.1 can be crawled so far")]
     Scheme(String),
+    /// No scheme, or one with a slip in it.
+    #[error("the URL `{0}` does not begin with http://: did you mean {1}?")]
+    NoScheme(String, String),
+    /// Neither a URL nor one without its scheme.
+    #[error("`{0}` is not a URL: write something like http://127.0.0.1:8080/items/{{id}}")]
+    NoUrl(String),
     /// A user name or password.
     #[error("the URL holds a user name or password: pass credentials with -H 'authorization: ...' instead")]
     Credentials,
+    /// Braces that are no place for the ID.
+    #[error(
+        "the URL `{0}` has a brace that is not part of {{id}}: write {{id}} where the ID goes, and %7B and %7D for braces \
+         that are to be sent"
+    )]
+    Braces(String),
     /// More than one place for the ID.
     #[error("the URL `{0}` has {{id}} more than once")]
     Places(String),
@@ -41,6 +53,29 @@ pub enum TemplateError {
     /// A fragment, which no request carries.
     #[error("the URL `{0}` has a #fragment, which is never sent: leave it away, or write %23")]
     Fragment(String),
+}
+
+/// The part of a URL that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// Nothing before the path.
+    #[error("it has no host")]
+    NoHost,
+    /// Not a port.
+    #[error("`{0}` is not a port, which is a number from 1 to 65535")]
+    Port(String),
+    /// Colons without brackets.
+    #[error("an IPv6 address is written in brackets, as in http://[::1]:8080/")]
+    Brackets,
+    /// A character that no host has.
+    #[error("{0:?} cannot be part of a host")]
+    HostCharacter(char),
+    /// A character that is not sent as it is.
+    #[error("{0:?} in the path or query is written {1}")]
+    PathCharacter(char, String),
+    /// What the parser says, where nothing else is known.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl Template {
@@ -92,14 +127,19 @@ impl Template {
         }
         let path = &rest[authority.len()..];
         let (before, after) = place(path, no_place).ok_or_else(|| TemplateError::Places(text.to_owned()))?;
-        let bad = || TemplateError::Url(text.to_owned());
+        if [Some(&before), after.as_ref()].into_iter().flatten().any(|part| part.contains(['{', '}'])) {
+            return Err(TemplateError::Braces(text.to_owned()));
+        }
+        let flawed = |flaw| TemplateError::Url(text.to_owned(), flaw);
         let id = after.as_ref().map(|after| format!("0{after}")).unwrap_or_default();
-        let uri: Uri = format!("http://{authority}{before}{id}").parse().map_err(|_| bad())?;
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(bad)?;
+        let parsed: Result<Uri, _> = format!("http://{authority}{before}{id}").parse();
+        let uri =
+            parsed.map_err(|error| flawed(flaw(authority, path).unwrap_or_else(|| Flaw::Other(error.to_string()))))?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| flawed(Flaw::NoHost))?;
         // `Uri` takes a port that is no number for none.
-        let port = match authority.rsplit_once(':') {
-            Some((_, port)) if !port.ends_with(']') => port.parse().map_err(|_| bad())?,
-            _ => 80,
+        let port = match port_of(authority) {
+            Some(text) => port(text).ok_or_else(|| flawed(Flaw::Port(text.to_owned())))?,
+            None => 80,
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { authority: authority.to_owned(), host, port, before, after })
@@ -141,18 +181,63 @@ fn place(path: &str, no_place: NoPlace) -> Option<(String, Option<String>)> {
     Some((format!("{}/", path.trim_end_matches('/')), Some(query.to_owned())))
 }
 
+/// What stands behind the host's colon; an IPv6 address in brackets has colons of its own.
+fn port_of(authority: &str) -> Option<&str> {
+    authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'))
+}
+
+fn port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port > 0)
+}
+
+/// Why host and path cannot be read, as far as it can be told: asks the parser about one part after the other.
+fn flaw(authority: &str, path: &str) -> Option<Flaw> {
+    let fits = |url: String| url.parse::<Uri>().is_ok();
+    let (host, port_text) = match port_of(authority) {
+        Some(port) => (&authority[..authority.len() - port.len() - 1], Some(port)),
+        None => (authority, None),
+    };
+    if host.is_empty() {
+        return Some(Flaw::NoHost);
+    }
+    if host.contains(':') && !host.starts_with('[') || host.starts_with('[') != host.ends_with(']') {
+        return Some(Flaw::Brackets);
+    }
+    if let Some(text) = port_text.filter(|text| port(text).is_none()) {
+        return Some(Flaw::Port(text.to_owned()));
+    }
+    if let Some(bad) = host.chars().find(|c| !"[]:".contains(*c) && !fits(format!("http://a{c}a/"))) {
+        return Some(Flaw::HostCharacter(bad));
+    }
+    let bad = path.chars().find(|c| !fits(format!("http://a/{c}")))?;
+    let encoded = bad.to_string().bytes().fold(String::new(), |all, byte| format!("{all}%{byte:02X}"));
+    Some(Flaw::PathCharacter(bad, encoded))
+}
+
 fn scheme_error(text: &str) -> TemplateError {
+    // What stands before an `@` may be a password.
+    let rest = text.split_once(':').map_or(text, |(_, rest)| rest).trim_start_matches('/');
+    let may_hold_password =
+        [text, rest].into_iter().any(|text| text.split('/').next().unwrap_or_default().contains('@'));
+    if may_hold_password {
+        return TemplateError::Credentials;
+    }
     match text.split_once("://") {
-        // What stands before an `@` may be a password.
-        Some((_, rest))
-            if rest.trim_start_matches('/').split('/').next().is_some_and(|authority| authority.contains('@')) =>
+        Some((scheme, _))
+            if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) && !scheme.eq_ignore_ascii_case("http") =>
         {
-            TemplateError::Credentials
+            TemplateError::Scheme(text.to_owned())
         }
-        _ if text.split('/').next().is_some_and(|authority| authority.contains('@')) => TemplateError::Credentials,
-        // Nor is it shown when a slash is missing.
-        None if text.split_once(":/").is_some_and(|(_, rest)| rest.contains('@')) => TemplateError::Credentials,
-        _ => TemplateError::Scheme(text.to_owned()),
+        _ => {
+            let slip = ["http:", "http/", "/"].into_iter().find_map(|slip| text.strip_prefix(slip)).unwrap_or(text);
+            let meant = format!("http://{}", slip.trim_start_matches('/'));
+            // A single word is more often the value of a flag that does not take one.
+            let is_word = !slip.contains(['.', ':', '/']) && slip != "localhost";
+            match meant.parse::<Template>() {
+                Ok(_) if !is_word => TemplateError::NoScheme(text.to_owned(), meant),
+                _ => TemplateError::NoUrl(text.to_owned()),
+            }
+        }
     }
 }
 
@@ -208,13 +293,59 @@ mod tests {
         use TemplateError as E;
         let error = |text: &str| text.parse::<Template>().unwrap_err();
         assert!(matches!(error("https://h/{id}"), E::Scheme(_)));
-        assert!(matches!(error("h:80/{id}"), E::Scheme(_)));
+        assert!(matches!(error("ftp://h/{id}"), E::Scheme(_)));
+        for (text, meant) in [
+            ("localhost:8080/x", "http://localhost:8080/x"),
+            ("localhost", "http://localhost"),
+            ("h:80/{id}", "http://h:80/{id}"),
+            ("127.0.0.1/{id}", "http://127.0.0.1/{id}"),
+            ("//h.x/y", "http://h.x/y"),
+            ("http:/h.x/y", "http://h.x/y"),
+            ("http:h.x", "http://h.x"),
+            ("http//h/y", "http://h/y"),
+            ("[::1]:80", "http://[::1]:80"),
+        ] {
+            assert_eq!(error(text), E::NoScheme(text.to_owned(), meant.to_owned()));
+        }
+        for text in ["", "aimd", "20ms", "not a url", "h:x/y", "http:", "a/{x}"] {
+            assert_eq!(error(text), E::NoUrl(text.to_owned()));
+        }
         assert!(matches!(error("http://h/{id}/{id}"), E::Places(_)));
         assert!(matches!(error("http://{id}.h/"), E::Authority(_)));
         assert!(matches!(error("http://h/{id}#x"), E::Fragment(_)));
-        for text in ["http://", "http:///x", "http://h:x/", "http://h:99999/", "http://h/a b"] {
-            assert!(matches!(error(text), E::Url(_)), "{text}");
+        for text in ["{ID}", "{}", "{id", "id}", "{{id}}", "{ id }", "{id}/{n}", "?q={\"a\":{id}}"] {
+            let text = format!("http://h/{text}");
+            for error in [error(&text), Template::as_written(&text).unwrap_err()] {
+                assert_eq!(error, E::Braces(text.clone()));
+                assert!(error.to_string().contains("write {id} where the ID goes"), "{error}");
+            }
         }
+        let port = |text: &str| Flaw::Port(text.to_owned());
+        for (text, cause) in [
+            ("http://", Flaw::NoHost),
+            ("http:///x", Flaw::NoHost),
+            ("http://:80/x", Flaw::NoHost),
+            ("http://h:x/", port("x")),
+            ("http://h:/", port("")),
+            ("http://h:0/", port("0")),
+            ("http://h:99999/", port("99999")),
+            ("http://[::1]:x/", port("x")),
+            ("http://h:-1/", port("-1")),
+            ("http://::1/", Flaw::Brackets),
+            ("http://::1:80/", Flaw::Brackets),
+            ("http://[::1/", Flaw::Brackets),
+            ("http://::1]/", Flaw::Brackets),
+            ("http://h x/", Flaw::HostCharacter(' ')),
+            ("http://{ID}.h/", Flaw::HostCharacter('{')),
+            ("http://h\\x/", Flaw::HostCharacter('\\')),
+            ("http://hé/", Flaw::HostCharacter('é')),
+            ("http://h/a b", Flaw::PathCharacter(' ', "%20".to_owned())),
+            ("http://h/?q=<x>", Flaw::PathCharacter('<', "%3C".to_owned())),
+        ] {
+            assert_eq!(error(text), E::Url(text.to_owned(), cause));
+        }
+        let long = format!("http://h/{}", "x".repeat(70_000));
+        assert!(matches!(error(&long), E::Url(_, Flaw::Other(_))));
         for text in
             ["http://u:secret@h/", "https://u:secret@h/", "u:secret@h/x", "http:/u:secret@h", "ftp:///u:secret@h"]
         {

@@ -92,7 +92,11 @@ mod tests {
             (b"http://a/\nhttp://a/{id}/{id}", "line 2: the URL `http://a/{id}/{id}` has {id} more than once"),
             (b"http://{id}.a/", "line 1"),
             (b"\xef\xbb\xbfhttps://b/", "line 1: the URL `https://b/` does not begin"),
-            (b"http://a/b c", "line 1: the URL `http://a/b c` cannot be read"),
+            (b"http://a/b c", "line 1: the URL `http://a/b c` cannot be read: ' ' in the path or query is written %20"),
+            (
+                b"a.example/x",
+                "line 1: the URL `a.example/x` does not begin with http://: did you mean http://a.example/x?",
+            ),
             (b"http://a/\n\xff\xfe\n", "line 2 is no UTF-8"),
             (long.as_bytes(), "line 1 is longer than 64 KiB"),
         ] {
