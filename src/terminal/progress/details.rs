@@ -10,7 +10,7 @@ use crawlmark_harness::wire::BindingTimes;
 use super::gauge::Now;
 use super::sparkline::{Glyphs, sparkline};
 use super::text::{Line, NAME, Part, Tone, row_of};
-use super::words::{countdown, nanos, per_second, percent, percentile};
+use super::words::{nanos, per_second, percent, percentile, to_go};
 
 /// What an open loop has not sent for less than this is as good as on time.
 const ON_TIME: Duration = Duration::from_millis(10);
@@ -55,13 +55,12 @@ impl Detail {
 
 /// What a pause is called.
 pub(super) fn pause_words(pause: LivePause) -> String {
-    // A second that has begun is still to go.
-    let left = countdown(pause.left + Duration::from_secs(1));
+    let left = to_go(pause.left);
     if pause.hosts >= pause.of { format!("{left} to go") } else { format!("{} of {} hosts", pause.hosts, pause.of) }
 }
 
 fn paused(pause: LivePause, columns: usize) -> Line {
-    let left = countdown(pause.left + Duration::from_secs(1));
+    let left = to_go(pause.left);
     let second =
         if pause.hosts >= pause.of { "as the target asked".to_owned() } else { format!("the next for {left}") };
     let parts = vec![Part { rank: 0, text: pause_words(pause), tone: Tone::Warning }, Part::new(1, second)];

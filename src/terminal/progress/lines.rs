@@ -11,7 +11,7 @@ use crawlmark_harness::supervisor::Live;
 use super::super::say;
 use super::details::pause_words;
 use super::gauge::{Gauge, Now};
-use super::words::{countdown, per_second, percent, percentile};
+use super::words::{per_second, percent, percentile, to_go};
 
 /// For so long there is a line every second.
 const OFTEN_S: u64 = 60;
@@ -73,7 +73,7 @@ fn line(now: &Now<'_>) -> String {
     if let Some(pause) = now.live.pause {
         let _ = write!(text, "  paused, {}", pause_words(pause));
     }
-    let _ = write!(text, "  eta {}", now.remaining().map_or_else(|| "-".to_owned(), countdown));
+    let _ = write!(text, "  eta {}", now.remaining().map_or_else(|| "-".to_owned(), to_go));
     text + if now.live.stopping { "  stopping\n" } else { "\n" }
 }
 
@@ -107,7 +107,7 @@ mod tests {
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
         then.stopping = true;
         let line = line(&gauge.read(&then));
-        let end = "throttled 75 (10.0 % now)  gave up 4  paused, 5s to go  eta 58s  stopping\n";
+        let end = "throttled 75 (10.0 % now)  gave up 4  paused, 4s to go  eta 58s  stopping\n";
         assert!(line.ends_with(end), "{line}");
     }
 }

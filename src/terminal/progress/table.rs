@@ -5,7 +5,7 @@ use crawlmark_harness::supervisor::{LiveState, Recent};
 
 use super::gauge::Now;
 use super::text::{Line, NAME, Tone};
-use super::words::{countdown, nanos, per_second, percentile};
+use super::words::{elapsed, nanos, per_second, percentile, to_go};
 
 /// The inside of a bar, in columns.
 const BAR: [usize; 2] = [6, 20];
@@ -105,8 +105,8 @@ fn bar(done: f64, inside: usize) -> String {
 
 /// The titles, and how far the run is.
 pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
-    let elapsed = countdown(now.live.elapsed);
-    let eta = now.remaining().filter(|_| !now.live.is_over()).map(countdown);
+    let elapsed = elapsed(now.live.elapsed);
+    let eta = now.remaining().filter(|_| !now.live.is_over()).map(to_go);
     let long = eta.as_ref().map(|eta| format!("{elapsed}, {eta} to go"));
     let short = eta.map(|eta| format!("{eta} to go"));
     let room = layout.bar.map_or(0, |inside| inside + 2);
@@ -125,7 +125,7 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
     let state = match (shard.state, silence) {
         (LiveState::Running, None) => (per_second(now.rates[number]), Tone::Plain),
         // What it said of its times is old by now.
-        (LiveState::Running, Some(silence)) => (format!("silent {}", countdown(silence)), Tone::Warning),
+        (LiveState::Running, Some(silence)) => (format!("silent {}", elapsed(silence)), Tone::Warning),
         (LiveState::Done, _) => ("done".to_owned(), Tone::Plain),
         (LiveState::Lost, _) => ("lost".to_owned(), Tone::Failure),
     };

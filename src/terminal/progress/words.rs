@@ -24,8 +24,13 @@ pub(super) fn nanos(ns: u64) -> String {
     if ns == 0 { "0".to_owned() } else { micros(ns as f64 / 1e3) }
 }
 
-/// A time that counts down or up, in whole seconds.
-pub(super) fn countdown(time: Duration) -> String {
+/// A time that is left, in whole seconds: one that has begun is still to go.
+pub(super) fn to_go(time: Duration) -> String {
+    elapsed(Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)))
+}
+
+/// A time that has passed, in whole seconds.
+pub(super) fn elapsed(time: Duration) -> String {
     match time.as_secs() {
         s @ 0..100 => format!("{s}s"),
         s @ 100..6_000 => format!("{}m{:02}s", s / 60, s % 60),
@@ -43,9 +48,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_count_down_stay_short() {
-        let shown = [0, 99, 100, 5_999, 6_000, 90_061].map(|s| countdown(Duration::from_millis(s * 1_000 + 999)));
+    fn times_stay_short() {
+        let shown = [0, 99, 100, 5_999, 6_000, 90_061].map(|s| elapsed(Duration::from_millis(s * 1_000 + 999)));
         assert_eq!(shown, ["0s", "99s", "1m40s", "99m59s", "1h40m", "25h01m"]);
+    }
+
+    #[test]
+    fn time_to_go_is_rounded_up() {
+        let shown = [0, 1, 1_000, 1_001, 8_999, 99_001].map(|ms| to_go(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0s", "1s", "1s", "2s", "9s", "1m40s"]);
     }
 
     #[test]
