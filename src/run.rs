@@ -58,11 +58,15 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     report.command = Some(typed.for_plan(&resolved.plan));
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     lookout.close(&mut report);
-    let code = wanted.code(exit_code(&report, resolved.strictness));
+    let ended = exit_code(&report, resolved.strictness);
+    let code = wanted.code(ended);
     // Saved before it is shown: what is on the screen is on the disk.
     let saved = directory.finish(&report)?;
     let more = write_more(&report, &saved, &wanted);
     show(&report, &saved, (voice, wanted.output))?;
+    if wanted.output.is_data() || voice == Voice::Errors {
+        terminal::say(&failure(&report, ended));
+    }
     match more {
         // What the run came to is said first, and this beside it.
         Err(error) if code != DONE => terminal::say(&(error.message() + "\n")),
@@ -208,6 +212,21 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
         () if any(None) => INCONCLUSIVE,
         () => DONE,
     }
+}
+
+/// Why a run ended with this exit code, in one line, for those who see no summary; nothing when nothing failed.
+fn failure(report: &Report, code: u8) -> String {
+    let why = match code {
+        INVALID => format!(
+            "the measurement is invalid ({}): {}",
+            report.validity.verdict.name(),
+            report.validity.reasons.join("; ")
+        ),
+        GATE => format!("threshold failed: {}", render::gates_line(report, Some(false))),
+        INCONCLUSIVE => format!("threshold undecided: {}", render::gates_line(report, None)),
+        _ => return String::new(),
+    };
+    format!("error: {why}\n")
 }
 
 fn show(report: &Report, saved: &Path, (voice, output): (Voice, Output)) -> Result<(), Error> {

@@ -1,6 +1,8 @@
 //! From what was typed to what will be done: one plan, checked as a whole before anything is started.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ use crate::behaviour::Typed;
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::{
     AsksIds, CrawlSpec, Expectations, Family, Held, Host, LocalIps, RequestShape, Reuse, Targets, Template,
+    TemplateError,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -33,6 +36,9 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// IDs enough for any default run.
 const DEFAULT_IDS: IdRange = IdRange { start: 0, end: 100_000_000 };
+
+/// No body is longer: each shard keeps it, and what has no end must not be read to it.
+const LONGEST_BODY: u64 = 64 << 20;
 
 /// The path of the bundled target's items.
 const BUNDLED_PATH: &str = "/items/{id}";
@@ -97,9 +103,9 @@ impl Bundled {
 /// Resolves `args`. Looks up the host's name; starts and writes nothing.
 pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     let cores = usable_cpus().len().max(1);
-    let body = Bytes::from(args.body.clone());
+    let body = read_body(&args.body)?;
     // As curl does: a body is meant to be posted.
-    let method = args.method.clone().unwrap_or_else(|| if body.is_empty() { "GET" } else { "POST" }.to_owned());
+    let method = args.method.clone().unwrap_or_else(|| if args.body.is_empty() { "GET" } else { "POST" }.to_owned());
     let request = RequestShape::new(&method, &args.headers, body.clone()).map_err(usage)?;
     let (targets, bundled_template) = choose_targets(args.urls.as_deref(), args.url.as_deref())?;
     let expect = match &bundled_template {
@@ -201,6 +207,29 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     })
 }
 
+/// The body of every request: the text, or the content of a file named after `@`, as curl has it.
+fn read_body(text: &str) -> Result<Bytes, Error> {
+    match text.strip_prefix('@') {
+        None => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        Some(literal) if literal.starts_with('@') => Ok(Bytes::copy_from_slice(literal.as_bytes())),
+        Some(path) => {
+            let refused = |why: String| {
+                Error::Usage(format!(
+                    "--body {text}: {why}; @ begins the name of a file, and @@ a text that begins with @"
+                ))
+            };
+            let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+            let mut body = Vec::new();
+            let read = file.take(LONGEST_BODY + 1).read_to_end(&mut body);
+            read.map_err(|error| refused(format!("cannot be read: {error}")))?;
+            if body.len() as u64 > LONGEST_BODY {
+                return Err(refused(format!("is longer than {} MiB", LONGEST_BODY >> 20)));
+            }
+            Ok(body.into())
+        }
+    }
+}
+
 /// Notes what most crawls do not ask for.
 fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<String, String>) {
     let mut note = |name: &str, value: String| drop(workload.insert(name.to_owned(), value));
@@ -259,10 +288,19 @@ fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
 fn choose_targets(urls: Option<&Path>, url: Option<&str>) -> Result<(Targets, Option<Template>), Error> {
     let bundled = match (urls, url) {
         (Some(file), _) => return Ok((read_urls(file)?, None)),
-        (None, Some(url)) => return Ok((Targets::one(&url.parse().map_err(usage)?).map_err(usage)?, None)),
+        (None, Some(url)) => return Ok((Targets::one(&url.parse().map_err(|error| no_url(&error))?).map_err(usage)?, None)),
         (None, None) => format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?,
     };
     Ok((Targets::one(&bundled).map_err(usage)?, Some(bundled)))
+}
+
+/// Why what stands where a URL does is none: perhaps the value of a flag that does not need one.
+fn no_url(error: &TemplateError) -> Error {
+    let hint = match error {
+        TemplateError::NoUrl(_) => "; the value of a flag that may stand alone follows =, as in --adaptive=aimd",
+        _ => "",
+    };
+    usage(format!("{error}{hint}"))
 }
 
 /// The IDs that were asked for: those of a range, the first so many, or `all`.

@@ -77,16 +77,31 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--ids", "5..5"], "--ids"),
         (&["URL", "--ids", "x"], "--ids"),
         (&["URL", "--ids", "0..18446744073709551616"], "--ids"),
-        (&["URL", "--ids", "0..=18446744073709551615"], "--ids"),
-        (&["URL", "-n", "0"], "--requests"),
+        (&["URL", "--ids", "0..=18446744073709551615"], "write 0..=18446744073709551614"),
+        (&["URL", "-n", "0"], "'--requests <N>': `0` is too low: write at least 1"),
         (&["URL", "-n", "1.5k"], "--requests"),
         (&["URL", "--shards", "0"], "--shards"),
         (&["URL", "--shards", "1025", "-c", "2000"], "--shards"),
         (&["URL", "--shards", "many"], "--shards"),
         (&["URL", "--connections", "1", "--shards", "2"], "--connections"),
-        (&["URL", "--connections", "0"], "--connections"),
-        (&["URL", "--rate", "0"], "--rate"),
-        (&["URL", "--rate", "5/day"], "--rate"),
+        (&["URL", "-c", "0"], "'--connections <N>': `0` is too low: write at least 1"),
+        (&["URL", "-c", "1.5"], "'--connections <N>': `1.5` is not a count"),
+        (&["URL", "-s", "0"], "--shards 0 is out of range: 1 to"),
+        (&["URL", "-d", "0"], "--duration must be at least 1ms"),
+        (&["URL", "-n", "-1"], "'-1' for '--requests <N>': `-1` is not a count"),
+        (&["URL", "--rate", "-1"], "'-1' for '--rate <RATE>': `-1` is not a rate"),
+        (&["URL", "-d", "-1s"], "'-1s' for '--duration <TIME>': `-1s` is not a duration"),
+        (&["URL", "--seed", "-1"], "'-1' for '--seed <N>': `-1` is not a count"),
+        (&["URL", "--rate", "0"], "write at least 1"),
+        (&["URL", "--rate", "5/day"], "/s, /min or /h"),
+        (&["URL", "--rate", "5/m"], "5/min"),
+        (&["URL", "--rate", "0.5"], "write 30/min"),
+        (&["URL", "--rate", "2g"], "leave the rate out"),
+        (&["URL", "--backoff", "20s,1s"], "for example 1s,20s"),
+        (&["URL", "--body", "@/nowhere/body"], "--body @/nowhere/body: cannot be read"),
+        (&["URL", "--body", "@/dev/zero"], "longer than 64 MiB"),
+        (&["URL", "--conections", "5"], "did you mean '--connections'?"),
+        (&["URL", "--concurrency", "5"], "did you mean '--connections'?"),
         (&["URL", "--burst", "5"], "--burst"),
         (&["URL", "--burst", "1", "--rate", "5", "--shards", "2"], "--burst"),
         (&["URL", "--burst", "0", "--rate", "5"], "--burst"),
@@ -106,7 +121,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "-m", "NO METHOD"], "--method"),
         (&["URL", "-m", "CONNECT"], "--method"),
         (&["URL", "--per-host-connections", "1", "--shards", "2"], "--per-host-connections"),
-        (&["URL", "--per-host-connections", "0"], "--per-host-connections"),
+        (&["URL", "--per-host-connections", "0"], "'--per-host-connections <N>': `0` is too low"),
         (&["URL", "--per-host-connections", "few"], "--per-host-connections"),
         (&["URL", "--per-host-rate", "0"], "--per-host-rate"),
         (&["URL", "--per-host-rate", "5/day"], "--per-host-rate"),
@@ -141,14 +156,22 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--name", ""], "--name"),
         (&["URL", "--tag", "no-value"], "--tag"),
         (&["URL", "--tag", "=value"], "--tag"),
-        (&["URL", "URL"], "unexpected argument"),
+        (&["URL", "URL"], "--urls FILE"),
     ]);
 }
 
 #[test]
 fn what_is_no_target_is_refused() {
     assert_refused(&[
-        (&["not a url"], "URL"),
+        (&["not a url"], "`not a url` is not a URL"),
+        (&["--adaptive", "aimd"], "--adaptive=aimd"),
+        (&["localhost:9/x"], "did you mean http://localhost:9/x?"),
+        (&["http://127.0.0.1:x/"], "`x` is not a port"),
+        (&["http://::1:9/"], "in brackets"),
+        (&["http://127.0.0.1/a b"], "%20"),
+        (&["http://127.0.0.1/{ID}"], "write {id} where the ID goes"),
+        (&["http://127.0.0.1/{}"], "write {id} where the ID goes"),
+        (&["http://127.0.0.1/{id"], "write {id} where the ID goes"),
         (&["ftp://127.0.0.1/{id}"], "ftp://127.0.0.1/"),
         (&["https://127.0.0.1/{id}"], "https://127.0.0.1/"),
         (&["http://127.0.0.1:99999/{id}"], "http://127.0.0.1:99999/"),
@@ -256,8 +279,15 @@ fn help_and_version_succeed() {
         assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{args:?}");
         assert!(said.stdout.contains(says), "{args:?}: {}", said.stdout);
     }
-    for args in [&[][..], &["fly"]] {
-        assert_eq!(call(place.path(), args).code, Some(2), "{args:?}");
+    for (args, says) in [
+        (&[][..], "Usage: crawlmark <COMMAND>"),
+        (&["fly"], "unrecognized subcommand 'fly'"),
+        (&["rnu"], "did you mean 'run'?"),
+        (&["http://127.0.0.1:9/"], "crawlmark run http://127.0.0.1:9/"),
+    ] {
+        let said = call(place.path(), args);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{args:?}");
+        assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
     }
     assert_eq!(contents(place.path()), Vec::<String>::new());
 }

@@ -74,6 +74,9 @@ async fn a_status_is_the_state_that_it_means() {
 #[tokio::test]
 async fn a_request_arrives_as_it_was_asked_for() {
     let server = double(ResponseTemplate::new(200)).await;
+    let place = tempfile::tempdir().unwrap();
+    let body_file = place.path().join("body");
+    std::fs::write(&body_file, b"\0\xff\n").unwrap();
     let flags = [
         "--ids",
         "5..8",
@@ -112,6 +115,13 @@ async fn a_request_arrives_as_it_was_asked_for() {
         assert_eq!(header(request, "host"), [server.address().to_string()]);
     }
     assert_eq!(report.text("/plan/workload/method"), "POST");
+    for (text, sent) in [(format!("@{}", body_file.display()), &b"\0\xff\n"[..]), ("@@x".to_owned(), b"@x")] {
+        let server = double(ResponseTemplate::new(200)).await;
+        crawl(&server, "/{id}", &["--ids", "0..2", "--shards", "1", "-c", "1", "--body", &text]);
+        let requests = received(&server).await;
+        assert!(requests.iter().all(|request| request.body == sent && request.method.as_str() == "POST"), "{text}");
+        assert_eq!(requests.len(), 2);
+    }
     // A header's value may be a secret, and a result is there to be shown around.
     assert!(!report.json().to_string().contains("s3cret"));
 }

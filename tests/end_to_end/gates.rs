@@ -21,6 +21,13 @@ fn verdicts(report: &Report) -> Vec<Value> {
     report.at("/gates").as_array().unwrap().iter().map(|gate| gate["ok"].clone()).collect()
 }
 
+/// It said this, which begins a line, and nothing else beside its data.
+#[track_caller]
+fn assert_one_line(ended: &Ended, begins: &str) {
+    let said = ended.stderr();
+    assert!(said.starts_with(begins) && said.ends_with('\n') && said.lines().count() == 1, "{said}");
+}
+
 fn junit(ended: &Ended) -> String {
     fs::read_to_string(ended.result().join("junit.xml")).unwrap()
 }
@@ -34,6 +41,7 @@ fn gates_that_hold_leave_a_run_as_it_is() {
     );
     // 2,000 samples are too few for a p99 to be judged by.
     let report = ended.report(5);
+    assert_one_line(&ended, "error: threshold undecided: service_p99 <= 3600s (");
     assert_eq!(verdicts(&report), [json!(true), json!(true), json!(null), json!(true), json!(true)]);
     let expressions: Vec<&str> = (0..5).map(|i| report.text(&format!("/gates/{i}/expression"))).collect();
     assert_eq!(
@@ -49,6 +57,7 @@ fn gates_that_hold_leave_a_run_as_it_is() {
 
     let ended = run(&format!("{} --ids 0..100 --shards 1 -c 2", target.url()), &["--fail-if", "ok_rate >= 100%"]);
     assert_eq!(verdicts(&ended.report(0)), [json!(true)]);
+    assert_eq!(ended.stderr(), "");
 }
 
 #[test]
@@ -64,6 +73,7 @@ fn a_gate_that_fails_fails_the_run_and_outweighs_an_undecided_one() {
     assert_eq!(*report.at("/gates/0/value"), json!(errors));
     assert!(report.at("/gates/0/margin").as_f64().unwrap() < -1.0);
     assert!(junit(&ended).contains("<failure type=\"fail_if\" message=\"must hold: error_rate &lt; 0.01; seen: "));
+    assert_one_line(&ended, "error: threshold failed: error_rate < 0.01 (");
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
     assert!(summary.contains("| `error_rate < 0.01` | FAILED | "), "{summary}");
     assert!(summary.contains("| `service_p999 < 3600s` | undecided | - | - | "), "{summary}");
@@ -110,8 +120,9 @@ fn a_signal_and_an_invalid_measurement_come_before_a_gate() {
     // Without a single answer the target was the limit, however the machine does.
     let target = Target::start("--fault drop:1 --processes 1");
     let line = format!("{} --ids 0..400 --shards 1 -c 4 --strict {ONE_ATTEMPT}", target.url());
-    let report = self::run(&line, &["--fail-if", "error_rate < 1%"]).report(4);
-    assert_eq!(verdicts(&report), [json!(false)]);
+    let ended = self::run(&line, &["--fail-if", "error_rate < 1%"]);
+    assert_eq!(verdicts(&ended.report(4)), [json!(false)]);
+    assert_one_line(&ended, "error: the measurement is invalid (target_limited): ");
 }
 
 #[test]

@@ -29,6 +29,13 @@ pub(super) fn write_text(out: &mut String, report: &Report, columns: usize) {
     }
 }
 
+/// The gates with this verdict in one line, each with what was seen: `error_rate < 0.01 (50.0 %, 4,900 % above)`.
+#[must_use]
+pub fn gates_line(report: &Report, ok: Option<bool>) -> String {
+    let such = report.gates.iter().filter(|gate| gate.ok == ok);
+    such.map(|gate| format!("{} ({})", gate.expression, seen(gate))).collect::<Vec<_>>().join("; ")
+}
+
 /// A table of the gates; nothing without any.
 pub(super) fn write_markdown(out: &mut String, report: &Report) {
     if report.gates.is_empty() {
