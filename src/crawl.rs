@@ -11,6 +11,7 @@ mod discreet;
 mod expect;
 mod local_ips;
 pub mod manners;
+mod metered;
 mod origins;
 mod pool;
 mod request;
@@ -23,11 +24,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::clock::Clock;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
-use crawlmark_harness::workload::Workload;
+use crawlmark_harness::workload::{Flight, Workload};
 
-use self::connection::{Connection, Failure};
+use self::connection::{Broken, Connection, Failure, Watch};
 pub(crate) use self::dial::go_from;
 pub use self::dial::{Dial, Route, Stream, Tcp};
 pub use self::discreet::discreet;
@@ -37,7 +38,6 @@ pub use self::local_ips::{Family, LocalIps, LocalIpsError};
 pub use self::origins::Berth;
 use self::origins::{Origins, Seat};
 use self::pool::Pool;
-use self::request::Written;
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
 pub use self::targets::{AsksIds, Host, Targets};
@@ -137,7 +137,7 @@ impl<D: Dial> Crawl<D> {
                     continue;
                 }
             };
-            match Connection::open(&self.dial, route, &self.spec).await {
+            match Connection::open(&self.dial, route, &self.spec, self.clock).await {
                 Ok(connection) => {
                     address.set(index);
                     return Ok((connection.seated(seat.take()), self.clock.now().since(began)));
@@ -155,13 +155,14 @@ impl<D: Dial> Crawl<D> {
         Ok(Route { to, from: Some(from) })
     }
 
-    fn attempt(&self, sent: Option<Nanos>, connect_ns: Option<u64>, bytes_sent: u64, kind: ErrorKind) -> Attempt {
+    /// An attempt that failed now, of which nothing was sent.
+    fn unsent(&self, connect_ns: Option<u64>, kind: ErrorKind) -> Attempt {
         Attempt {
-            sent,
+            sent: None,
             first_byte: None,
             done: self.clock.now(),
             connect_ns,
-            bytes_sent,
+            bytes_sent: 0,
             bytes_received: 0,
             status: None,
             outcome: Outcome::Error(kind),
@@ -183,13 +184,13 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.host_of(id)
     }
 
-    async fn perform(&self, id: u64) -> Attempt {
-        self.judged(self.attempt_at(id).await)
+    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
+        self.judged(self.attempt_at(id, flight).await)
     }
 }
 
 impl<D: Dial> Crawl<D> {
-    async fn attempt_at(&self, id: u64) -> Attempt {
+    async fn attempt_at(&self, id: u64, flight: &Flight) -> Attempt {
         let host = self.spec.targets.host_of(id) as usize;
         let mut connect_ns = None;
         loop {
@@ -201,37 +202,34 @@ impl<D: Dial> Crawl<D> {
                         connect_ns = Some(ns);
                         connection
                     }
-                    Err(kind) => return self.attempt(None, None, 0, kind),
+                    Err(kind) => return self.unsent(None, kind),
                 },
             };
-            let Written { request, bytes: bytes_sent } =
-                match self.writer.borrow_mut().write(id, connection.count_request(), connection.spare_headers()) {
-                    Ok(written) => written,
-                    Err(kind) => return self.attempt(None, connect_ns, 0, kind),
-                };
+            let written = self.writer.borrow_mut().write(id, connection.count_request(), connection.spare_headers());
+            let request = match written {
+                Ok(request) => request,
+                Err(kind) => return self.unsent(connect_ns, kind),
+            };
             let sent = self.clock.now();
             let expected = self.checker.for_item(id);
-            match connection.exchange(request, expected, self.clock, sent.plus(self.spec.timeout)).await {
-                Ok(answer) => {
-                    let mut attempt = answer.attempt(sent, connect_ns, bytes_sent);
-                    if self.spec.held == Held::AsTold {
-                        attempt.advice.held_ns = answer::held_ns(connection.last_headers());
-                    }
-                    if connection.is_reusable() {
-                        self.pool.keep(host, connection);
-                    }
-                    return attempt;
-                }
+            let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
+            let (mut attempt, is_whole) = match connection.exchange(request, expected, watch).await {
+                Ok(answer) => (answer.attempt(), true),
                 // The target closed a connection at rest before any of the request went out: nothing was attempted.
-                Err(Failure::NotSent) if connect_ns.is_none() => {}
-                Err(Failure::NotSent) => return self.attempt(None, connect_ns, 0, ErrorKind::Closed),
-                Err(Failure::Broken(broken)) => {
-                    let mut attempt = self.attempt(Some(sent), connect_ns, bytes_sent, broken.kind);
-                    (attempt.status, attempt.first_byte) = (broken.status, broken.first_byte);
-                    attempt.bytes_received = broken.bytes_received;
-                    return attempt;
-                }
+                Err(Failure::NotSent) if connect_ns.is_none() => continue,
+                Err(Failure::NotSent) => return self.unsent(connect_ns, ErrorKind::Closed),
+                Err(Failure::Broken(Broken { kind, status })) => (Attempt { status, ..self.unsent(None, kind) }, false),
+            };
+            let meter = connection.meter();
+            (attempt.sent, attempt.first_byte, attempt.connect_ns) = (Some(sent), meter.first_byte(), connect_ns);
+            (attempt.bytes_sent, attempt.bytes_received) = (meter.sent(), meter.received());
+            if self.spec.held == Held::AsTold && is_whole {
+                attempt.advice.held_ns = answer::held_ns(connection.last_headers());
             }
+            if is_whole && connection.is_reusable() {
+                self.pool.keep(host, connection);
+            }
+            return attempt;
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::report::{Environment, IntervalRow, Labels, Placement, Report, Source}
 use crate::sample::{Attempt, Sample};
 use crate::shard;
 use crate::supervisor::{Interval, Live, Observer, RunRecord, Stage, SuperviseError, conduct};
-use crate::workload::Workload;
+use crate::workload::{Flight, Workload};
 
 /// As many bytes as a pipe of the kernel's holds.
 const PIPE_BYTES: usize = 64 << 10;
@@ -137,8 +137,8 @@ impl<W: Workload> Workload for Watched<W> {
         self.workload.host(id)
     }
 
-    async fn perform(&self, id: u64) -> Attempt {
-        self.workload.perform(id).await
+    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
+        self.workload.perform(id, flight).await
     }
 
     fn booked(&self, sample: &Sample) {

@@ -37,15 +37,15 @@ pub struct Permit {
 pub struct Attempt {
     /// When the first byte of the request was written; none when no connection could be had.
     pub sent: Option<Nanos>,
-    /// When the first byte of the answer was read.
+    /// When the first byte of the answer was read, of an interim one (1xx) too.
     pub first_byte: Option<Nanos>,
     /// When the last byte was read and checked, or the failure was known.
     pub done: Nanos,
     /// How long a connection opened for this attempt took to open, in nanoseconds.
     pub connect_ns: Option<u64>,
-    /// Bytes of the request, head and body.
+    /// Bytes of the request that were written, head and body.
     pub bytes_sent: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the answer that were read, head and body.
     pub bytes_received: u64,
     /// The answer's status, when there was one.
     pub status: Option<u16>,

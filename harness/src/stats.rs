@@ -17,6 +17,7 @@ pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
 pub(crate) use self::timing::{CLOSE, SAMPLES_BEYOND};
 use crate::plan::Arrivals;
 use crate::sample::{Outcome, Sample};
+use crate::workload::InFlight;
 
 /// Which distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -226,11 +227,17 @@ impl ShardStats {
         self.counters.end_item(outcome);
     }
 
-    /// Counts an attempt that was under way when the run was stopped; its item had been attempted `attempt` times before.
-    pub const fn abort(&mut self, attempt: u32) {
+    /// Counts an attempt that was under way when the run was stopped, and what went over its connection; its item had been
+    /// attempted `attempt` times before.
+    pub fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
         self.counters.attempts += 1;
-        self.counters.retries += (attempt > 0) as u64;
+        self.counters.retries += u64::from(attempt > 0);
         self.counters.aborted += 1;
+        if let Some(InFlight { sent: _, bytes_sent, bytes_received }) = in_flight {
+            self.counters.attempts_sent += 1;
+            self.counters.bytes_sent += bytes_sent;
+            self.counters.bytes_received += bytes_received;
+        }
     }
 
     /// Counts a request of an open loop that was intended and never went.
@@ -425,7 +432,7 @@ pub(crate) mod tests {
         #[test]
         fn every_attempt_ends_in_one_state(samples in prop::collection::vec(any_sample(), 0..200), aborts in 0..5_u64) {
             let mut stats = stats_of(&samples);
-            (0..aborts).for_each(|_| stats.abort(0));
+            (0..aborts).for_each(|_| stats.abort(0, None));
             let again = samples.iter().filter(|sample| sample.fate == Fate::Again).count() as u64;
             let counters = &stats.counters;
             prop_assert_eq!(counters.attempts, samples.len() as u64 + aborts);

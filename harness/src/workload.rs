@@ -1,7 +1,9 @@
 //! `Workload`: what a shard does with an ID. The crawl implements it over HTTP; tests implement it over nothing.
 
+use std::cell::Cell;
 use std::future::Future;
 
+use crate::clock::Nanos;
 use crate::sample::{Attempt, Sample};
 
 /// Performs IDs. It is made inside the shard's process, after the fork, inside its runtime, and is dropped there.
@@ -16,11 +18,39 @@ pub trait Workload: 'static {
         0
     }
 
-    /// Performs one attempt for `id` and says what happened. Failures are outcomes.
-    fn perform(&self, id: u64) -> impl Future<Output = Attempt>;
+    /// Performs one attempt for `id` and says what happened. Failures are outcomes. Once something was sent, how far the
+    /// attempt is has to be noted in `flight` whenever it waits.
+    fn perform(&self, id: u64, flight: &Flight) -> impl Future<Output = Attempt>;
 
     /// Hears of each of its attempts that ended, as it was booked. One that was dropped is not among them.
     fn booked(&self, sample: &Sample) {
         let _ = sample;
+    }
+}
+
+/// How far an attempt is, for the time when it is cut off. The engine has one per lane.
+#[derive(Debug, Default)]
+pub struct Flight(Cell<Option<InFlight>>);
+
+/// What is known of a request under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    /// When the first byte of the request was written.
+    pub sent: Nanos,
+    /// Bytes of the request that were written.
+    pub bytes_sent: u64,
+    /// Bytes of the answer that were read.
+    pub bytes_received: u64,
+}
+
+impl Flight {
+    /// Notes how far the attempt is.
+    pub fn note(&self, in_flight: InFlight) {
+        self.0.set(Some(in_flight));
+    }
+
+    /// Returns what was noted last, and forgets it; none of an attempt of which nothing was sent.
+    pub fn take(&self) -> Option<InFlight> {
+        self.0.take()
     }
 }

@@ -21,7 +21,7 @@ use crawlmark_harness::supervisor::{
     Effort, Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError, supervise,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::workload::Workload;
+use crawlmark_harness::workload::{Flight, InFlight, Workload};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::{Pid, getpid};
 
@@ -46,8 +46,9 @@ enum Pace {
 }
 
 impl Workload for Scripted {
-    async fn perform(&self, id: u64) -> Attempt {
+    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
         let sent = self.clock.now();
+        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
         tokio::time::sleep(Duration::from_millis(1)).await;
         if self.at == Some(id) {
             (self.deed)();

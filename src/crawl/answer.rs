@@ -20,18 +20,16 @@ const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 #[derive(Debug)]
 pub(super) struct Answer {
     status: u16,
-    first_byte: Nanos,
     done: Nanos,
-    bytes_received: u64,
     outcome: Outcome,
     advice: Advice,
 }
 
 impl Answer {
-    /// An answer by its head, the length of its body, and what it is to those who expected something.
+    /// An answer by its head, and what it is to those who expected something.
     ///
     /// [`Expectations`](super::Expectations) has the order of precedence as a table.
-    pub(super) fn new(head: &Parts, first_byte: Nanos, bytes_received: u64, verdict: Verdict) -> Self {
+    pub(super) fn new(head: &Parts, verdict: Verdict) -> Self {
         let status = head.status.as_u16();
         let signals = signals(head);
         let outcome = match (verdict.status, verdict.body) {
@@ -48,7 +46,7 @@ impl Answer {
             quota,
             held_ns: None,
         });
-        Self { status, first_byte, done: first_byte, bytes_received, outcome, advice }
+        Self { status, done: Nanos::default(), outcome, advice }
     }
 
     /// The answer with the moment at which it had been read and checked.
@@ -57,15 +55,15 @@ impl Answer {
         self
     }
 
-    /// The attempt that brought it.
-    pub(super) const fn attempt(self, sent: Nanos, connect_ns: Option<u64>, bytes_sent: u64) -> Attempt {
+    /// The attempt that brought it, without what went over its connection.
+    pub(super) const fn attempt(self) -> Attempt {
         Attempt {
-            sent: Some(sent),
-            first_byte: Some(self.first_byte),
+            sent: None,
+            first_byte: None,
             done: self.done,
-            connect_ns,
-            bytes_sent,
-            bytes_received: self.bytes_received,
+            connect_ns: None,
+            bytes_sent: 0,
+            bytes_received: 0,
             status: Some(self.status),
             outcome: self.outcome,
             advice: self.advice,
@@ -122,7 +120,7 @@ mod tests {
     fn outcome_of(status: u16, headers: &[(&str, &str)], verdict: Verdict) -> Outcome {
         let plain = Response::builder().status(status);
         let response = headers.iter().fold(plain, |response, (name, value)| response.header(*name, *value));
-        Answer::new(&response.body(()).unwrap().into_parts().0, Nanos(1), 0, verdict).outcome
+        Answer::new(&response.body(()).unwrap().into_parts().0, verdict).outcome
     }
 
     #[test]

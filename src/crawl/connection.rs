@@ -3,11 +3,13 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::workload::{Flight, InFlight};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
@@ -19,16 +21,18 @@ use super::CrawlSpec;
 use super::answer::Answer;
 use super::dial::{Dial, Route, Stream};
 use super::expect::Expected;
+use super::metered::{Meter, Metered};
 use super::origins::Seat;
 use super::reuse::{After, Left};
 
-type Driver<S> = http1::Connection<TokioIo<S>, Full<Bytes>>;
+type Driver<S> = http1::Connection<TokioIo<Metered<S>>, Full<Bytes>>;
 
 /// A connection that is open.
 #[derive(Debug)]
 pub(super) struct Connection<S: Stream> {
     sender: http1::SendRequest<Full<Bytes>>,
     drive: Drive<S>,
+    meter: Rc<Meter>,
     /// Fires at the deadline of some exchange, this one or an earlier one; re-armed only when it does. Timeouts so cost
     /// a timer operation per timeout instead of two per request.
     alarm: Pin<Box<Sleep>>,
@@ -59,6 +63,18 @@ impl<S: Stream> Drive<S> {
     }
 }
 
+/// The times of an exchange.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watch<'a> {
+    pub(super) clock: Clock,
+    /// When it began.
+    pub(super) sent: Nanos,
+    /// When it has to be over.
+    pub(super) deadline: Nanos,
+    /// Where it notes how far it is.
+    pub(super) flight: &'a Flight,
+}
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -74,26 +90,25 @@ pub(super) struct Broken {
     pub(super) kind: ErrorKind,
     /// The status, when the answer had begun.
     pub(super) status: Option<u16>,
-    pub(super) first_byte: Option<Nanos>,
-    /// Bytes of its body that had come.
-    pub(super) bytes_received: u64,
 }
 
 impl<S: Stream> Connection<S> {
     /// Opens a connection.
-    pub(super) async fn open<D>(dial: &D, route: Route, spec: &CrawlSpec) -> Result<Self, ErrorKind>
+    pub(super) async fn open<D>(dial: &D, route: Route, spec: &CrawlSpec, clock: Clock) -> Result<Self, ErrorKind>
     where
         D: Dial<Stream = S>,
     {
         let timeout = spec.connect_timeout;
         let connected = tokio::time::timeout(timeout, dial.dial(route)).await;
         let stream = connected.map_err(|_| ErrorKind::ConnectTimeout)?.map_err(|error| connect_error(&error))?;
+        let (stream, meter) = Metered::new(stream, clock);
         // One flat buffer per request: a vectored write costs more than copying a hundred bytes.
         let shaken = http1::Builder::new().writev(false).handshake(TokioIo::new(stream)).await;
         let (sender, driver) = shaken.map_err(|_| ErrorKind::ConnectFailed)?;
         Ok(Self {
             sender,
             drive: Drive::On(Box::pin(driver)),
+            meter,
             alarm: Box::pin(tokio::time::sleep(timeout)),
             headers: HeaderMap::new(),
             left: spec.reuse.begin(),
@@ -118,6 +133,11 @@ impl<S: Stream> Connection<S> {
         &self.headers
     }
 
+    /// What went over it since the last exchange began.
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
     /// Counts a request that is to be sent on it, and says what becomes of it after that.
     pub(super) const fn count_request(&mut self) -> After {
         self.left.take()
@@ -128,22 +148,23 @@ impl<S: Stream> Connection<S> {
         !self.left.is_none() && matches!(self.drive, Drive::On(_)) && !self.sender.is_closed()
     }
 
-    /// Sends `request` and reads the whole answer, until `deadline` at most.
+    /// Sends `request` and reads the whole answer, for as long as `watch` allows.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         expected: Expected<'_>,
-        clock: Clock,
-        deadline: Nanos,
+        watch: Watch<'_>,
     ) -> Result<Answer, Failure> {
-        let broken = |kind| Failure::Broken(Broken { kind, status: None, first_byte: None, bytes_received: 0 });
+        let broken = |kind| Failure::Broken(Broken { kind, status: None });
+        self.meter.begin();
         self.settle().await?;
-        self.arm(clock, deadline);
+        self.arm(watch);
         let response = {
-            let Self { sender, drive, alarm, .. } = self;
+            let Self { sender, drive, meter, alarm, .. } = self;
             let mut response = pin!(sender.try_send_request(request));
-            let mut alarm = Alarm { timer: alarm, clock, deadline };
+            let mut alarm = Alarm { timer: alarm, meter, watch };
             poll_fn(|cx| {
+                meter.begin_turn();
                 drive.poll(cx);
                 match response.as_mut().poll(&mut quiet()) {
                     Poll::Ready(Ok(response)) => Poll::Ready(Ok(response)),
@@ -157,48 +178,48 @@ impl<S: Stream> Connection<S> {
             })
             .await?
         };
-        self.read(response, expected, clock, deadline).await
+        self.meter.end_head();
+        self.read(response, expected, watch).await
     }
 
     /// Makes sure that the alarm fires by `deadline`. It is already set for an earlier exchange's, save on a connection
     /// that is new or was lent to a slower exchange.
-    fn arm(&mut self, clock: Clock, deadline: Nanos) {
+    fn arm(&mut self, Watch { clock, deadline, .. }: Watch<'_>) {
         let deadline = clock.instant(deadline);
         if self.alarm.deadline() > deadline {
             self.alarm.as_mut().reset(deadline);
         }
     }
 
-    /// Lets hyper notice what has happened to a connection at rest.
+    /// Lets hyper notice what has happened to a connection at rest. One that is not at rest, because its last request was
+    /// answered before all of it was read, is as good as closed: waiting for that has no bound.
     async fn settle(&mut self) -> Result<(), Failure> {
         if self.sender.is_ready() {
             return Ok(());
         }
-        let Self { sender, drive, .. } = self;
-        let ready = poll_fn(|cx| {
+        let Self { sender, drive, meter, .. } = self;
+        let is_ready = poll_fn(|cx| {
+            meter.begin_turn();
             drive.poll(cx);
-            sender.poll_ready(cx)
+            Poll::Ready(matches!(sender.poll_ready(cx), Poll::Ready(Ok(()))))
         });
-        ready.await.map_err(|_| Failure::NotSent)
+        if is_ready.await { Ok(()) } else { Err(Failure::NotSent) }
     }
 
     async fn read(
         &mut self,
         response: Response<Incoming>,
         mut expected: Expected<'_>,
-        clock: Clock,
-        deadline: Nanos,
+        watch: Watch<'_>,
     ) -> Result<Answer, Failure> {
-        let first_byte = clock.now();
         let (head, body) = response.into_parts();
-        let (mut body, mut bytes_received) = (pin!(body), 0);
-        let Self { drive, alarm, .. } = self;
-        let mut alarm = Alarm { timer: alarm, clock, deadline };
+        let (mut body, mut content) = (pin!(body), 0);
+        let Self { drive, meter, alarm, .. } = self;
+        let mut alarm = Alarm { timer: alarm, meter, watch };
         let status = Some(head.status.as_u16());
-        let broken = |kind, bytes_received| {
-            Failure::Broken(Broken { kind, status, first_byte: Some(first_byte), bytes_received })
-        };
+        let broken = |kind| Failure::Broken(Broken { kind, status });
         poll_fn(|cx| {
+            meter.begin_turn();
             loop {
                 // A small body came with the head and is there already: ask for it before driving the connection again.
                 let mut frame = body.as_mut().poll_frame(&mut quiet());
@@ -210,23 +231,25 @@ impl<S: Stream> Connection<S> {
                     Poll::Ready(None) => return Poll::Ready(Ok(())),
                     Poll::Ready(Some(Ok(frame))) => {
                         if let Some(data) = frame.data_ref() {
-                            bytes_received += data.len() as u64;
+                            content += data.len() as u64;
                             expected.take(data);
                         }
+                        if meter.ends_turn(cx) {
+                            return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout)));
+                        }
                     }
-                    Poll::Ready(Some(Err(error))) => {
-                        return Poll::Ready(Err(broken(body_kind(drive, &error), bytes_received)));
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(broken(body_kind(drive, &error)))),
+                    Poll::Pending if meter.is_padded(content) => {
+                        return Poll::Ready(Err(broken(ErrorKind::Malformed)));
                     }
-                    Poll::Pending => {
-                        return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout, bytes_received)));
-                    }
+                    Poll::Pending => return alarm.poll(cx).map(|()| Err(broken(ErrorKind::Timeout))),
                 }
             }
         })
         .await?;
-        let answer = Answer::new(&head, first_byte, bytes_received, expected.verdict(&head));
+        let answer = Answer::new(&head, expected.verdict(&head));
         self.headers = head.headers;
-        Ok(answer.done_at(clock.now()))
+        Ok(answer.done_at(watch.clock.now()))
     }
 }
 
@@ -238,18 +261,26 @@ fn quiet() -> Context<'static> {
 /// The timer of a connection, as one exchange uses it.
 struct Alarm<'a> {
     timer: &'a mut Pin<Box<Sleep>>,
-    clock: Clock,
-    deadline: Nanos,
+    meter: &'a Meter,
+    watch: Watch<'a>,
 }
 
 impl Alarm<'_> {
-    /// Ready once the deadline has passed; otherwise the task is woken then at the latest.
+    /// Ready once the deadline has passed; otherwise the task is woken then at the latest. Call before the task waits.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Watch { clock, sent, deadline, flight } = self.watch;
+        if self.meter.sent() > 0 {
+            flight.note(InFlight { sent, bytes_sent: self.meter.sent(), bytes_received: self.meter.received() });
+        }
+        // Where there is always more to read, the runtime looks at its timers late.
+        if self.meter.is_spent() && clock.now() >= deadline {
+            return Poll::Ready(());
+        }
         while self.timer.as_mut().poll(cx).is_ready() {
-            if self.clock.now() >= self.deadline {
+            if clock.now() >= deadline {
                 return Poll::Ready(());
             }
-            self.timer.as_mut().reset(self.clock.instant(self.deadline));
+            self.timer.as_mut().reset(clock.instant(deadline));
         }
         Poll::Pending
     }

@@ -22,9 +22,6 @@ const BLOCK: usize = 16 << 10;
 /// What the last request of a connection says.
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// Its header on the wire.
-const CLOSE_BYTES: usize = "connection: close\r\n".len();
-
 /// What every request of a crawl has in common.
 #[derive(Debug, Clone)]
 pub struct RequestShape {
@@ -32,8 +29,6 @@ pub struct RequestShape {
     host_header: HostHeader,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
-    /// Bytes of a request without its path and its host.
-    fixed_bytes: usize,
 }
 
 /// What the `Host` header says.
@@ -88,11 +83,7 @@ impl RequestShape {
         }
         let host_header = if map.contains_key(HOST) { HostHeader::Typed } else { HostHeader::OfUrl };
         let headers: Vec<_> = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let lines: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
-        let request_line = method.as_str().len() + "  HTTP/1.1\r\n".len();
-        let host_line = if host_header == HostHeader::OfUrl { "host: \r\n".len() } else { 0 };
-        let fixed_bytes = request_line + host_line + lines + "\r\n".len() + body.len();
-        Ok(Self { method, host_header, headers, body, fixed_bytes })
+        Ok(Self { method, host_header, headers, body })
     }
 
     /// The method.
@@ -127,41 +118,34 @@ pub(super) struct Writer {
     block: BytesMut,
 }
 
-/// A request that can be sent.
-#[derive(Debug)]
-pub(super) struct Written {
-    pub(super) request: Request<Full<Bytes>>,
-    /// Its bytes on the wire, head and body.
-    pub(super) bytes: u64,
-}
-
 impl Writer {
     pub(super) fn new(shape: &RequestShape, targets: &Arc<Targets>) -> Self {
         Self { shape: shape.clone(), targets: Arc::clone(targets), block: BytesMut::with_capacity(BLOCK) }
     }
 
     /// The request for item `id`, in the memory of `headers`, which is empty. It says what becomes of its connection.
-    pub(super) fn write(&mut self, id: u64, after: After, mut headers: HeaderMap) -> Result<Written, ErrorKind> {
+    pub(super) fn write(
+        &mut self,
+        id: u64,
+        after: After,
+        mut headers: HeaderMap,
+    ) -> Result<Request<Full<Bytes>>, ErrorKind> {
         let asked = self.targets.of(id);
         let path = path(&mut self.block, asked, id)?;
-        let mut bytes = self.shape.fixed_bytes + path.as_str().len();
         if self.shape.host_header == HostHeader::OfUrl {
-            let host = self.targets.hosts()[asked.host].header();
-            bytes += host.len();
-            headers.append(HOST, host.clone());
+            headers.append(HOST, self.targets.hosts()[asked.host].header().clone());
         }
         for (name, value) in &self.shape.headers {
             headers.append(name, value.clone());
         }
         if after == After::Close {
-            bytes += CLOSE_BYTES;
             headers.append(CONNECTION, CLOSE);
         }
         let mut request = Request::new(Full::new(self.shape.body.clone()));
         *request.method_mut() = self.shape.method.clone();
         *request.uri_mut() = Uri::from(path);
         *request.headers_mut() = headers;
-        Ok(Written { request, bytes: bytes as u64 })
+        Ok(request)
     }
 }
 
@@ -202,7 +186,7 @@ mod tests {
         let shape = shape(&["x-a: 1", "User-Agent: me"], "").unwrap();
         let mut writer = writer(&["http://h:81/a/{id}?b=1", "http://i/fixed"], &shape);
         for id in [0, 7, u64::MAX] {
-            let request = writer.write(id, After::Keep, HeaderMap::new()).unwrap().request;
+            let request = writer.write(id, After::Keep, HeaderMap::new()).unwrap();
             let (path, host) = if id % 2 == 0 { (format!("/a/{id}?b=1"), "h:81") } else { ("/fixed".to_owned(), "i") };
             assert_eq!(request.uri().to_string(), path);
             let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
@@ -213,27 +197,19 @@ mod tests {
     #[test]
     fn a_typed_host_is_the_only_one() {
         let shape = shape(&["Host: other"], "").unwrap();
-        let request = writer(&["http://h/"], &shape).write(0, After::Keep, HeaderMap::new()).unwrap().request;
+        let request = writer(&["http://h/"], &shape).write(0, After::Keep, HeaderMap::new()).unwrap();
         assert_eq!(request.headers().get_all("host").iter().collect::<Vec<_>>(), ["other"]);
         assert_eq!(shape.header_names().iter().filter(|name| **name == "host").count(), 1);
     }
 
     #[test]
-    fn the_bytes_of_a_request_are_those_on_the_wire() {
-        for (host, typed) in [("h", None), ("other:81", Some("host: other:81"))] {
-            let shape = shape(typed.as_slice(), "body").unwrap();
-            let mut writer = writer(&["http://h/{id}"], &shape);
-            for id in [0, 9, 10, 12_345] {
-                let agent = USER_AGENT_VALUE;
-                let wire = format!(
-                    "GET /{id} HTTP/1.1\r\nhost: {host}\r\nuser-agent: {agent}\r\naccept: */*\r\ncontent-length: 4\r\n\r\nbody"
-                );
-                assert_eq!(writer.write(id, After::Keep, HeaderMap::new()).unwrap().bytes, wire.len() as u64);
-                let last = writer.write(id, After::Close, HeaderMap::new()).unwrap();
-                assert_eq!(last.bytes, (wire.len() + "connection: close\r\n".len()) as u64);
-                assert_eq!(last.request.headers()["connection"], "close");
-            }
-        }
+    fn the_last_request_of_a_connection_says_so() {
+        let mut writer = writer(&["http://h/{id}"], &shape(&[], "body").unwrap());
+        let mut connection = |after| {
+            let request = writer.write(0, after, HeaderMap::new()).unwrap();
+            request.headers().get(CONNECTION).cloned()
+        };
+        assert_eq!((connection(After::Keep), connection(After::Close)), (None, Some(CLOSE)));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod export;
 mod faults;
 mod foreign;
 mod gates;
+mod hostile;
 mod ladder;
 mod limits;
 mod live_view;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket};
@@ -107,16 +107,17 @@ fn assert_timed_out_in_time(report: &Report) {
 
 #[test]
 fn a_body_that_goes_on_too_long_is_a_timeout() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nand now we wait";
     let serve = |mut peer: Peer| {
         peer.request();
-        peer.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nand now we wait");
+        peer.send(answer);
         peer.wait_for_the_end();
     };
     let report = crawl_served(serve, "--timeout 100ms --connect-timeout 1h");
     assert_all_failed(&report, "timeout");
     assert_timed_out_in_time(&report);
     assert_eq!(report.statuses(), statuses(&[("200", IDS)]));
-    assert_eq!(report.count("/totals/bytes_received"), 15 * IDS, "what had come of the bodies");
+    assert_eq!(report.count("/totals/bytes_received"), answer.len() as u64 * IDS, "what had come");
 }
 
 #[test]
@@ -129,19 +130,39 @@ fn a_server_that_never_answers_is_a_timeout() {
 
 #[test]
 fn a_chunked_answer_is_read_to_its_end() {
+    let parts = ["HTTP/1.1 200 OK\r\ntransfer-encoding: ch", "unked\r\n\r\n2\r\no", "k\r\n1\r\n!\r\n0", "\r\n\r\n"];
     let serve = |mut peer: Peer| {
         while peer.request().is_some() {
-            for part in
-                ["HTTP/1.1 200 OK\r\ntransfer-encoding: ch", "unked\r\n\r\n2\r\no", "k\r\n1\r\n!\r\n0", "\r\n\r\n"]
-            {
-                peer.send(part);
-            }
+            parts.iter().for_each(|part| peer.send(part));
         }
     };
     let report = crawl_served(serve, "");
     report.assert_states(&[("ok", IDS)]);
-    assert_eq!(report.count("/totals/bytes_received"), 3 * IDS);
+    assert_eq!(report.count("/totals/bytes_received"), parts.concat().len() as u64 * IDS);
     assert_eq!(report.count("/totals/connections_opened"), 4);
+}
+
+#[test]
+fn the_first_byte_of_an_answer_is_timed_and_not_the_end_of_its_head() {
+    const LATER: Duration = Duration::from_millis(300);
+    for (first, rest) in [
+        ("H", "TTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", OK),
+        ("HTTP/1.1 200 OK\r\n", "content-length: 2\r\n\r\nok"),
+    ] {
+        let serve = |mut peer: Peer| {
+            while peer.request().is_some() {
+                peer.send(first);
+                std::thread::sleep(LATER);
+                peer.send(rest);
+            }
+        };
+        let report = crawl_served(serve, "");
+        report.assert_states(&[("ok", IDS)]);
+        let us = |key: &str| report.number(&format!("/latency/{key}"));
+        let later = LATER.as_micros() as f64;
+        assert!(us("service/min_us") >= later && us("ttfb/mean_us") <= later / 2.0, "{first:?}");
+    }
 }
 
 #[test]
@@ -159,13 +180,14 @@ fn an_interim_answer_is_not_the_answer() {
 
 #[test]
 fn a_body_that_ends_with_its_connection_is_whole() {
+    let answer = "HTTP/1.0 200 OK\r\n\r\nuntil the end";
     let serve = |mut peer: Peer| {
         peer.request();
-        peer.send("HTTP/1.0 200 OK\r\n\r\nuntil the end");
+        peer.send(answer);
     };
     let report = crawl_served(serve, "");
     report.assert_states(&[("ok", IDS)]);
-    assert_eq!(report.count("/totals/bytes_received"), 13 * IDS);
+    assert_eq!(report.count("/totals/bytes_received"), answer.len() as u64 * IDS);
 }
 
 #[test]
@@ -232,12 +254,17 @@ fn an_answer_before_its_request_is_not_taken_for_the_next() {
     assert_eq!(report.count("/totals/connections_opened"), IDS);
 }
 
-#[test]
-fn nobody_at_home_is_known_before_the_run() {
-    // Bound and not listening: nobody else can get the port, and nobody answers at it.
+/// An address that refuses connections, as long as the socket lives: bound and not listening, so nobody else gets it.
+pub(crate) fn nobody() -> (OwnedFd, String) {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
     bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
-    let address = format!("127.0.0.1:{}", getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port());
+    let port = getsockname::<SockaddrIn>(socket.as_raw_fd()).unwrap().port();
+    (socket, format!("127.0.0.1:{port}"))
+}
+
+#[test]
+fn nobody_at_home_is_known_before_the_run() {
+    let (_socket, address) = nobody();
     let ended = Run::start(format!("http://{address}/ -n {IDS} --shards 2 -c 4").split(' ')).end();
     assert_eq!(ended.code(), Some(1));
     assert!(ended.stderr().contains(&address) && ended.stderr().contains("refused"), "{}", ended.stderr());

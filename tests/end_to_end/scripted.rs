@@ -32,7 +32,12 @@ impl Peer {
 
     /// Sends `text`. A client that has left does not care.
     pub(crate) fn send(&mut self, text: &str) {
-        let _ = self.reader.get_mut().write_all(text.as_bytes());
+        let _ = self.try_send(text);
+    }
+
+    /// Sends `text`. False when the client has left.
+    pub(crate) fn try_send(&mut self, text: &str) -> bool {
+        self.reader.get_mut().write_all(text.as_bytes()).is_ok()
     }
 
     /// Waits until the client has left.

@@ -8,8 +8,8 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::process::{children, is_ended, is_pending, is_stopped, signal, wait_for};
-use crate::run::{Ended, Run};
-use crate::scripted::{OK, with_server};
+use crate::run::{Ended, Run, crawl};
+use crate::scripted::{OK, Peer, with_server};
 use crate::target::Target;
 
 /// A stopped run is to end within two seconds; a machine that does many things at once may take a little longer.
@@ -35,11 +35,11 @@ fn a_signal_in_the_middle_ends_a_run_with_what_it_had() {
         assert_eq!(*report.at("/interrupted_by"), json!(number as i32));
         assert!(report.items("ok") >= 92, "all but those under way had been answered");
         assert!(report.items("not_attempted") > 0);
-        // Answers come at once, so nothing needs to be cut off; a machine that stalls may make it so.
+        // Answers come at once, so nothing needs to be cut off; a machine that stalls may make it so, before it arrives.
         let cut_off = report.items("aborted");
         let requests = target.books()["requests"].as_u64().unwrap();
         let sent = report.count("/totals/attempts_sent");
-        assert!((sent..=sent + cut_off).contains(&requests), "{sent} sent, {cut_off} cut off, {requests} arrived");
+        assert!((requests..=requests + cut_off).contains(&sent), "{sent} sent, {cut_off} cut off, {requests} arrived");
     }
 }
 
@@ -52,6 +52,33 @@ fn what_does_not_end_in_time_is_aborted() {
     report.assert_states(&[("aborted", 6), ("not_attempted", 994)]);
     assert_eq!(*report.at("/interrupted"), json!(true));
     assert_eq!(report.count("/latency/service/censored"), 6);
+    // They went out, as the target knows.
+    assert_eq!((report.count("/totals/attempts_sent"), target.books()["requests"].as_u64()), (6, Some(6)));
+    let sent = report.count("/totals/bytes_sent");
+    assert!(sent % 6 == 0 && sent > 6 * 40, "six requests with the same ID length: {sent}");
+    assert_eq!(report.count("/totals/bytes_received"), 0);
+}
+
+#[test]
+fn what_is_cut_off_counts_with_the_bytes_that_went_over_its_connection() {
+    let (answer, bytes) = ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nand now we wait", AtomicU64::new(0));
+    let serve = |mut peer: Peer| {
+        if let Some(head) = peer.head() {
+            peer.send(answer);
+            bytes.fetch_add(head.len() as u64, Ordering::SeqCst);
+            peer.wait_for_the_end();
+        }
+    };
+    let report = with_server(serve, |address| {
+        crawl(&format!("http://{address}/{{id}} --ids 0..1k --shards 2 -c 4 -d 1s --grace 100ms --timeout 1h"))
+    });
+    report.assert_states(&[("aborted", 4), ("not_attempted", 996)]);
+    assert_eq!((report.count("/totals/attempts"), report.count("/totals/attempts_sent")), (4, 4));
+    assert_eq!(report.count("/totals/bytes_sent"), bytes.into_inner());
+    assert_eq!(report.count("/totals/bytes_received"), 4 * answer.len() as u64);
+    // All of the target's time that is known.
+    let at_least = report.at("/latency/service/at_least");
+    assert!(!at_least.is_null(), "{at_least}");
 }
 
 #[test]

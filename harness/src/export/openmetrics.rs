@@ -92,7 +92,7 @@ fn write_attempts(text: &mut Text, report: &Report) {
         ("crawlmark_dropped", "", "Requests of an open loop that were due and never went.", totals.dropped),
         ("crawlmark_connections_opened", "", "Connections opened.", totals.connections_opened),
         ("crawlmark_sent_bytes", "bytes", "Requests, heads included.", totals.bytes_sent),
-        ("crawlmark_received_bytes", "bytes", "Bodies of answers.", totals.bytes_received),
+        ("crawlmark_received_bytes", "bytes", "Answers, heads included.", totals.bytes_received),
     ];
     for (name, unit, help, count) in plain {
         text.family(name, Kind::Counter, unit, help);

@@ -6,6 +6,7 @@ use crate::plan::tests::plan;
 use crate::process::ShardExit;
 use crate::sample::{Advice, Outcome, Repeat};
 use crate::units::{IdRange, Rate};
+use crate::workload::InFlight;
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -19,8 +20,9 @@ struct Target {
 }
 
 impl Workload for Target {
-    async fn perform(&self, _: u64) -> Attempt {
+    async fn perform(&self, _: u64, flight: &Flight) -> Attempt {
         let sent = self.clock.now();
+        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
         let (outcome, advice) = (self.answer)(self.shard, sent);
         Attempt {
@@ -152,9 +154,9 @@ struct Noted {
 }
 
 impl Workload for Noted {
-    async fn perform(&self, id: u64) -> Attempt {
+    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
         let target = Target { clock: self.clock, shard: 0, takes: |_, _| MS, answer: |_, _| GOOD };
-        let mut attempt = std::pin::pin!(target.perform(id));
+        let mut attempt = std::pin::pin!(target.perform(id, flight));
         poll_fn(|cx| {
             *self.looks.borrow_mut().entry(self.clock.now()).or_default() += 1;
             attempt.as_mut().poll(cx)

@@ -42,7 +42,7 @@ pub struct Totals {
     pub retries: u64,
     /// Items that were good at their first attempt.
     pub ok_at_first: u64,
-    /// Of the attempts, those that had a connection in hand and ended by themselves.
+    /// Attempts whose request was sent, those cut off at the end of the run included.
     pub attempts_sent: u64,
     /// Requests of an open loop that were intended and never went; no attempts.
     pub dropped: u64,
@@ -58,7 +58,7 @@ pub struct Totals {
     pub connections_opened: u64,
     /// Bytes of requests, heads included.
     pub bytes_sent: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of answers, heads included.
     pub bytes_received: u64,
     /// From the common start to the end of the last attempt.
     pub duration_s: f64,

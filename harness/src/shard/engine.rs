@@ -17,7 +17,7 @@ use crate::plan::ShardPlan;
 use crate::sample::{Fate, Permit, Sample};
 use crate::stats::{Age, Bounds, Series, ShardStats};
 use crate::wire::{Progress, WarmUp};
-use crate::workload::Workload;
+use crate::workload::{Flight, Workload};
 
 /// One shard's engine.
 pub(super) struct Engine<W> {
@@ -27,6 +27,8 @@ pub(super) struct Engine<W> {
     books: RefCell<Books>,
     /// Per lane, the attempt under way.
     under_way: Vec<Cell<Option<UnderWay>>>,
+    /// Per lane, how far that is.
+    flights: Vec<Flight>,
     start: Nanos,
     /// When the shard's loop is to look up next; never before its [pulse](super::pulse) began.
     next_beat: Cell<Nanos>,
@@ -87,6 +89,7 @@ impl<W: Workload> Engine<W> {
             gate: Gate::new(clock, plan, start, Box::new(move |id| hosts.host(id))),
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
+            flights: (0..lanes).map(|_| Flight::default()).collect(),
             start,
             next_beat: Cell::new(NEVER),
         })
@@ -115,7 +118,7 @@ impl<W: Workload> Engine<W> {
         let mut free = self.clock.now();
         while let Some(permit) = self.gate.admit(lane, free).await {
             self.begin(lane, &permit);
-            let attempt = self.workload.perform(permit.id).await;
+            let attempt = self.workload.perform(permit.id, &self.flights[lane]).await;
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
                 // The client did not run for a while, which is to be known before what waited meanwhile goes.
@@ -135,6 +138,7 @@ impl<W: Workload> Engine<W> {
 
     fn begin(&self, lane: usize, permit: &Permit) {
         let mut books = self.books.borrow_mut();
+        self.flights[lane].take();
         let interval = books.intervals.begin(permit.intended);
         let under_way = UnderWay { interval, attempt: permit.attempt, intended: permit.intended };
         self.under_way[lane].set(Some(under_way));
@@ -206,13 +210,15 @@ impl<W: Workload> Engine<W> {
     pub(super) fn abort_rest(&self) {
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
-        for under_way in self.under_way.iter().filter_map(Cell::take) {
-            let UnderWay { interval, attempt, intended } = under_way;
-            // It may have been sent only just now: nobody but the workload knows, and that is gone.
-            let age = Age { service_ns: Some(0), response_ns: now.since(intended) };
-            books.stats.abort(attempt);
+        for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
+            let Some(UnderWay { interval, attempt, intended }) = under_way.take() else { continue };
+            let in_flight = flight.take();
+            let service_ns = in_flight.map(|in_flight| now.since(in_flight.sent));
+            let age = Age { service_ns, response_ns: now.since(intended) };
+            books.stats.abort(attempt, in_flight);
             books.censor(intended, age);
-            books.intervals.abort(interval, attempt, age);
+            books.intervals.abort((interval, attempt), in_flight, age);
+            books.first_sent = books.first_sent.min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
             books.last_done = books.last_done.max(now);
         }
     }

@@ -11,6 +11,7 @@ use crate::clock::{Nanos, duration_ns};
 use crate::sample::{Outcome, Sample};
 use crate::stats::{Age, Bounds, Series, ShardStats};
 use crate::wire::BindingTimes;
+use crate::workload::InFlight;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -94,13 +95,14 @@ impl Intervals {
         }
     }
 
-    /// Books an attempt that was cut off at this age; its item had been attempted `attempt` times before.
-    pub(super) fn abort(&mut self, index: u64, attempt: u32, age: Age) {
+    /// Books an attempt that began in interval `index` and was cut off at this age; its item had been attempted `attempt`
+    /// times before.
+    pub(super) fn abort(&mut self, (index, attempt): (u64, u32), in_flight: Option<InFlight>, age: Age) {
         self.in_flight -= 1;
         let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.abort(attempt);
+            interval.stats.abort(attempt, in_flight);
             interval.stats.censor(kept, age);
         }
     }

@@ -47,11 +47,12 @@ mod tests {
     use crate::plan::tests::plan;
     use crate::sample::Attempt;
     use crate::stats::{Exact, Series};
+    use crate::workload::Flight;
 
     struct Nothing;
 
     impl Workload for Nothing {
-        async fn perform(&self, _: u64) -> Attempt {
+        async fn perform(&self, _: u64, _: &Flight) -> Attempt {
             std::future::pending().await
         }
     }

@@ -25,7 +25,7 @@ pub struct Counters {
     pub attempts: u64,
     /// Of these, beyond the first of their item.
     pub retries: u64,
-    /// Requests that had a connection in hand and ended by themselves.
+    /// Requests that were sent, those cut off at the end of the run included.
     pub attempts_sent: u64,
     /// Requests of an open loop that were intended and never went; no attempts.
     pub dropped: u64,
@@ -37,7 +37,7 @@ pub struct Counters {
     pub connections_opened: u64,
     /// Bytes of requests, heads included.
     pub bytes_sent: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of answers, heads included.
     pub bytes_received: u64,
     /// Answers by status.
     pub by_status: BTreeMap<u16, u64>,

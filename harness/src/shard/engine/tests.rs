@@ -14,6 +14,7 @@ use crate::plan::{Budget, Manners, OnThrottle, Pacing, tests::plan};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
+use crate::workload::InFlight;
 
 /// What a target answers to the n-th attempt (from 0) of an ID at an instant.
 type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
@@ -33,9 +34,14 @@ struct Target {
 
 const MS: Duration = Duration::from_millis(1);
 
+/// What goes over the connection of an attempt that is cut off.
+const SENT: u64 = 90;
+const RECEIVED: u64 = 7;
+
 impl Workload for Target {
-    async fn perform(&self, id: u64) -> Attempt {
+    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
         let sent = self.clock.now();
+        flight.note(InFlight { sent, bytes_sent: SENT, bytes_received: RECEIVED });
         self.sent.borrow_mut().push(sent);
         let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
         tokio::time::sleep_until(self.clock.instant(until.plus(MS))).await;
@@ -416,7 +422,7 @@ struct Destitute {
 }
 
 impl Workload for Destitute {
-    async fn perform(&self, _: u64) -> Attempt {
+    async fn perform(&self, _: u64, _: &Flight) -> Attempt {
         self.tried.set(self.tried.get() + 1);
         assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
         Attempt {
@@ -449,5 +455,41 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
             engine.close(clock.now());
         };
         tokio::join!(run, other);
+    });
+}
+
+#[test]
+fn what_was_cut_off_counts_as_sent_with_its_bytes_and_its_age() {
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let never = Some((clock.now(), clock.now().plus(Duration::from_hours(1))));
+        let target = Target {
+            clock,
+            answers: |_, _, _| (Outcome::Ok, Advice::default()),
+            attempts: RefCell::default(),
+            stall: never,
+            performed: Rc::default(),
+            sent: Rc::default(),
+        };
+        let engine = Engine::new(target, &shard(1 << 40, 3, None), clock, clock.now());
+        let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
+        tokio::select! {
+            () = &mut run => unreachable!("nobody closed it"),
+            () = tokio::time::sleep(20 * MS) => {}
+        }
+        engine.close(clock.now());
+        drop(run);
+        engine.abort_rest();
+        assert_eq!(engine.first_sent(), Some(Nanos::default()));
+        let check = |stats: &ShardStats| {
+            let counters = &stats.counters;
+            assert_eq!((counters.attempts, counters.aborted, counters.attempts_sent), (3, 3, 3));
+            assert_eq!((counters.bytes_sent, counters.bytes_received), (3 * SENT, 3 * RECEIVED));
+            let service = stats.timing(Series::ServiceOk).unwrap();
+            assert_eq!(service.exact().censored, 3);
+        };
+        engine.totals(|stats, _, _| check(stats));
+        let rest = engine.intervals(|intervals| intervals.take_all(Meters::default()));
+        check(&rest[0].stats);
     });
 }

@@ -19,7 +19,7 @@ impl Workload for Several {
         u32::try_from(id % u64::from(self.hosts)).unwrap()
     }
 
-    async fn perform(&self, id: u64) -> Attempt {
+    async fn perform(&self, id: u64, _: &Flight) -> Attempt {
         let sent = self.clock.now();
         self.asked.borrow_mut().push((id, sent));
         tokio::time::sleep(MS).await;

@@ -1,0 +1,120 @@
+//! Servers that send without end: no loop that reads from a target may pass `--timeout`, keep other hosts waiting, or
+//! keep the shard from reporting.
+#![expect(clippy::unwrap_used, reason = "a test that cannot write its URLs is over")]
+
+use std::io::Write;
+use std::time::Duration;
+
+use crate::run::{ONE_ATTEMPT, Run};
+use crate::scripted::{OK, Peer, with_server};
+
+/// `--timeout` of each crawl.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An attempt ends within this many timeouts.
+const RATIO: f64 = 2.0;
+
+/// An answer that does not end.
+struct Case {
+    /// Sent once.
+    start: &'static str,
+    /// Sent again and again after it.
+    part: &'static str,
+    /// The pause before each part.
+    pause: Duration,
+    /// The error kind; `timeout` where the client has too much to do to find out in time.
+    kind: &'static str,
+}
+
+const fn case(start: &'static str, part: &'static str, kind: &'static str) -> Case {
+    Case { start, part, pause: Duration::ZERO, kind }
+}
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+const CHUNK_LINE: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;";
+const TRAILERS: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
+const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n";
+const HEAD: &str = "HTTP/1.1 200 OK\r\n";
+
+/// One for each loop that reads from a target.
+const CASES: [Case; 17] = [
+    case("", "HTTP/1.1 100\r\n\r\n", "malformed"),
+    case("", "HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n", "malformed"),
+    case("\r\n", "\r\n", "malformed"),
+    case(HEAD, "a: b\r\n", "malformed"),
+    case(HEAD, "a", "malformed"),
+    Case { start: HEAD, part: "a: b\r\n", pause: Duration::from_millis(20), kind: "timeout" },
+    case(CHUNKED, "1\r\nx\r\n", "timeout"),
+    case(CHUNKED, "10\r\n0123456789abcdef\r\n", "timeout"),
+    case(CHUNKED, "00000000000000000000000000000001\r\nx\r\n", "malformed"),
+    case(CHUNKED, "0", "malformed"),
+    case(CHUNK_LINE, "x", "malformed"),
+    case(CHUNKED, "1;extension=x\r\nx\r\n", "malformed"),
+    case(TRAILERS, "a: b\r\n", "malformed"),
+    Case { start: CHUNKED, part: "1\r\nx\r\n", pause: Duration::from_millis(5), kind: "timeout" },
+    case(LONG, "0123456789abcdef", "timeout"),
+    Case { start: LONG, part: "x", pause: Duration::from_millis(5), kind: "timeout" },
+    case("HTTP/1.1 200 OK\r\n\r\n", "0123456789abcdef", "timeout"),
+];
+
+impl Case {
+    /// Answers a request without end.
+    fn serve(&self, mut peer: Peer) {
+        if peer.request().is_none() {
+            return;
+        }
+        peer.send(self.start);
+        let times = if self.pause.is_zero() { 16_384_usize.div_ceil(self.part.len()) } else { 1 };
+        let block = self.part.repeat(times);
+        while peer.try_send(&block) {
+            std::thread::sleep(self.pause);
+        }
+    }
+
+    /// Crawls `items` of it over `connections`, and as many of a healthy host beside it.
+    #[track_caller]
+    fn check(&self, connections: u64, items: u64) {
+        let ended = with_server(
+            |peer| self.serve(peer),
+            |hostile| {
+                let healthy = |mut peer: Peer| {
+                    while peer.request().is_some() {
+                        peer.send(OK);
+                    }
+                };
+                with_server(healthy, |healthy| {
+                    let mut urls = tempfile::NamedTempFile::new().unwrap();
+                    write!(urls, "http://{hostile}/{{id}}\nhttp://{healthy}/{{id}}\n").unwrap();
+                    let line = format!(
+                        "--urls {} -n {} --shards 1 -c {connections} --timeout {}ms {ONE_ATTEMPT}",
+                        urls.path().display(),
+                        2 * items,
+                        TIMEOUT.as_millis(),
+                    );
+                    Run::start(line.split(' ')).end()
+                })
+            },
+        );
+        let report = ended.report(0);
+        let name = format!("{:?} {:?} at {connections}", self.start, self.part);
+        report.assert_states(&[("ok", items), ("failed", items)]);
+        let errors = report.errors();
+        assert!(errors.keys().all(|kind| kind == self.kind || kind == "timeout"), "{name}: {errors:?}");
+        assert!(connections > 1 || errors.len() == 1 && errors.contains_key(self.kind), "{name}: {errors:?}");
+        let longest = report.number("/latency/service_error/max_us");
+        assert!(longest <= RATIO * TIMEOUT.as_micros() as f64, "{name}: {longest} us");
+        let healthy = report.number("/latency/service/max_us");
+        assert!(healthy <= RATIO * TIMEOUT.as_micros() as f64, "{name}: the healthy host took {healthy} us");
+        assert!(report.at("/shards/0/fault").is_null(), "{name}");
+    }
+}
+
+#[test]
+fn an_answer_without_end_ends_in_time_at_one_connection() {
+    CASES.iter().for_each(|case| case.check(1, 2));
+}
+
+#[test]
+fn an_answer_without_end_does_not_starve_another_host() {
+    CASES.iter().for_each(|case| case.check(64, 64));
+}
