@@ -12,7 +12,7 @@ use super::whole;
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
 pub struct MannersArgs {
-    /// What throttling (429, 503 with Retry-After, a quota used up) leads to: honor, all shards wait as told and the item
+    /// What throttling (429, 403 or 503 with Retry-After, a quota used up) leads to: honor, all shards wait as told and the item
     /// is tried again; count, it is counted and its item given up; ignore, its item is tried again after a back-off
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test whose target cannot be started is over")]
 
 use std::fs;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crawlmark_harness::clock::Clock;
@@ -345,4 +346,42 @@ fn a_crawl_that_waits_shows_it_while_it_runs() {
     let rows = report.at("/intervals").as_array().unwrap();
     assert!(rows.len() >= 2, "{rows:?}");
     assert!(rows.iter().any(|row| row["binding"]["pause"].as_f64().unwrap() > 0.5), "{rows:?}");
+}
+
+#[test]
+fn what_a_target_says_of_its_quota_and_of_when_to_come_back_is_heeded() {
+    const S: u64 = 1_000_000_000;
+    // The first answer, the flags, and how many of the first were throttled.
+    for (first, flags, throttled) in [
+        (good("ratelimit: \"x\";r=0;t=1"), "", 0),
+        (good("x-ratelimit-remaining: 0\r\nx-ratelimit-reset: 1"), "", 0),
+        (refusal(403, "retry-after: 1"), "", 1),
+        (refusal(403, "retry-after: 99999999999"), "--max-pause 1s", 1),
+        (refusal(429, "retry-after: 99999999999999999999999"), "--max-pause 1s", 1),
+        (refusal(503, "retry-after: Fri, 31 Dec 9999 23:59:59 GMT"), "--max-pause 1s", 1),
+    ] {
+        let (clock, came) = (Clock::start(), Mutex::new(Vec::new()));
+        let serve = |mut peer: Peer| {
+            while peer.request().is_some() {
+                let mut came = came.lock().unwrap();
+                came.push(clock.now());
+                peer.send(if came.len() == 1 { &first } else { OK });
+            }
+        };
+        let report =
+            with_server(serve, |address| crawl(&format!("http://{address}/{{id}} -n 2 --shards 1 -c 1 {flags}")));
+        report.assert_states(&[("ok", 2)]);
+        assert_eq!(report.count("/totals/throttled"), throttled, "{first}");
+        assert_eq!(report.count("/manners/pauses"), 1, "{first}");
+        let came = came.into_inner().unwrap();
+        assert!(came[1].since(came[0]) >= S, "{first}: {came:?}");
+    }
+}
+
+fn good(header: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n{header}\r\n\r\nok")
+}
+
+fn refusal(status: u16, header: &str) -> String {
+    format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\n{header}\r\n\r\n")
 }

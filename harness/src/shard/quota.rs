@@ -11,6 +11,10 @@ use crate::sample::Quota;
 /// Quotas smaller than this are no quotas to plan with: what is left of them is refilled before it could be spread.
 const SMALLEST_QUOTA: u64 = 10;
 
+/// A reset this near says little of a small quota: it is told in whole seconds, and a bucket of one request that fills a
+/// hundred times a second has nothing left after each.
+const ROUNDED: Duration = Duration::from_secs(1);
+
 /// How late a request may be under a quota's pace and still not cost a later one its place.
 const CATCH_UP: Duration = Duration::from_millis(10);
 
@@ -41,13 +45,17 @@ impl QuotaPace {
     pub(super) fn hear(&mut self, at: Nanos, quota: Quota) -> Option<Duration> {
         self.most = self.most.max(quota.limit.unwrap_or(quota.remaining));
         let most = quota.limit.unwrap_or(self.most);
-        let resets_in = quota.resets_in.filter(|resets_in| !resets_in.is_zero());
-        let (Some(resets_in), true) = (resets_in, most >= SMALLEST_QUOTA) else { return None };
+        let resets_in = quota.resets_in.filter(|resets_in| !resets_in.is_zero())?;
         let left = u32::try_from(quota.remaining).unwrap_or(u32::MAX);
+        if left == 0 {
+            let is_small = quota.limit.is_some_and(|limit| limit < SMALLEST_QUOTA);
+            return (!is_small || resets_in > ROUNDED).then_some(resets_in);
+        }
+        if most < SMALLEST_QUOTA {
+            return None;
+        }
         if quota.remaining.saturating_mul(2) > most {
             self.until = at;
-        } else if left == 0 {
-            return Some(resets_in);
         } else {
             self.interval = (resets_in / left).saturating_mul(self.siblings).min(self.longest);
             self.until = at.plus(resets_in.min(self.longest));

@@ -147,12 +147,26 @@ fn retry_after_is_read_in_seconds_and_as_a_date() {
 
 #[test]
 fn what_is_absurd_is_as_good_as_absent() {
-    let digits = "9".repeat(31);
-    for value in ["-1", "+1", "1e3", "NaN", "inf", "soon", "", "0x10", "31708800", "18446744073709551615", &digits] {
+    for value in ["-1", "+1", "1e3", "NaN", "inf", "soon", "", "0x10", "-99999999999"] {
         check(503, &[("retry-after", value)], (None, None, None));
         check(429, &[("retry-after", value)], (Some(Throttle::TooManyRequests), None, None));
     }
     check(403, &[("x-ratelimit-remaining", "-1"), ("x-ratelimit-reset", "5")], (None, None, None));
+}
+
+#[test]
+fn a_time_to_come_back_that_is_too_long_is_cut_and_not_ignored() {
+    let year = Some((366 * 24 * 3_600, Source::RetryAfter));
+    let digits = "9".repeat(31);
+    for value in ["31708800", "18446744073709551615", &digits, "Fri, 31 Dec 9999 23:59:59 GMT"] {
+        for (status, throttle) in
+            [(503, Throttle::Unavailable), (429, Throttle::TooManyRequests), (403, Throttle::Secondary)]
+        {
+            let signals = of(status, &[("retry-after", value)]);
+            assert_eq!(signals.throttle, Some(throttle), "{status} {value}");
+            assert_eq!(signals.wait.map(|wait| (wait.promised.as_secs(), wait.source)), year, "{status} {value}");
+        }
+    }
 }
 
 const NAMES: [&str; 16] = [
@@ -274,7 +288,11 @@ proptest! {
     fn what_cannot_be_read_changes_nothing(
         status in status(), valid in lines(value(), 6), garbage in lines(garbage(), 6), before: bool,
     ) {
-        let garbage: Vec<_> = garbage.into_iter().filter(|(name, _)| *name != "x-github-request-id").collect();
+        // Seconds are seconds, however many: that is a time to come back.
+        let is_time = |name: &str, value: &[u8]| name == "retry-after" && value.iter().all(u8::is_ascii_digit);
+        let garbage: Vec<_> = (garbage.into_iter())
+            .filter(|(name, value)| *name != "x-github-request-id" && !is_time(name, value))
+            .collect();
         let both = if before { [garbage, valid.clone()].concat() } else { [valid.clone(), garbage].concat() };
         prop_assert_eq!(read(status, &map(&both), RECEIVED), read(status, &map(&valid), RECEIVED));
     }

@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use hyper::header::DATE;
 
 /// The longest span that is believed. No quota is counted over more than a year; what says so is in the wrong unit, or
-/// overflowed.
+/// overflowed, and is not read. `Retry-After` has one unit only, and is cut to this.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
 /// A number from here on is no span of seconds (of 31 years) but seconds since 1970, as of GitHub.
@@ -38,9 +38,12 @@ impl<'a> Now<'a> {
     }
 }
 
-/// `Retry-After`: seconds, or a date.
+/// `Retry-After`: seconds, or a date. One that is too long to be believed is cut: whoever asks for a century wants no request
+/// now.
 pub(super) fn delay(value: &[u8], now: Now<'_>) -> Option<Duration> {
-    longest(value, seconds).or_else(|| date(value).map(|instant| now.until(instant))).filter(is_plausible)
+    let too_long = |piece: &[u8]| is_digits(piece).then_some(LONGEST);
+    let numeric = longest(value, |piece| seconds(piece).or_else(|| too_long(piece)));
+    numeric.or_else(|| date(value).map(|instant| now.until(instant))).map(|delay| delay.min(LONGEST))
 }
 
 /// A reset: seconds from now, seconds or milliseconds since 1970 (told apart by their size), or a date.
@@ -109,10 +112,11 @@ fn seconds(value: &[u8]) -> Option<Duration> {
 
 /// Digits and nothing else: no sign, no exponent.
 fn whole(value: &[u8]) -> Option<u64> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    if is_digits(value) { std::str::from_utf8(value).ok()?.parse().ok() } else { None }
+}
+
+fn is_digits(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(u8::is_ascii_digit)
 }
 
 /// A date in one of HTTP's three formats, as time since 1970.
@@ -160,6 +164,10 @@ mod tests {
         let now = Now::new(&headers, Duration::ZERO);
         assert_eq!(delay(b"5, 120", now), Some(Duration::from_mins(2)));
         assert_eq!(delay(b"5, soon", now), None);
+        for long in [&b"31622401"[..], b"4000000000", b"99999999999999999999999", b"5, 99999999999999999999999"] {
+            assert_eq!(delay(long, now), Some(LONGEST));
+        }
+        assert_eq!(delay(b"Fri, 31 Dec 9999 23:59:59 GMT", now), Some(LONGEST));
         assert_eq!(count(b"100, 100;window=60, 10000;window=86400"), Some(100));
         for garbage in [b"3,".as_slice(), b"3;\xe9", b"3 4", b"", b";w=1"] {
             assert_eq!(count(garbage), None, "{garbage:?}");

@@ -162,6 +162,15 @@ fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
 }
 
 #[test]
+fn a_quota_with_nothing_left_pauses_whatever_its_size() {
+    for (limit, resets_in_s) in [(None, 60), (None, 1), (Some(5), 60), (Some(100), 1)] {
+        let mut brake = brake(0, Manners::default());
+        let order = hear(&mut brake, 0, Outcome::Ok, left(0, limit, resets_in_s)).unwrap();
+        assert_eq!((order.cause, order.until), (PauseCause::UsedUp, Nanos(resets_in_s * S)), "{limit:?}");
+    }
+}
+
+#[test]
 fn a_quota_too_small_to_plan_with_does_not_slow_anybody() {
     let mut brake = brake(0, Manners::default());
     assert_eq!(hear(&mut brake, 0, Outcome::Ok, left(0, Some(1), 1)), None);
