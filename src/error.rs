@@ -52,6 +52,9 @@ pub(crate) enum Error {
         /// What the system said.
         error: io::Error,
     },
+    /// No host of several can be crawled.
+    #[error("reach any of the {} hosts: {}", .0.len(), join(.0))]
+    NoHost(Vec<Error>),
     /// The bundled target's memory.
     #[error("start the bundled target: {0}")]
     Shared(#[from] SharedError),
@@ -116,6 +119,17 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// The error of a run that can reach none of its hosts, of what each one failed with.
+    pub(crate) fn no_host(mut errors: Vec<Self>) -> Self {
+        match (errors.pop(), errors.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => {
+                errors.extend(last);
+                Self::NoHost(errors)
+            }
+        }
+    }
+
     /// The whole message.
     pub(crate) fn message(&self) -> String {
         if self.exit_code() == USAGE { format!("error: {self}") } else { format!("error: failed to {self}") }
@@ -134,6 +148,7 @@ impl Error {
             Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
             Self::Resolve { .. }
             | Self::Unreachable { .. }
+            | Self::NoHost(_)
             | Self::Shared(_)
             | Self::Listen(_)
             | Self::Tls(_)
@@ -149,6 +164,16 @@ impl Error {
             | Self::Output(_) => FAILED,
         }
     }
+}
+
+/// The first of several errors, and how many more there are.
+fn join(errors: &[Error]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = errors.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if let Some(more) = errors.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        text += &format!("; and {more} more");
+    }
+    text
 }
 
 /// The exit code after a signal.

@@ -33,7 +33,7 @@ pub(crate) const RUNS: &str = "results/runs";
 pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = Wanted::of(&args)?;
     let voice = Voice::of(&args, wanted.output);
-    let resolved = resolve::resolve(args)?;
+    let mut resolved = resolve::resolve(args)?;
     let out = match &resolved.out {
         Some(out) => out.clone(),
         None => default_path(Path::new(RUNS), wall_time(), &resolved.labels.name),
@@ -43,7 +43,8 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     }
     origins::check_addresses(&resolved)?;
     let directory = ResultDir::create(&out)?;
-    reach::check_hosts(&resolved.spec)?;
+    let unreached = reach::check_hosts(&mut resolved, clock)?;
+    unreached.iter().for_each(|host| voice.warn(host));
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
@@ -52,8 +53,9 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     let columns = terminal::columns_beside();
     voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
     let (mut report, lookout) = crawl((&resolved, &directory), voice, clock)?;
-    if let Some(target) = target {
-        measure::hear_out(&mut report, target);
+    match target {
+        Some(target) => drop(measure::hear_out(&mut report, target)),
+        None => report.validity.check("hosts", unreached, Verdict::TargetLimited),
     }
     report.command = Some(typed.for_plan(&resolved.plan));
     // Once nothing can change the report any more: a gate may ask whether it is valid.

@@ -1,13 +1,19 @@
 //! Whether the run can work at all, asked before anything is forked: descriptors enough, somebody who listens.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt};
 
 use super::origins;
-use crate::crawl::{CrawlSpec, OPEN_PER_LANE};
+use super::resolve::Resolved;
+use crate::crawl::{Host, OPEN_PER_LANE};
 use crate::error::Error;
 
 /// Descriptors of a process beside its connections or its shards: poller, standard streams, files, and some to spare.
@@ -15,6 +21,9 @@ const OVERHEAD: u64 = 32;
 
 /// The same without anything to spare: with fewer, nothing runs.
 const BARE: u64 = 16;
+
+/// Hosts that are tried at the same time before the run.
+const AT_ONCE: usize = 128;
 
 /// Pipes that the supervisor holds for each shard.
 const PIPES: u64 = 2;
@@ -49,25 +58,133 @@ pub(super) fn check_descriptors(plan: &RunPlan) -> Result<Option<String>, Error>
     }))
 }
 
-/// Opens one connection to each host and closes it: a run against nobody would only count refusals. The bundled target,
-/// which is not started yet, has no address and needs no check.
-pub(super) fn check_hosts(spec: &CrawlSpec) -> Result<(), Error> {
-    if let Some(ips) = &spec.local_ips {
-        return spec
-            .addresses
-            .iter()
-            .try_for_each(|addresses| origins::check_host(addresses, ips, spec.connect_timeout));
+/// Opens one connection to each host and closes it, and returns what is to be said of each host that cannot be reached: its
+/// items will fail. The bundled target, which is not started yet, has no address and needs no check.
+///
+/// # Errors
+/// When no host can be reached: a run against nobody would only count refusals.
+pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock) -> Result<Vec<String>, Error> {
+    let mut dead = std::mem::take(&mut resolved.unresolved);
+    let spec = &resolved.spec;
+    match &spec.local_ips {
+        Some(ips) => {
+            for (number, addresses) in spec.addresses.iter().enumerate() {
+                match origins::check_host(addresses, ips, spec.connect_timeout) {
+                    Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
+                    checked => checked?,
+                }
+            }
+        }
+        None => dead.extend(unreachable(&spec.addresses, spec.connect_timeout, clock)),
     }
-    spec.addresses.iter().try_for_each(|addresses| check_host(addresses, spec.connect_timeout))
+    if !dead.is_empty() && dead.len() == spec.addresses.len() {
+        return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).collect()));
+    }
+    dead.sort_by_key(|(number, _)| *number);
+    let hosts = spec.targets.hosts();
+    Ok(dead.iter().map(|(number, error)| unreached(&hosts[*number], error)).collect())
 }
 
-fn check_host(addresses: &[SocketAddr], timeout: Duration) -> Result<(), Error> {
-    let mut refused = None;
-    for address in addresses {
-        match TcpStream::connect_timeout(address, timeout) {
-            Ok(_) => return Ok(()),
-            Err(error) => refused = Some(Error::Unreachable { address: *address, error }),
+fn unreached(host: &Host, error: &Error) -> String {
+    format!(
+        "Failed to {error}. The items of {}:{} fail. Start that host, or remove it from --urls.",
+        host.name(),
+        host.port()
+    )
+}
+
+/// The hosts of which no address can be connected to, by their number. Many are tried at once: a list may have many that never
+/// answer.
+fn unreachable(hosts: &[Vec<SocketAddr>], timeout: Duration, clock: Clock) -> Vec<(usize, Error)> {
+    let mut dead = Vec::new();
+    for (chunk, hosts) in hosts.chunks(AT_ONCE).enumerate() {
+        let mut failed: Vec<Option<Error>> = hosts.iter().map(|_| None).collect();
+        for nth in 0..hosts.iter().map(Vec::len).max().unwrap_or(0) {
+            let (numbers, addresses): (Vec<_>, Vec<_>) = (hosts.iter().enumerate())
+                .filter(|(host, _)| nth == 0 || failed[*host].is_some())
+                .filter_map(|(host, addresses)| Some((host, *addresses.get(nth)?)))
+                .unzip();
+            let connected = connect_each(&addresses, clock.now().plus(timeout), clock);
+            for ((host, address), connected) in numbers.into_iter().zip(addresses).zip(connected) {
+                failed[host] = connected.err().map(|error| Error::Unreachable { address, error: error.into() });
+            }
         }
+        let numbered = failed.into_iter().enumerate();
+        dead.extend(numbered.filter_map(|(host, error)| Some((chunk * AT_ONCE + host, error?))));
     }
-    refused.map_or(Ok(()), Err)
+    dead
+}
+
+/// Opens a connection to each of `addresses` until `deadline` at most, and closes it.
+fn connect_each(addresses: &[SocketAddr], deadline: Nanos, clock: Clock) -> Vec<Result<(), Errno>> {
+    let (mut results, mut pending) = (Vec::new(), Vec::new());
+    for (at, address) in addresses.iter().enumerate() {
+        let socket = begin_to_connect(*address);
+        results.push(socket.as_ref().map_or_else(|error| Err(*error), |_| Err(Errno::ETIMEDOUT)));
+        pending.extend(socket.ok().map(|socket| (at, socket)));
+    }
+    while !pending.is_empty() && clock.now() < deadline {
+        let left = Duration::from_nanos(deadline.since(clock.now())) + Duration::from_millis(1);
+        let mut polled: Vec<_> =
+            pending.iter().map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLOUT)).collect();
+        // Interrupted or not, what is ready is looked at, and the time.
+        let _ = poll(&mut polled, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        let ready: Vec<bool> = polled.iter().map(|polled| polled.any() == Some(true)).collect();
+        let mut ready = ready.into_iter();
+        pending.retain(|(at, socket)| {
+            let is_ready = ready.next() == Some(true);
+            if is_ready {
+                results[*at] = getsockopt(socket, sockopt::SocketError).and_then(|error| match error {
+                    0 => Ok(()),
+                    error => Err(Errno::from_raw(error)),
+                });
+            }
+            !is_ready
+        });
+    }
+    results
+}
+
+fn begin_to_connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+    match connect(socket.as_raw_fd(), &SockaddrStorage::from(address)) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn hosts_are_tried_together_and_each_by_all_of_its_addresses() {
+        let clock = Clock::start();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let alive = listener.local_addr().unwrap();
+        let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Full queues: the kernel leaves what comes beyond them without an answer.
+        let silent: Vec<_> = (0..300).map(|_| full()).collect();
+        let mut hosts: Vec<Vec<SocketAddr>> = silent.iter().map(|(_, _, address)| vec![*address]).collect();
+        hosts.extend([vec![alive], vec![refused, alive], vec![], vec![refused, refused]]);
+        let timeout = Duration::from_millis(200);
+        let began = clock.now();
+        let dead: Vec<usize> = unreachable(&hosts, timeout, clock).into_iter().map(|(host, _)| host).collect();
+        assert_eq!(dead, (0..300).chain([303]).collect::<Vec<_>>());
+        let took = Duration::from_nanos(clock.now().since(began));
+        assert!(took < timeout * 100, "{took:?} for three times {timeout:?}");
+    }
+
+    fn full() -> (OwnedFd, OwnedFd, SocketAddr) {
+        use nix::sys::socket::{Backlog, SockaddrIn, bind, getsockname, listen};
+        let target = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(target.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+        listen(&target, Backlog::new(0).unwrap()).unwrap();
+        let port = getsockname::<SockaddrIn>(target.as_raw_fd()).unwrap().port();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        (target, begin_to_connect(address).unwrap(), address)
+    }
 }

@@ -62,6 +62,8 @@ pub(super) struct Resolved {
     pub(super) objectives: Vec<Objective>,
     /// The target to start, when none was named.
     pub(super) bundled: Option<Bundled>,
+    /// Hosts without an address, by their number. There is another one that has some.
+    pub(super) unresolved: Vec<(usize, Error)>,
 }
 
 /// The bundled target of a run.
@@ -121,9 +123,9 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         ("connect_timeout_us".to_owned(), args.connect_timeout.as_micros().to_string()),
     ]);
     note_what_is_rare(&args, &targets, &mut workload);
-    let (mut addresses, bundled) = match bundled_template {
-        None => (targets.hosts().iter().map(find).collect::<Result<Vec<_>, _>>()?, None),
-        Some(template) => (Vec::new(), Some(bundle(&args, template, &mut workload)?)),
+    let ((mut addresses, unresolved), bundled) = match bundled_template {
+        None => (find_all(targets.hosts())?, None),
+        Some(template) => (Default::default(), Some(bundle(&args, template, &mut workload)?)),
     };
     keep_reachable(args.local_ips.as_ref(), &targets, &mut addresses)?;
     if args.connect_timeout.is_zero() {
@@ -204,6 +206,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         strictness: if args.strict { Strictness::Strict } else { Strictness::Lenient },
         objectives,
         bundled,
+        unresolved,
     })
 }
 
@@ -369,6 +372,26 @@ fn read_urls(file: &Path) -> Result<Targets, Error> {
     urls::read(file).map_err(|error| usage(format!("--urls {}: {error}", file.display())))
 }
 
+/// The addresses of each host, and the hosts that have none.
+///
+/// # Errors
+/// When no host has any.
+#[expect(clippy::type_complexity, reason = "two lists about the same hosts")]
+fn find_all(hosts: &[Host]) -> Result<(Vec<Vec<SocketAddr>>, Vec<(usize, Error)>), Error> {
+    let mut unresolved = Vec::new();
+    let mut found = |(number, host)| {
+        find(host).unwrap_or_else(|error| {
+            unresolved.push((number, error));
+            Vec::new()
+        })
+    };
+    let addresses: Vec<_> = hosts.iter().enumerate().map(&mut found).collect();
+    if unresolved.len() == hosts.len() {
+        return Err(Error::no_host(unresolved.into_iter().map(|(_, error)| error).collect()));
+    }
+    Ok((addresses, unresolved))
+}
+
 fn find(host: &Host) -> Result<Vec<SocketAddr>, Error> {
     let resolve = |error| Error::Resolve { host: host.name().to_owned(), error };
     let found: Vec<_> = (host.name(), host.port()).to_socket_addrs().map_err(resolve)?.collect();
@@ -381,18 +404,14 @@ fn find(host: &Host) -> Result<Vec<SocketAddr>, Error> {
 /// The address of a target that is neither this machine nor in a private network; none of any other. Looks up its host's name.
 ///
 /// # Errors
-/// When there is no such target, or its name has no address.
+/// When there is no such target, or no host has an address.
 pub(crate) fn stranger(args: &RunArgs) -> Result<Option<IpAddr>, Error> {
     let (targets, bundled) = choose_targets(args.urls.as_deref(), args.url.as_deref())?;
     if bundled.is_some() {
         return Ok(None);
     }
-    for host in targets.hosts() {
-        if let Some(found) = find(host)?.into_iter().find(|address| !is_private(address.ip())) {
-            return Ok(Some(found.ip()));
-        }
-    }
-    Ok(None)
+    let (addresses, _) = find_all(targets.hosts())?;
+    Ok(addresses.into_iter().flatten().map(|address| address.ip()).find(|ip| !is_private(*ip)))
 }
 
 /// Somebody else's service is not crawled at full speed by accident.

@@ -8,8 +8,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::command::Started;
+use crate::raw::nobody;
 use crate::report::Report;
-use crate::run::{Run, crawl};
+use crate::run::{ONE_ATTEMPT, Run, crawl};
 use crate::target::Target;
 
 /// A file of URLs.
@@ -160,4 +162,37 @@ fn a_pause_is_for_its_host_and_for_all_shards() {
     assert_eq!((book(&books, "/requests"), book(&books, "/rejected")), (1_990, 0), "{books}");
     assert!(report.count("/manners/pauses") >= 1);
     assert_eq!(report.count("/manners/violated"), 0);
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_fails_its_items_and_no_others() {
+    let (_socket, refused) = nobody();
+    for (dead, kind) in [(refused.as_str(), "connect_refused"), ("nosuch.invalid", "connect_failed")] {
+        let target = Target::start("--processes 1");
+        let urls = Urls::write(&[format!("http://{dead}/{{id}}"), target.url()]);
+        let line = format!("run --urls {} -n 40 -s 2 -c 4 --out out {ONE_ATTEMPT}", urls.path.display());
+        let done = Started::new(&line.split(' ').collect::<Vec<_>>()).end().code(&[0]);
+        let warning = done.stderr.lines().find(|line| line.starts_with("warning: ")).unwrap_or_default();
+        assert!(warning.contains(dead) && warning.contains("--urls"), "{}", done.stderr);
+        let report = Report::read(&done.out().join("result.json"));
+        report.assert_states(&[("ok", 20), ("failed", 20)]);
+        assert_eq!(report.errors(), [(kind.to_owned(), 20)].into());
+        assert_ne!(report.text("/validity/verdict"), "valid");
+        let reasons = report.at("/validity/reasons").as_array().unwrap();
+        assert!(reasons.iter().any(|reason| reason.as_str().unwrap().contains(dead)), "{reasons:?}");
+        assert_eq!(book(&target.stop(), "/requests"), 20);
+    }
+}
+
+#[test]
+fn a_run_that_can_reach_no_host_does_not_start() {
+    let (_socket, refused) = nobody();
+    for lines in [
+        vec![format!("http://{refused}/{{id}}"), "http://nosuch.invalid/".to_owned()],
+        vec!["http://nosuch.invalid/".to_owned(), "http://nosuch2.invalid/".to_owned()],
+    ] {
+        let ended = Urls::write(&lines).start("-n 4 -s 1 -c 1").end();
+        assert_eq!((ended.code(), ended.left()), (Some(1), Vec::new()), "{}", ended.stderr());
+        assert!(ended.stderr().contains("2 hosts") && ended.stderr().contains("nosuch.invalid"), "{}", ended.stderr());
+    }
 }
