@@ -166,14 +166,12 @@ impl Error {
     }
 }
 
-/// The first of several errors, and how many more there are.
+/// The first errors, and how many more there are.
 fn join(errors: &[Error]) -> String {
     const SHOWN: usize = 3;
-    let mut text = errors.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    if let Some(more) = errors.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        text += &format!("; and {more} more");
-    }
-    text
+    let shown = errors.iter().take(SHOWN).map(ToString::to_string);
+    let more = errors.len().checked_sub(SHOWN).filter(|more| *more > 0).map(|more| format!("and {more} more"));
+    shown.chain(more).collect::<Vec<_>>().join("; ")
 }
 
 /// The exit code after a signal.

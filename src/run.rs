@@ -44,7 +44,9 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     origins::check_addresses(&resolved)?;
     let directory = ResultDir::create(&out)?;
     let unreached = reach::check_hosts(&mut resolved, clock)?;
-    unreached.iter().for_each(|host| voice.warn(host));
+    for host in &unreached {
+        voice.warn(host);
+    }
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);

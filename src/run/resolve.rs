@@ -146,11 +146,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         Auto::Auto => fitting_shards(cores, args.connections, per_host, args.burst),
         Auto::Exactly(shards) => shards,
     };
-    if args.pacing == Pacing::Spin && shards as usize > cores {
-        return Err(Error::Usage(format!(
-            "--pacing spin keeps a core busy for each shard: {shards} shards need as many, and there are {cores}"
-        )));
-    }
+    check_spinning(args.pacing, shards, cores)?;
     // What the requests of an open loop may do at once is up to its timetable.
     let budget = rate.filter(|_| args.arrivals.gaps().is_none());
     let at_start = budget.map_or(0, |_| args.burst.unwrap_or(u64::from(shards)));
@@ -231,6 +227,16 @@ fn read_body(text: &str) -> Result<Bytes, Error> {
             Ok(body.into())
         }
     }
+}
+
+/// Refuses shards that would spin for one and the same core.
+fn check_spinning(pacing: Pacing, shards: u32, cores: usize) -> Result<(), Error> {
+    if pacing == Pacing::Spin && shards as usize > cores {
+        return Err(Error::Usage(format!(
+            "--pacing spin keeps a core busy for each shard: {shards} shards need as many, and there are {cores}"
+        )));
+    }
+    Ok(())
 }
 
 /// Notes what most crawls do not ask for.

@@ -1,5 +1,6 @@
 //! The crawl against servers that no decent person would run. Each failure has its name, each item ends in one state,
 //! and nothing waits for ever.
+#![expect(clippy::unwrap_used, reason = "a test without a socket is over")]
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -133,7 +134,9 @@ fn a_chunked_answer_is_read_to_its_end() {
     let parts = ["HTTP/1.1 200 OK\r\ntransfer-encoding: ch", "unked\r\n\r\n2\r\no", "k\r\n1\r\n!\r\n0", "\r\n\r\n"];
     let serve = |mut peer: Peer| {
         while peer.request().is_some() {
-            parts.iter().for_each(|part| peer.send(part));
+            for part in parts {
+                peer.send(part);
+            }
         }
     };
     let report = crawl_served(serve, "");

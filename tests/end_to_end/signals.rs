@@ -55,7 +55,7 @@ fn what_does_not_end_in_time_is_aborted() {
     // They went out, as the target knows.
     assert_eq!((report.count("/totals/attempts_sent"), target.books()["requests"].as_u64()), (6, Some(6)));
     let sent = report.count("/totals/bytes_sent");
-    assert!(sent % 6 == 0 && sent > 6 * 40, "six requests with the same ID length: {sent}");
+    assert!(sent.is_multiple_of(6) && sent > 6 * 40, "six requests of the same length: {sent}");
     assert_eq!(report.count("/totals/bytes_received"), 0);
 }
 
