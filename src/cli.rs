@@ -21,10 +21,11 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use crawlmark_harness::gates::{Condition, ConditionError};
-use crawlmark_harness::units::parse_count;
+use crawlmark_harness::gates::{Condition, ConditionError, Fault};
+use crawlmark_harness::units::{UnitError, parse_count, parse_duration};
 
 pub use ab::AbArgs;
 pub use again::Typed;
@@ -172,6 +173,14 @@ fn parse_name(text: &str) -> Result<String, String> {
     } else {
         Err("a name is letters, digits, `-`, `_`, `+` and `.`, 100 at most, and does not begin with `.`".to_owned())
     }
+}
+
+/// A time that has a unit, as gates have: a bare number may be meant as ms.
+fn parse_limit_time(text: &str) -> Result<Duration, String> {
+    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(Fault::NoUnit(text.to_owned()).to_string());
+    }
+    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// The greatest share of errors, as the condition that it is short for.

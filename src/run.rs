@@ -54,6 +54,9 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
     voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
+    for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
+        voice.warn(&shortage.to_string());
+    }
     let (mut report, lookout) = crawl((&resolved, &directory), voice, clock)?;
     match target {
         Some(target) => drop(measure::hear_out(&mut report, target)),

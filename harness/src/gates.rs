@@ -14,6 +14,7 @@ mod lookout;
 mod measured;
 mod metric;
 mod parse;
+mod shortage;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub use self::lookout::Lookout;
 pub use self::measured::{Basis, Measured, SAMPLES_BEYOND, of_report, of_stats};
 pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};
+pub use self::shortage::Shortage;
 use crate::plan::{Arrivals, RunPlan};
 use crate::report::GateReport;
 use crate::stats::Series;

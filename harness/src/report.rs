@@ -24,6 +24,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::budget::offered;
 pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
 pub use self::command::CommandLine;
 pub use self::course::Course;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind};
 use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted, fingerprint};
-use crawlmark_harness::gates::{Condition, Unit};
+use crawlmark_harness::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::report::Placement;
 use crawlmark_harness::stats::Series;
@@ -155,6 +155,10 @@ impl Probing {
         let Bounds { least, greatest, .. } = self.question.bounds;
         let words = self.words((1, least, Kind::Full));
         let (plan, placement) = run::check(understood("a probe", &words)?)?;
+        for condition in &self.objectives {
+            let objective = Objective { condition: *condition, breach: Breach::Fails };
+            objective.check(&plan).map_err(|error| Error::Usage(error.to_string()))?;
+        }
         self.placement = placement;
         self.per_host = plan.per_host.connections.map(|each| each.saturating_mul(plan.per_host.hosts));
         let items = plan.ids.len();
@@ -324,6 +328,7 @@ mod tests {
             (&["--", "-c", "5", "--retries", "2"], "--retries is 0"),
             (&["--", "--fail-if", "errors < 1"], "--fail-if is for single runs"),
             (&["--fail-if", "service_p99[1s] < 5ms"], "leave the window out"),
+            (&["--fail-if", "budget_utilisation < 0.9"], "--fail-if budget_utilisation < 0.9: without a budget"),
             (&["--arrivals", "asap"], "closed loop"),
             (&["--from", "10", "--max-rate", "5"], "--from 10/s is above --max-rate 5/s"),
             (&["http://192.0.2.1/"], "for example --max-rate 100/s"),

@@ -8,7 +8,7 @@ use crawlmark_harness::gates::Condition;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::units::{Rate, parse_duration};
 
-use super::{KeepArgs, parse_error_rate, whole};
+use super::{KeepArgs, parse_error_rate, parse_limit_time, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
@@ -59,7 +59,7 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Objectives")]
     pub fail_if: Vec<Condition>,
     /// The 99th percentile of the response time may be this much
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Objectives")]
+    #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Objectives")]
     pub slo_p99: Option<Duration>,
     /// So many attempts may be neither good, nor not found, nor throttled, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Objectives")]

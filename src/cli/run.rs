@@ -13,7 +13,8 @@ use crawlmark_mock_server as target;
 
 use super::export::EXPORT;
 use super::{
-    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_method, parse_name, parse_tag, whole,
+    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag,
+    whole,
 };
 use crate::crawl::{Expect, LocalIps};
 
@@ -163,13 +164,14 @@ feared. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
   counts     items, ok, not_found, failed, gave_up, aborted, lost,
              not_attempted, attempts, retries, throttled, soft_blocked,
              errors, dropped, connections_opened: 100, 10k
-  others     cpu_us_per_attempt, valid (== true)
+  others     cpu_us_per_attempt, valid (== or != true or false)
 
 [10s] after the metric: it must hold in every 10 seconds, of 1 to 60; for
 service and response times, rates, shares of attempts and counts.
 
 A percentile is judged only with 100 samples beyond it, which is 10,000
-for p99. What cannot be decided is reported as undecided, and the exit
+for p99. A warning before the run names a gate that it is too short to
+decide. What cannot be decided is reported as undecided, and the exit
 code is 5 unless another gate failed.";
 
 const STOP_IF: &str = "\
@@ -347,7 +349,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Gates")]
     pub stop_if: Vec<Condition>,
     /// The 99th percentile may be this much: `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Gates")]
+    #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Gates")]
     pub slo_p99: Option<Duration>,
     /// So many attempts may be neither good, nor not found, nor throttled: `error_rate <= SHARE`, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Gates")]

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::bad_input::assert_refused;
+use crate::command::Started;
 use crate::report::Report;
 use crate::run::{Ended, ONE_ATTEMPT, Run};
 use crate::target::Target;
@@ -147,7 +148,37 @@ fn what_no_run_can_tell_is_refused() {
         (&["URL", "--fail-if", "budget_utilisation > 90%"], "--rate"),
         (&["URL", "-d", "5s", "--fail-if", "rate[10s] > 5"], "never fills the window"),
         (&["URL", "--slo-p99", "fast"], "--slo-p99"),
+        (&["URL", "--slo-p99", "50"], "`50` has no unit: write 50ms"),
+        (&["URL", "--slo-p99", "0.5"], "`0.5` has no unit"),
+        (&["URL", "--fail-if", "valid < true"], "`<` makes no sense for true or false: write == or !="),
         (&["URL", "--max-error-rate", "5"], "--max-error-rate"),
         (&["URL", "--max-error-rate", "5"], "write 5%, or a part of 1"),
     ]);
+}
+
+#[test]
+fn a_gate_that_the_run_cannot_decide_is_reported_before_it_starts() {
+    let target = Target::start("");
+    let warning = |flags: &str| {
+        let url = target.url();
+        let words = format!("run {url} --shards 1 --no-progress --out out {flags}");
+        let mut words: Vec<&str> = words.split_whitespace().collect();
+        words.extend(["--fail-if", "service_p99 < 1h"]);
+        let done = Started::new(&words).end();
+        let before_the_end = done.stderr.lines().find(|line| line.starts_with("warning: ")).map(str::to_owned);
+        (done.code, before_the_end)
+    };
+    let (code, said) = warning("-n 300");
+    assert_eq!(code, Some(5));
+    assert_eq!(
+        said.as_deref(),
+        Some(
+            "warning: service_p99 < 3600s needs 10,000 samples and this run makes at most 300, so it will stay undecided. \
+             Use -n 10000, or service_p50"
+        )
+    );
+    let (code, said) = warning("-d 1s --rate 200 --arrivals constant");
+    assert_eq!(code, Some(5));
+    assert!(said.is_some_and(|said| said.ends_with("makes at most 200, so it will stay undecided. Use -d 50s, or service_p50")));
+    assert_eq!(warning("-n 10k"), (Some(0), None));
 }

@@ -12,7 +12,7 @@ use crate::units::grouped;
 pub const SAMPLES_BEYOND: u64 = 100;
 
 /// Samples that a part of a run must have before its means and shares are judged.
-const SAMPLES_LIVE: u64 = 100;
+pub(super) const SAMPLES_LIVE: u64 = 100;
 
 /// What is known of a metric, in its unit.
 #[derive(Debug, Clone, PartialEq)]

@@ -53,6 +53,9 @@ pub enum Fault {
     /// No comparison of these.
     #[error("`{0}` is no comparison: write {1}")]
     OtherOp(String, &'static str),
+    /// An order of what has none.
+    #[error("`{0}` makes no sense for true or false: write == or !=")]
+    NoOrder(&'static str),
     /// Nothing to compare with.
     #[error("what to compare with is missing: {0}")]
     NoLimit(&'static str),
@@ -82,7 +85,7 @@ impl FromStr for Condition {
         };
         let metric = reader.metric().map_err(wrong)?;
         let window = reader.window(metric).map_err(wrong)?;
-        let op = reader.op().map_err(wrong)?;
+        let op = reader.op(metric.unit()).map_err(wrong)?;
         let limit = reader.limit(metric.unit()).map_err(wrong)?;
         Ok(Self { metric, window, op, limit })
     }
@@ -149,11 +152,14 @@ impl<'a> Reader<'a> {
         seconds.and_then(Window::new).map(Some).ok_or_else(|| (start, Fault::Window(inside.to_owned())))
     }
 
-    fn op(&mut self) -> Result<Op, Wrong> {
+    fn op(&mut self, unit: Unit) -> Result<Op, Wrong> {
         self.skip_blanks();
         let start = self.at;
         let text = self.take(|c| "<>=!≤≥≠~".contains(c));
         let known = Op::ALL.into_iter().find(|op| op.name() == text);
+        if let Some(op) = known.filter(|op| unit == Unit::Flag && !matches!(op, Op::Equal | Op::Unequal)) {
+            return Err((start, Fault::NoOrder(op.name())));
+        }
         known.ok_or_else(|| {
             let fault = match text {
                 "" => Fault::Op(self.rest().split_whitespace().next().unwrap_or("the end").to_owned()),
@@ -338,6 +344,10 @@ mod tests {
             ("errors < 1.5", 10, "a whole number"),
             ("errors < 99999999999999999", 10, "a whole number"),
             ("valid == yes", 10, "true or false"),
+            ("valid < true", 7, "`<` makes no sense for true or false: write == or !="),
+            ("valid <= true", 7, "`<=` makes no sense"),
+            ("valid > false", 7, "`>` makes no sense"),
+            ("valid >= true", 7, "`>=` makes no sense"),
             ("errors < 5 && rate > 5", 12, "one condition at a time"),
         ] {
             let error = text.parse::<Condition>().unwrap_err();
@@ -401,6 +411,7 @@ mod tests {
                 Unit::Count => limit.trunc(),
                 Unit::Flag => f64::from(limit > 0.5),
             };
+            prop_assume!(metric.unit() != Unit::Flag || matches!(op, Op::Equal | Op::Unequal));
             let window = seconds.filter(|_| metric.is_live()).and_then(Window::new);
             let condition = Condition { metric, window, op, limit };
             let text = condition.to_string();

@@ -97,7 +97,7 @@ impl BudgetReport {
 
 /// Requests that the budget offers from one moment of a run to another, in seconds since its start; nothing without one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a run is far shorter than 2^63 ns")]
-pub(super) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
+pub(crate) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
     let Some(rate) = plan.rate else { return 0.0 };
     let curve = Curve::of(plan.shape, plan.duration);
     let own_s = |s: f64| curve.at((s.max(0.0) * 1e9) as u64) as f64 / 1e9;
