@@ -104,7 +104,9 @@ fn announce(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) 
     let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
     let wanted = question.objectives.join(", ");
     let (sent, precision) = (SENT * 100.0, precision * 100.0);
-    let (takes, arrivals, budget) = (seconds(probing.takes(Kind::Full)), &question.arrivals, seconds(args.budget));
+    let [shortest, longest] = [greatest, least].map(|pace| seconds(probing.takes(pace, Kind::Full)));
+    let takes = if shortest == longest { shortest } else { format!("{shortest} to {longest} (longer at lower rates)") };
+    let (arrivals, budget) = (&question.arrivals, seconds(args.budget));
     let grows = if sees_growth(f64::INFINITY, question) {
         "times do not grow throughout a probe"
     } else {
@@ -156,7 +158,7 @@ impl Bench<'_> {
     /// Probes until it is known. What was probed stays, whatever ends it.
     fn search(&mut self, log: &mut Journal) -> Result<End, Error> {
         loop {
-            let search = search_of(self.probing.question.bounds, &self.probes);
+            let search = search_of(&self.probing.question, &self.probes);
             let (pace, kind) = match search.next() {
                 Step::Done(ending) => return Ok(End::Known(ending)),
                 Step::Probe(pace, kind) => (pace, kind),
@@ -169,7 +171,7 @@ impl Bench<'_> {
             let name = format!("probe {}", self.probes.len() + 1);
             let does = render::offered(pace);
             if self.rounds.stages.is_drawn() {
-                self.rounds.stages.begin(&name, &does, self.probing.takes(kind));
+                self.rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
             }
             if let Some(probe) = self.probe(pace, kind)? {
                 self.rounds.stages.end(&name, &render::probe_line(&probe));

@@ -39,6 +39,7 @@
 //! is small. So a probe fails as well when they grow throughout it: see [`Growth`].
 
 mod growth;
+mod hindsight;
 mod knee;
 mod pace;
 mod probe;
@@ -49,9 +50,12 @@ mod tests;
 
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
+use crate::gates::{Condition, Unit};
+use crate::plan::Arrivals;
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
-pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Wanted, judge};
+pub use self::hindsight::in_hindsight;
+pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
 pub use self::saved::{
     Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line,
     read_journal, search_of, searches_differ,
@@ -60,11 +64,49 @@ pub use self::saved::{
 /// Answers per second from which on each second of a probe has a median: twenty, and what arrivals at random may lack of them.
 const MEDIANS_FROM: f64 = 40.0;
 
+/// Requests, times the square of the precision, in which a queue that is that near to its capacity settles: see [`times_s`].
+const SETTLES: f64 = 6.0;
+
+/// The most that random arrivals lengthen the measured part of a probe to, s.
+const LONGEST_RANDOM_S: f64 = 16.0;
+
+/// True if requests arrive at random and times are wanted: what is slow then depends on how queues happened to grow.
+fn is_random(question: &Question) -> bool {
+    let of_time = |text: &String| text.parse().is_ok_and(|of: Condition| of.metric.unit() == Unit::Us);
+    question.arrivals == Arrivals::Poisson.name() && question.objectives.iter().any(of_time)
+}
+
+/// Warm-up and measured time of a full probe at a rate, s.
+///
+/// Where requests arrive at random and times are wanted, a probe has to last until queues are as long as they get. A queue (M/M/1) that is
+/// `p` below what it can serve takes some `4 / (rate p^2)` seconds for that (P. M. Morse, "Stochastic properties of waiting lines", 1955), so
+/// `p` is the precision, within a limit; what that leaves open is [`resolution`].
+#[must_use]
+pub fn times_s(rate_per_s: f64, question: &Question) -> (f64, f64) {
+    let Question { warmup_s, probe_s, bounds, .. } = *question;
+    let settles = SETTLES / (rate_per_s * bounds.precision * bounds.precision);
+    if !is_random(question) || settles <= probe_s {
+        return (warmup_s, probe_s);
+    }
+    let measured = probe_s.max(settles.min(LONGEST_RANDOM_S));
+    (warmup_s.max(measured / 2.0), measured)
+}
+
+/// By what part a rate may be too high for the times that are wanted, and its probes still pass, for queues had no time to grow; none where
+/// it is within the precision.
+#[must_use]
+pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
+    let (_, measured) = times_s(rate_per_s, question);
+    let part = (2.0 * SETTLES / (rate_per_s * measured)).sqrt();
+    (is_random(question) && part > question.bounds.precision * 1.5).then_some(part)
+}
+
 /// Whether full probes at this rate have seconds enough, and answers in each, for it to be seen that response times grow throughout
 /// them.
 #[must_use]
 pub fn sees_growth(rate_per_s: f64, question: &Question) -> bool {
-    let whole_seconds = (question.warmup_s + question.probe_s).floor() - question.warmup_s.ceil();
+    let (warmup_s, probe_s) = times_s(rate_per_s, question);
+    let whole_seconds = (warmup_s + probe_s).floor() - warmup_s.ceil();
     rate_per_s >= MEDIANS_FROM && whole_seconds >= LEAST_SECONDS as f64
 }
 
@@ -73,5 +115,6 @@ pub fn sees_growth(rate_per_s: f64, question: &Question) -> bool {
 #[must_use]
 pub fn credit(rate_per_s: f64, question: &Question) -> f64 {
     let hidden = rate_per_s * question.bounds.precision;
-    hidden * (question.warmup_s + question.probe_s / 2.0)
+    let (warmup_s, probe_s) = times_s(rate_per_s, question);
+    hidden * (warmup_s + probe_s / 2.0)
 }

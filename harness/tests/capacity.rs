@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::capacity::search::{Bounds, Ending, Search, Seen, Step};
+use crawlmark_harness::capacity::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
 use crawlmark_harness::capacity::{
-    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, journal_line, judge,
-    read_journal, searches_differ,
+    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, in_hindsight,
+    journal_line, judge, read_journal, search_of, searches_differ,
 };
 use crawlmark_harness::gates::Condition;
 use crawlmark_harness::report::{IntervalRow, Report, Verdict};
@@ -133,6 +133,44 @@ fn refusals_of_what_this_client_sent_in_bunches_say_nothing_of_the_target() {
     assert!(why.iter().any(|why| why.starts_with("this client sent 5.0 % of the requests late")), "{why:?}");
     report.intervals[4].throttled = 300;
     assert_eq!(judged(&report, &wanted).0, Seen::Fail, "more than that");
+}
+
+#[test]
+fn refusals_that_repeat_to_the_digit_are_the_targets() {
+    let question = question();
+    let (probes, _) = probes();
+    let void = |share: f64| ProbeReport {
+        per_min: Pace::nearest(900.0),
+        rate_per_s: 900.0,
+        seen: Seen::Void,
+        bunched: true,
+        throttled_share: share,
+        kind: Kind::Full,
+        ..probes[0].clone()
+    };
+    let standing = |shares: &[f64]| {
+        let probes: Vec<ProbeReport> = shares.iter().copied().map(void).collect();
+        let read: Vec<Seen> = in_hindsight(&question, &probes).iter().map(|probe| probe.seen).collect();
+        let search = search_of(&question, &probes);
+        let tally = search.rates().next().map(|(_, tally)| tally.standing());
+        (read, tally)
+    };
+    assert_eq!(standing(&[0.0196, 0.0196, 0.0196]), (vec![Seen::Fail; 3], Some(Standing::Fails)));
+    assert_eq!(standing(&[0.0196, 0.05, 0.011]), (vec![Seen::Void; 3], Some(Standing::Unknown)), "that is noise");
+    assert_eq!(standing(&[0.0196, 0.0196]), (vec![Seen::Void; 2], Some(Standing::Unknown)), "twice may be chance");
+}
+
+#[test]
+fn a_search_of_an_earlier_version_is_still_read() {
+    let (probes, _) = probes();
+    let mut line: serde_json::Value = serde_json::to_value(&probes[0]).unwrap();
+    let fields = line.as_object_mut().unwrap();
+    for field in ["let_through_per_s", "bunched", "slow"] {
+        assert!(fields.remove(field).is_some(), "{field}");
+    }
+    let text = journal_line(&begun()).unwrap() + &journal_line(&line).unwrap();
+    let (_, read) = read_journal(&text).unwrap();
+    assert_eq!((read[0].let_through_per_s, read[0].bunched, read[0].slow.len()), (None, false, 0));
 }
 
 /// The text of a search with such probes.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind};
-use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted, fingerprint};
+use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted, fingerprint, times_s};
 use crawlmark_harness::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::report::Placement;
@@ -66,7 +66,6 @@ pub(super) struct Probing {
     pub(super) question: Question,
     arrivals: Arrivals,
     warmup: Duration,
-    probe: Duration,
     seed: u32,
     /// The user's, when the user says.
     connections: Option<u32>,
@@ -136,7 +135,6 @@ impl Probing {
             objectives,
             arrivals: args.arrivals,
             warmup: args.warmup,
-            probe: args.probe,
             seed: args.seed,
             connections: given.iter().any(|given| given == "connections").then_some(run.connections),
             fewest,
@@ -162,7 +160,7 @@ impl Probing {
         self.placement = placement;
         self.per_host = plan.per_host.connections.map(|each| each.saturating_mul(plan.per_host.hosts));
         let items = plan.ids.len();
-        let takes = self.takes(Kind::Full).as_secs_f64();
+        let takes = self.takes(greatest, Kind::Full).as_secs_f64();
         let bearable = Pace::within(items as f64 / takes);
         if bearable.is_some_and(|bearable| bearable >= greatest) {
             return Ok(());
@@ -178,7 +176,7 @@ impl Probing {
 
     /// What a probe is run with: the user's flags, and its own.
     pub(super) fn words(&self, (number, pace, kind): (usize, Pace, Kind)) -> Vec<String> {
-        let (warmup, measured) = self.times(kind);
+        let (warmup, measured) = self.times(pace, kind);
         let ms = |time: Duration| format!("{}ms", time.as_millis());
         let seed = u64::from(self.seed) + number as u64 - 1;
         let own = [
@@ -217,16 +215,19 @@ impl Probing {
     }
 
     /// Warm-up and measured time.
-    fn times(&self, kind: Kind) -> (Duration, Duration) {
+    fn times(&self, pace: Pace, kind: Kind) -> (Duration, Duration) {
         match kind {
-            Kind::Full => (self.warmup, self.probe),
+            Kind::Full => {
+                let (warmup, measured) = times_s(pace.per_s(), &self.question);
+                (Duration::from_secs_f64(warmup), Duration::from_secs_f64(measured))
+            }
             Kind::Scout => (self.warmup.min(SCOUT_WARMUP), SCOUT),
         }
     }
 
     /// About how long a probe takes.
-    pub(super) fn takes(&self, kind: Kind) -> Duration {
-        let (warmup, measured) = self.times(kind);
+    pub(super) fn takes(&self, pace: Pace, kind: Kind) -> Duration {
+        let (warmup, measured) = self.times(pace, kind);
         warmup + measured
     }
 

@@ -6,7 +6,7 @@ use super::search::{Kind, Seen};
 use super::{Growth, Pace};
 use crate::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
 use crate::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
-use crate::report::{IntervalRow, Latency, Report, Verdict};
+use crate::report::{Distribution, IntervalRow, Latency, Report, Verdict};
 use crate::sample::ErrorKind;
 use crate::stats::Series;
 use crate::units::{grouped, micros};
@@ -77,6 +77,27 @@ pub struct ProbeReport {
     pub sched_lag_p99_us: Option<f64>,
     /// The longest time that the target asked to be left alone for, s.
     pub longest_promise_s: f64,
+    /// Requests per second that were not refused once the target had begun to refuse some, over the whole seconds after the one in
+    /// which it began; null when there are none.
+    #[serde(default)]
+    pub let_through_per_s: Option<f64>,
+    /// True if the probe is void because this client's bunches may have caused the refusals.
+    #[serde(default)]
+    pub bunched: bool,
+    /// For each objective on a percentile: the requests that took longer.
+    #[serde(default)]
+    pub slow: Vec<Slow>,
+}
+
+/// Requests that took longer than an objective on a percentile wants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slow {
+    /// The objective.
+    pub objective: String,
+    /// Requests that took longer, those that were cut off included.
+    pub slow: u64,
+    /// Requests that may take longer: a hundredth of all for a p99.
+    pub allowed: f64,
 }
 
 /// What makes a probe one of a search.
@@ -107,7 +128,7 @@ impl ProbeReport {
     /// What the run of a probe says about what is wanted.
     #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {
-        let (seen, reasons) = judge(report, wanted, plan.connections);
+        let Judged { seen, reasons, bunched } = judged(report, wanted, plan.connections);
         let response = report.latency(Series::ResponseOk);
         let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
         Self {
@@ -132,6 +153,9 @@ impl ProbeReport {
             service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
             sched_lag_p99_us: p99(Series::SchedLag),
             longest_promise_s: report.manners.longest_promise_s,
+            let_through_per_s: let_through(report),
+            bunched,
+            slow: wanted.objectives.iter().filter_map(|objective| slow(objective, report)).collect(),
         }
     }
 }
@@ -142,18 +166,37 @@ impl ProbeReport {
 /// speaks against the target only if this side was not the limit, see the module above.
 #[must_use]
 pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (Seen, Vec<String>) {
+    let Judged { seen, reasons, .. } = judged(report, wanted, connections);
+    (seen, reasons)
+}
+
+/// What a run says.
+struct Judged {
+    seen: Seen,
+    reasons: Vec<String>,
+    /// See [`ProbeReport::bunched`].
+    bunched: bool,
+}
+
+impl Judged {
+    const fn new(seen: Seen, reasons: Vec<String>) -> Self {
+        Self { seen, reasons, bunched: false }
+    }
+}
+
+fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judged {
     let Wanted { objectives, precision } = wanted;
     let local = local_failures(report);
     if local > 0 {
         let what = format!("{} attempts found no local port or descriptor", grouped(local));
-        return (Seen::Void, vec![what]);
+        return Judged::new(Seen::Void, vec![what]);
     }
     if let Some(gate) = &report.stopped_by {
-        return (Seen::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
+        return Judged::new(Seen::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
     }
     let short = shortfall(report);
     if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
-        return (Seen::Void, vec![why]);
+        return Judged::new(Seen::Void, vec![why]);
     }
     let starved = starved(report);
     let broken: Vec<(Condition, String)> =
@@ -164,7 +207,7 @@ pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (
         starved.iter().chain(broken).chain(&behind).cloned().collect::<Vec<_>>()
     };
     if broken.is_empty() && behind.is_none() && sent_share(report) >= SENT {
-        return (Seen::Pass, Vec::new());
+        return Judged::new(Seen::Pass, Vec::new());
     }
     // What could not be measured speaks neither for nor against the target.
     let unknown = |objective: &Condition| matches!(measured(objective, report), Measured::Unknown(_));
@@ -173,7 +216,7 @@ pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (
         && !broken.is_empty()
         && broken.iter().all(|(objective, _)| unknown(objective))
     {
-        return (Seen::Void, reasons());
+        return Judged::new(Seen::Void, reasons());
     }
     let late = late_share(report);
     let is_perhaps_ours = |objective: &Condition| match objective.metric.unit() {
@@ -198,9 +241,10 @@ pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (
             ));
         }
         why.extend(reasons());
-        return (Seen::Void, why);
+        let of_shares = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Share);
+        return Judged { seen: Seen::Void, reasons: why, bunched: of_shares && starved.is_none() && behind.is_none() };
     }
-    (Seen::Fail, reasons())
+    Judged::new(Seen::Fail, reasons())
 }
 
 /// Why this is more than the target manages, although what is wanted may hold as yet.
@@ -269,17 +313,38 @@ fn of_few(latency: &Latency, q: f64, limit_us: f64) -> Option<Measured> {
         Percentile::TooFew if distribution.all() == 0 => return None,
         Percentile::TooFew => {}
     }
-    let histogram = distribution.histogram();
-    let below: u64 = histogram
-        .iter_recorded()
-        .filter(|cell| cell.value_iterated_to() as f64 / 1e3 < limit_us)
-        .map(|cell| cell.count_at_value())
-        .sum();
-    let beyond = distribution.all().saturating_sub(below) as f64;
+    let beyond = beyond(&distribution, limit_us) as f64;
     let may = (distribution.all() as f64 * (1.0 - q)).ceil() - 1.0;
     // Just below the limit, so that `<` holds.
     let value = if beyond <= may { limit_us * (1.0 - 1e-9) } else { latency.max_us?.max(limit_us * (1.0 + 1e-9)) };
     Some(Measured::Exactly(value))
+}
+
+/// Requests that took longer than an objective on a percentile wants; none of other objectives.
+fn slow(objective: &Condition, report: &Report) -> Option<Slow> {
+    let Metric::Time(series, Stat::Percentile(quantile)) = objective.metric else { return None };
+    let distribution = report.latency(series)?.distribution()?;
+    let allowed = distribution.all() as f64 * (1.0 - quantile.part());
+    Some(Slow { objective: objective.to_string(), slow: beyond(&distribution, objective.limit), allowed })
+}
+
+/// Values of a distribution that are no less than a limit, those cut off included.
+fn beyond(distribution: &Distribution<'_>, limit_us: f64) -> u64 {
+    let cells = distribution.histogram().iter_recorded();
+    let below = cells.filter(|cell| (cell.value_iterated_to() as f64 / 1e3) < limit_us);
+    distribution.all().saturating_sub(below.map(|cell| cell.count_at_value()).sum())
+}
+
+/// See [`ProbeReport::let_through_per_s`].
+fn let_through(report: &Report) -> Option<f64> {
+    let planned = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let ends = report.totals.duration_s.min(planned);
+    let begins = report.intervals.iter().find(|row| row.throttled > 0)?.start_s;
+    let after = report.intervals.iter().filter(|row| row.start_s > begins && row.start_s as f64 + 1.0 <= ends);
+    let (seconds, through) = after.fold((0_u32, 0), |(seconds, through), row| {
+        (seconds + 1, through + row.attempts.saturating_sub(row.throttled + row.aborted))
+    });
+    (seconds > 0).then(|| through as f64 / f64::from(seconds))
 }
 
 /// A share after the warm-up, over all of the probe or over its later half, where it is greater: a target with credit to spend

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Pace;
+use super::hindsight::{in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, Search, Seen, Standing};
+use super::{Pace, is_random};
 use crate::report::Environment;
 
 /// The name of the format.
@@ -172,10 +173,14 @@ pub enum End {
 
 /// The search that these probes are.
 #[must_use]
-pub fn search_of(bounds: Bounds, probes: &[ProbeReport]) -> Search {
-    let mut search = Search::new(bounds);
-    for probe in probes {
+pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
+    let mut search = Search::new(question.bounds);
+    let probes = in_hindsight(question, probes);
+    for probe in &probes {
         search.note(probe.per_min, probe.kind, probe.seen);
+    }
+    if is_random(question) {
+        slow_together(question, &probes).into_iter().for_each(|pace| search.doubt(pace));
     }
     search
 }
@@ -185,7 +190,8 @@ impl Capacity {
     #[must_use]
     pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
         let Begun { crawlmark_version, environment, question, .. } = begun;
-        let search = search_of(question.bounds, &probes);
+        let search = search_of(&question, &probes);
+        let probes = in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,

@@ -105,6 +105,8 @@ pub struct Tally {
     collapsed: bool,
     /// Void ones since the last one that was not.
     void_in_a_row: u32,
+    /// All of them together fail although most of them pass.
+    fails_together: bool,
 }
 
 /// What is known of a rate.
@@ -154,9 +156,10 @@ impl Tally {
         let settled = self.net().abs() >= MARGIN;
         match (2 * self.net() + self.scouts.signum()).signum() {
             _ if self.counted() == 0 && self.scouts == 0 => Standing::Unknown,
-            sign if settled && sign > 0 => Standing::Passes,
+            sign if settled && sign > 0 && !self.fails_together => Standing::Passes,
             sign if settled && sign < 0 => Standing::Fails,
             _ if self.counted() >= MOST_PROBES => Standing::Undecided,
+            1 if settled => Standing::Undecided,
             1 => Standing::SeemsToPass,
             -1 => Standing::SeemsToFail,
             _ => Standing::Undecided,
@@ -170,7 +173,8 @@ impl Tally {
 
     /// Whether another probe may still say something.
     fn is_open(&self) -> bool {
-        self.net().abs() < MARGIN && self.counted() < MOST_PROBES && !self.is_beyond_this_client()
+        let is_settled = self.net().abs() >= MARGIN && !(self.fails_together && self.net() > 0);
+        !is_settled && self.counted() < MOST_PROBES && !self.is_beyond_this_client()
     }
 }
 
@@ -193,6 +197,11 @@ impl Search {
         self.rates.entry(pace).or_default().note(kind, seen);
     }
 
+    /// Notes that the full probes of a rate, taken together, fail: it does not pass until more of them outweigh that.
+    pub fn doubt(&mut self, pace: Pace) {
+        self.rates.entry(pace).or_default().fails_together = true;
+    }
+
     /// The rates that were probed, from the lowest on.
     #[must_use]
     pub fn rates(&self) -> impl DoubleEndedIterator<Item = (Pace, &Tally)> {
@@ -207,18 +216,25 @@ impl Search {
         self.rates().filter(move |(_, tally)| is(tally.standing())).map(|(pace, _)| pace)
     }
 
-    /// The interval that is settled so far: the highest rate that passes below every one that fails, and the lowest that fails.
+    /// The interval that is settled so far: the highest rate that passes below every one that fails or seems to, and the lowest that
+    /// fails.
     #[must_use]
     pub fn settled(&self) -> (Option<Pace>, Option<Pace>) {
         let fail = self.where_it(|standing| standing == Standing::Fails).next();
-        let below = |pace: &Pace| fail.is_none_or(|fail| *pace < fail);
+        let doubtful = self.where_it(Standing::leans_to_fail).next();
+        let below = |pace: &Pace| doubtful.is_none_or(|fail| *pace < fail);
         (self.where_it(|standing| standing == Standing::Passes).rfind(below), fail)
     }
 
     /// What to do next.
     #[must_use]
     pub fn next(&self) -> Step {
-        let ceiling = self.rates().find(|(_, tally)| tally.is_beyond_this_client()).map(|(pace, _)| pace);
+        // A rate is beyond this client only if no higher one was sent, whatever became of that.
+        let sent = self.where_it(|standing| standing != Standing::Unknown).next_back();
+        let ceiling = self.rates().find(|(pace, tally)| {
+            tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent)
+        });
+        let ceiling = ceiling.map(|(pace, _)| pace);
         let fail = self.where_it(Standing::leans_to_fail).next();
         // What passed now and then at a rate that this client cannot keep is not what is settled: one below is.
         let is_in_reach = |tally: &Tally| tally.standing() == Standing::Passes || !tally.is_beyond_this_client();
@@ -260,10 +276,11 @@ impl Search {
     /// Nothing passes yet.
     fn begin(&self) -> Step {
         let least = self.bounds.least;
+        let is_closed = self.rates.get(&least).is_some_and(|tally| !tally.is_open());
         match self.standing(least) {
-            Standing::Unknown => Step::Probe(least, Kind::Scout),
             Standing::Fails => Step::Done(Ending::LeastFails(least)),
-            Standing::Undecided if !self.rates.get(&least).is_some_and(Tally::is_open) => Step::Done(Ending::Undecided),
+            Standing::Undecided | Standing::Unknown if is_closed => Step::Done(Ending::Undecided),
+            Standing::Unknown => Step::Probe(least, Kind::Scout),
             _ => Step::Probe(least, Kind::Full),
         }
     }
@@ -275,7 +292,7 @@ impl Search {
         let next = self.rates().map(|(pace, _)| pace).find(|pace| *pace > pass).map_or(next, |tried| next.min(tried));
         match self.standing(next) {
             _ if next <= pass => self.settle(pass).unwrap_or(Step::Done(Ending::GreatestPasses(pass))),
-            Standing::Unknown => Step::Probe(next, Kind::Scout),
+            Standing::Unknown if !self.rates.contains_key(&next) => Step::Probe(next, Kind::Scout),
             _ => self.above_the_undecided(pass),
         }
     }

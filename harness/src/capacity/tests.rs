@@ -264,3 +264,49 @@ fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
     }
     assert!(matches!(ending, Ending::Found { pass, .. } if pass.per_s() > 760.0 && pass.per_s() <= 777.0));
 }
+
+#[test]
+fn a_client_that_sent_more_than_a_void_rate_is_not_its_limit() {
+    // From 900/s to 1,500/s every probe is void; above that the target fails.
+    let (ending, probes) = run(bounds(50.0, 1e6), |rate, _| match rate {
+        r if r > 3_000.0 => Seen::Collapse,
+        r if r > 1_500.0 => Seen::Fail,
+        r if r > 900.0 => Seen::Void,
+        _ => Seen::Pass,
+    });
+    let Ending::Found { pass, fail } = ending else { panic!("{ending:?} after {probes:?}") };
+    assert!(pass.per_s() <= 900.0 && pass.per_s() > 850.0 && fail.per_s() > 1_500.0, "{pass} to {fail}");
+    // Nothing passes, and what is not void fails.
+    let (ending, _) = run(bounds(50.0, 1e6), |rate, _| if rate > 60.0 { Seen::Fail } else { Seen::Void });
+    assert_eq!(ending, Ending::ClientLimited(None), "nothing higher was sent");
+}
+
+#[test]
+fn no_capacity_is_named_above_a_rate_that_seems_to_fail() {
+    let mut search = Search::new(bounds(100.0, 800.0));
+    let [low, middle, high] = [200.0, 300.0, 400.0].map(Pace::nearest);
+    for _ in 0..search::MARGIN {
+        search.note(low, Kind::Full, Seen::Pass);
+        search.note(high, Kind::Full, Seen::Pass);
+    }
+    search.note(middle, Kind::Full, Seen::Fail);
+    assert_eq!(search.settled(), (Some(low), None));
+}
+
+#[test]
+fn a_rate_whose_probes_fail_together_does_not_pass_until_more_of_them_outweigh_that() {
+    let [pass, fail] = [200.0, 203.0].map(Pace::nearest);
+    let mut search = Search::new(bounds(100.0, 400.0));
+    for _ in 0..search::MARGIN {
+        search.note(pass, Kind::Full, Seen::Pass);
+        search.note(fail, Kind::Full, Seen::Fail);
+    }
+    assert_eq!(search.next(), Step::Done(Ending::Found { pass, fail }));
+    search.doubt(pass);
+    assert_eq!(search.next(), Step::Probe(pass, Kind::Full));
+    assert_eq!(search.settled(), (None, Some(fail)));
+    for _ in search::MARGIN..search::MOST_PROBES {
+        search.note(pass, Kind::Full, Seen::Pass);
+    }
+    assert!(!matches!(search.next(), Step::Done(Ending::Found { pass: found, .. }) if found == pass), "it had its probes");
+}

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::capacity::search::{Seen, Standing};
-use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit, sees_growth};
+use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit, resolution, sees_growth};
 use crate::gates::{Condition, Unit};
 use crate::units::grouped;
 
@@ -180,6 +180,13 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
             rows.push(("", format!(
                 "a limit that is higher, if it lets nothing through at once: it refuses what comes closer together than its pace, and \
                  this client was late by as much as {lag}"
+            )));
+        }
+        if let Some(part) = resolution(rate, question) {
+            rows.push(("", format!(
+                "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
+                 probe; a longer --probe would see it",
+                part * 100.0
             )));
         }
         if !sees_growth(rate, question) {

@@ -1,0 +1,113 @@
+//! What later probes say about earlier ones. A function of the probes alone, so that a search that is resumed reads them the same way.
+//!
+//! # Bursts
+//!
+//! A limit that allows `burst` requests at once lets everything through for `burst / (rate - limit)` seconds, so a probe may end before
+//! it refuses anything. What it cannot hide is what it lets through once it has begun to refuse: that is the limit, at any rate offered
+//! (token bucket, GCRA, fixed and sliding windows shorter than a probe). A rate above what was let through then would be refused sooner or later, so a
+//! probe of it that passed only used up the burst, and is counted as failed. That takes two rates at which it lets the same through, and the
+//! highest such figure counts: a target that serves less the more it is overloaded has no such limit, and neither has one that allows nothing
+//! at once and refuses every second request of a rate just above its own.
+//!
+//! # Refusals that repeat
+//!
+//! Refusals that this client's bunches may have caused leave a probe void. Bunches are random; refusals that are the same share
+//! of three probes of one rate, or that the limit explains, are the target's.
+
+use super::probe::ProbeReport;
+use super::search::{Kind, Seen};
+use super::{Pace, Question};
+use crate::gates::{Condition, Measured, Metric, Quantity};
+
+/// Two rates are different: apart by this much, as a logarithm.
+const APART: f64 = 0.05;
+
+/// What was let through at two rates is the same: apart by no more than this, as a logarithm, and by no more than this part of
+/// what the rates are apart.
+const SAME: f64 = 0.02;
+const SAME_OF_APART: f64 = 0.25;
+
+/// Void probes of one rate whose shares of refused requests must be alike.
+const REPEATS: usize = 3;
+
+/// Alike: apart by no more than this part of their mean.
+const ALIKE: f64 = 0.1;
+
+/// Tolerance for the limit that was read, as a part of the precision.
+const TOLERANCE: f64 = 0.25;
+
+/// The rate at which the target lets requests through once it refuses some; none unless it was the same at two rates.
+fn limit_per_s(probes: &[ProbeReport]) -> Option<f64> {
+    let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
+    let read: Vec<(f64, f64)> =
+        failed.filter_map(|probe| Some((probe.rate_per_s, probe.let_through_per_s?))).filter(|(_, through)| *through > 0.0).collect();
+    let agree = |a: &(f64, f64), b: &(f64, f64)| {
+        let apart = (a.0 / b.0).ln().abs();
+        apart >= APART && (a.1 / b.1).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
+    };
+    let pairs = read.iter().enumerate().flat_map(|(i, a)| read[..i].iter().map(move |b| (a, b)));
+    let agreed = pairs.filter(|(a, b)| agree(a, b)).map(|(a, b)| a.1.min(b.1));
+    agreed.max_by(f64::total_cmp)
+}
+
+/// The probes as all of them together say they went.
+#[must_use]
+pub fn in_hindsight(question: &Question, probes: &[ProbeReport]) -> Vec<ProbeReport> {
+    let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
+    let limit = limit_per_s(probes);
+    // What of a rate is refused in the long run, and whether that breaks an objective.
+    let refused = |per_s: f64| {
+        let limit = limit?;
+        let share = 1.0 - limit * (1.0 + question.bounds.precision * TOLERANCE) / per_s;
+        let of_refusals = objectives.iter().filter(|of| of.metric == Metric::Of(Quantity::ThrottledRate));
+        let broken = of_refusals.clone().any(|of| of.judge(&Measured::Exactly(share.max(0.0))) == Some(false));
+        broken.then_some(limit)
+    };
+    let read = |probe: &ProbeReport| {
+        let why = match (probe.seen, refused(probe.rate_per_s)) {
+            (Seen::Pass, Some(limit)) => format!(
+                "passed only by a burst: once this target refuses requests, it lets {limit:.0}/s through and not {:.0}/s",
+                probe.rate_per_s
+            ),
+            (Seen::Void, Some(limit)) if probe.bunched => {
+                format!("the refusals are the target's: it lets {limit:.0}/s through once it refuses requests")
+            }
+            (Seen::Void, None) if probe.bunched && repeats(probes, probe.per_min) => format!(
+                "the refusals are the target's: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
+                probe.throttled_share * 100.0
+            ),
+            _ => return probe.clone(),
+        };
+        ProbeReport { seen: Seen::Fail, reasons: vec![why], ..probe.clone() }
+    };
+    probes.iter().map(read).collect()
+}
+
+/// True if the same share was refused in each void probe of this rate.
+fn repeats(probes: &[ProbeReport], pace: Pace) -> bool {
+    let bunched = probes.iter().filter(|probe| probe.per_min == pace && probe.seen == Seen::Void && probe.bunched);
+    let shares: Vec<f64> = bunched.map(|probe| probe.throttled_share).collect();
+    let (least, most) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), share| (a.min(*share), b.max(*share)));
+    let mean = shares.iter().sum::<f64>() / (shares.len() as f64).max(1.0);
+    shares.len() >= REPEATS && mean > 0.0 && most - least <= mean * ALIKE
+}
+
+/// Rates whose full probes, taken together, were too slow although most of them passed. The part of slow responses differs a lot
+/// from one probe to the next when requests arrive at random: mostly none, and now and then many.
+pub(super) fn slow_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
+    let counted = |probe: &&ProbeReport| probe.kind == Kind::Full && probe.seen != Seen::Void;
+    let mut paces: Vec<Pace> = probes.iter().filter(counted).map(|probe| probe.per_min).collect();
+    paces.sort_unstable();
+    paces.dedup();
+    let is_slow = |pace: &Pace| {
+        question.objectives.iter().any(|objective| {
+            let of_rate = probes.iter().filter(counted).filter(|probe| probe.per_min == *pace);
+            let rows = of_rate.flat_map(|probe| &probe.slow).filter(|row| row.objective == *objective);
+            let (slow, allowed) =
+                rows.fold((0.0, 0.0), |(slow, allowed), row| (slow + row.slow as f64, allowed + row.allowed));
+            slow > allowed
+        })
+    };
+    paces.retain(is_slow);
+    paces
+}
