@@ -50,16 +50,16 @@ mod tests;
 
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
-use crate::gates::{Condition, Unit};
-use crate::plan::Arrivals;
+pub use self::hindsight::{BY_BURST, in_hindsight};
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
-pub use self::hindsight::in_hindsight;
 pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
 pub use self::saved::{
     Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line,
     read_journal, search_of, searches_differ,
 };
+use crate::gates::{Condition, Unit};
+use crate::plan::Arrivals;
 
 /// Answers per second from which on each second of a probe has a median: twenty, and what arrivals at random may lack of them.
 const MEDIANS_FROM: f64 = 40.0;

@@ -1,5 +1,7 @@
 //! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
 
+pub mod foreign;
+pub mod laws;
 mod log;
 mod logged;
 mod made;

@@ -150,7 +150,7 @@ fn refusals_that_repeat_to_the_digit_are_the_targets() {
     };
     let standing = |shares: &[f64]| {
         let probes: Vec<ProbeReport> = shares.iter().copied().map(void).collect();
-        let read: Vec<Seen> = in_hindsight(&question, &probes).iter().map(|probe| probe.seen).collect();
+        let read: Vec<Seen> = in_hindsight(&question, probes.clone()).iter().map(|probe| probe.seen).collect();
         let search = search_of(&question, &probes);
         let tally = search.rates().next().map(|(_, tally)| tally.standing());
         (read, tally)

@@ -1,6 +1,7 @@
 //! Whole searches of simulated targets whose capacity is known, request by request in virtual time: what is found is never above it.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times and ranks, positive and small")]
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use crawlmark_harness::capacity::{
     times_s,
 };
 use crawlmark_harness::gates::Condition;
-use crawlmark_harness::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_harness::render;
+use crawlmark_harness::report::{IntervalRow, Latency, Report, Verdict};
 
 /// A target with a memory of its own, which forgets between probes as one that is left alone does.
 trait Target {
@@ -188,7 +189,9 @@ fn probe(target: &mut dyn Target, (pace, kind): (Pace, Kind), (report, question)
     }
     all.sort_unstable();
     let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
-    all.iter().for_each(|ns| histogram.record((*ns).max(1)).unwrap());
+    for ns in &all {
+        histogram.record((*ns).max(1)).unwrap();
+    }
     let mut bytes = Vec::new();
     let mut v2 = hdrhistogram::serialization::V2Serializer::new();
     hdrhistogram::serialization::Serializer::serialize(&mut v2, &histogram, &mut bytes).unwrap();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_harness::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
 use crawlmark_harness::results::RESULT;
+use crawlmark_harness::results::foreign::read_bytes;
 
 use crate::error::Error;
 
@@ -28,17 +29,36 @@ pub(super) struct Before {
 /// When there is none, it cannot be read, or it is of another search.
 pub(super) fn read(place: &Path, begun: &Begun) -> Result<Before, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
-    let found = candidates(place).into_iter().find(|place| place.join(JOURNAL).is_file());
-    let Some(place) = found else { return Err(refused(format!("there is no {JOURNAL}, which `capacity` saves"))) };
-    let bytes = fs::read(place.join(JOURNAL)).map_err(|error| refused(error.to_string()))?;
+    let found = candidates(place).into_iter().filter(|place| place.join(JOURNAL).is_file());
+    let mut read = found.map(|place| read_one(place, begun).map_err(refused));
+    let Some(mut best) = read.next() else {
+        return Err(refused(format!("there is no {JOURNAL}, which `capacity` saves")));
+    };
+    // A search that was resumed and killed may have left several: the one with the most probes is the furthest.
+    for before in read {
+        let is_further = match (&best, &before) {
+            (Ok(best), Ok(before)) => before.probes.len() > best.probes.len(),
+            (Err(_), Ok(_)) => true,
+            (_, Err(_)) => false,
+        };
+        if is_further {
+            best = before;
+        }
+    }
+    best
+}
+
+/// Reads the journal in one directory, or says why not.
+fn read_one(place: PathBuf, begun: &Begun) -> Result<Before, String> {
+    let bytes = read_bytes(&place.join(JOURNAL)).map_err(|error| format!("{JOURNAL}: {error}"))?;
     // What was cut in the middle of a letter is a line that was not written to its end.
     let text = String::from_utf8_lossy(&bytes);
-    let (saved, probes) = read_journal(&text).map_err(|error| refused(format!("{JOURNAL}: {error}")))?;
+    let (saved, probes) = read_journal(&text).map_err(|error| format!("{JOURNAL}: {error}"))?;
     let differs = searches_differ(&saved, begun);
     if differs.is_empty() {
         return Ok(Before { place, probes });
     }
-    Err(refused(format!("it is another search: {}; give it the same flags, program and machine", differs.join(", "))))
+    Err(format!("it is another search: {}; give it the same flags, program and machine", differs.join(", ")))
 }
 
 /// The directory, and what a search that was to make it and was killed has left, the newest first.
@@ -101,4 +121,59 @@ fn copy_result(from: &Path, to: &Path, result: &str) -> io::Result<()> {
     }
     fs::create_dir_all(to.join(result))?;
     fs::copy(saved, to.join(result).join(RESULT)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use crawlmark_harness::capacity::search::Bounds;
+    use crawlmark_harness::capacity::{Pace, Question};
+    use crawlmark_harness::report::{Environment, Placement};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_journal_with_the_most_probes_is_resumed() {
+        let question = Question {
+            what: String::new(),
+            objectives: vec!["errors < 1".to_owned()],
+            by_default: false,
+            arrivals: "constant".to_owned(),
+            bounds: Bounds { least: Pace::nearest(50.0), greatest: Pace::nearest(500.0), precision: 0.02 },
+            warmup_s: 1.0,
+            probe_s: 4.0,
+            seed: 1,
+        };
+        let begun = Begun::here(question, Environment::read(Placement::Apart), 7);
+        let probe = |number: usize| {
+            let time = "2026-11-22T10:00:00.000Z";
+            json!({
+                "number": number, "per_min": 3000, "rate_per_s": 50.0, "kind": "full", "seen": "pass", "reasons": [],
+                "result": "rounds/001", "started_at": time, "finished_at": time, "validity": "valid", "connections": 64,
+                "achieved_per_s": 50.0, "sent_share": 1.0, "throttled_share": 0.0, "error_share": 0.0,
+                "response_p50_us": 1.0, "response_p99_us": null, "response_p99_at_least": false,
+                "service_p50_us": 1.0, "sched_lag_p99_us": null, "longest_promise_s": 0.0
+            })
+        };
+        let place = tempfile::tempdir().unwrap();
+        let save = |name: &str, probes: usize, more: &str| {
+            let directory = place.path().join(name);
+            fs::create_dir_all(&directory).unwrap();
+            let lines = (1..=probes).map(|number| journal_line(&probe(number)).unwrap());
+            let text: String = std::iter::once(journal_line(&begun).unwrap()).chain(lines).collect();
+            fs::write(directory.join(JOURNAL), text + more).unwrap();
+        };
+        let resumed = || read(&place.path().join("out"), &begun).map(|before| before.probes.len());
+        assert!(resumed().unwrap_err().to_string().contains("there is no probes.jsonl"));
+        save(".out.9.partial", 1, "");
+        save(".out.7.partial", 4, "");
+        save(".out.8.partial", 2, "");
+        assert_eq!(resumed().unwrap(), 4, "not the newest one");
+        save("out", 3, "");
+        assert_eq!(resumed().unwrap(), 4, "nor the first one");
+        save("out", 5, "");
+        assert_eq!(resumed().unwrap(), 5);
+        save("out", 6, "{\"number\": 7}\n");
+        assert_eq!(resumed().unwrap(), 4, "nor one that cannot be read");
+    }
 }

@@ -78,7 +78,7 @@ pub struct CapacityArgs {
     /// How near to each other the highest rate that passes and the lowest that fails have to come
     #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
     pub precision: f64,
-    /// How long a probe measures, after its warm-up
+    /// How long a probe measures, after its warm-up; longer at low rates with poisson arrivals and an objective on a time
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration, help_heading = "Search")]
     pub probe: Duration,
     /// What a probe leaves out at its start; it uses up what a limit lets through at once

@@ -179,6 +179,8 @@ fn a_gate_that_the_run_cannot_decide_is_reported_before_it_starts() {
     );
     let (code, said) = warning("-d 1s --rate 200 --arrivals constant");
     assert_eq!(code, Some(5));
-    assert!(said.is_some_and(|said| said.ends_with("makes at most 200, so it will stay undecided. Use -d 50s, or service_p50")));
+    assert!(said.is_some_and(|said| {
+        said.ends_with("makes at most 200, so it will stay undecided. Use -d 50s, or service_p50")
+    }));
     assert_eq!(warning("-n 10k"), (Some(0), None));
 }

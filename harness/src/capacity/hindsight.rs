@@ -27,6 +27,9 @@ const APART: f64 = 0.05;
 const SAME: f64 = 0.02;
 const SAME_OF_APART: f64 = 0.25;
 
+/// How the reason begins of a probe that passed, and is counted as failed.
+pub const BY_BURST: &str = "passed only by a burst";
+
 /// Void probes of one rate whose shares of refused requests must be alike.
 const REPEATS: usize = 3;
 
@@ -39,8 +42,10 @@ const TOLERANCE: f64 = 0.25;
 /// The rate at which the target lets requests through once it refuses some; none unless it was the same at two rates.
 fn limit_per_s(probes: &[ProbeReport]) -> Option<f64> {
     let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
-    let read: Vec<(f64, f64)> =
-        failed.filter_map(|probe| Some((probe.rate_per_s, probe.let_through_per_s?))).filter(|(_, through)| *through > 0.0).collect();
+    let read: Vec<(f64, f64)> = failed
+        .filter_map(|probe| Some((probe.rate_per_s, probe.let_through_per_s?)))
+        .filter(|(_, through)| *through > 0.0)
+        .collect();
     let agree = |a: &(f64, f64), b: &(f64, f64)| {
         let apart = (a.0 / b.0).ln().abs();
         apart >= APART && (a.1 / b.1).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
@@ -52,9 +57,9 @@ fn limit_per_s(probes: &[ProbeReport]) -> Option<f64> {
 
 /// The probes as all of them together say they went.
 #[must_use]
-pub fn in_hindsight(question: &Question, probes: &[ProbeReport]) -> Vec<ProbeReport> {
+pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {
     let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
-    let limit = limit_per_s(probes);
+    let limit = limit_per_s(&probes);
     // What of a rate is refused in the long run, and whether that breaks an objective.
     let refused = |per_s: f64| {
         let limit = limit?;
@@ -63,24 +68,30 @@ pub fn in_hindsight(question: &Question, probes: &[ProbeReport]) -> Vec<ProbeRep
         let broken = of_refusals.clone().any(|of| of.judge(&Measured::Exactly(share.max(0.0))) == Some(false));
         broken.then_some(limit)
     };
-    let read = |probe: &ProbeReport| {
+    let why = |probe: &ProbeReport| {
         let why = match (probe.seen, refused(probe.rate_per_s)) {
             (Seen::Pass, Some(limit)) => format!(
-                "passed only by a burst: once this target refuses requests, it lets {limit:.0}/s through and not {:.0}/s",
+                "{BY_BURST}: once this target refuses requests, it lets {limit:.0}/s through and not {:.0}/s",
                 probe.rate_per_s
             ),
             (Seen::Void, Some(limit)) if probe.bunched => {
                 format!("the refusals are the target's: it lets {limit:.0}/s through once it refuses requests")
             }
-            (Seen::Void, None) if probe.bunched && repeats(probes, probe.per_min) => format!(
+            (Seen::Void, None) if probe.bunched && repeats(&probes, probe.per_min) => format!(
                 "the refusals are the target's: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
                 probe.throttled_share * 100.0
             ),
-            _ => return probe.clone(),
+            _ => return None,
         };
-        ProbeReport { seen: Seen::Fail, reasons: vec![why], ..probe.clone() }
+        Some(why)
     };
-    probes.iter().map(read).collect()
+    let whys: Vec<Option<String>> = probes.iter().map(why).collect();
+    for (probe, why) in probes.iter_mut().zip(whys) {
+        if let Some(why) = why {
+            (probe.seen, probe.reasons) = (Seen::Fail, vec![why]);
+        }
+    }
+    probes
 }
 
 /// True if the same share was refused in each void probe of this rate.

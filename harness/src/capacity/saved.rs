@@ -10,6 +10,7 @@ use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, Search, Seen, Standing};
 use super::{Pace, is_random};
 use crate::report::Environment;
+use crate::results::foreign;
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.capacity/1";
@@ -174,13 +175,19 @@ pub enum End {
 /// The search that these probes are.
 #[must_use]
 pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
+    search_in_hindsight(question, &in_hindsight(question, probes.to_vec()))
+}
+
+/// The same of probes that were read [in hindsight](in_hindsight).
+fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
     let mut search = Search::new(question.bounds);
-    let probes = in_hindsight(question, probes);
-    for probe in &probes {
+    for probe in probes {
         search.note(probe.per_min, probe.kind, probe.seen);
     }
     if is_random(question) {
-        slow_together(question, &probes).into_iter().for_each(|pace| search.doubt(pace));
+        for pace in slow_together(question, probes) {
+            search.doubt(pace);
+        }
     }
     search
 }
@@ -190,8 +197,8 @@ impl Capacity {
     #[must_use]
     pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
         let Begun { crawlmark_version, environment, question, .. } = begun;
-        let search = search_of(&question, &probes);
-        let probes = in_hindsight(&question, &probes);
+        let probes = in_hindsight(&question, probes);
+        let search = search_in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,
@@ -275,12 +282,12 @@ fn typical(
 pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
     let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let (first, _) = lines.next().ok_or("it is empty")?;
-    let begun: Begun = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+    let begun: Begun = foreign::from_str(first).map_err(|error| format!("line 1: {error}"))?;
     let Bounds { least, greatest, .. } = begun.question.bounds;
     let rest: Vec<(&str, usize)> = lines.collect();
     let mut probes: Vec<ProbeReport> = Vec::new();
     for (at, (line, number)) in rest.iter().enumerate() {
-        match serde_json::from_str::<ProbeReport>(line) {
+        match foreign::from_str::<ProbeReport>(line) {
             Ok(probe) if (least..=greatest).contains(&probe.per_min) => probes.push(probe),
             Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
             Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}

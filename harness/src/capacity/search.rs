@@ -231,9 +231,8 @@ impl Search {
     pub fn next(&self) -> Step {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
         let sent = self.where_it(|standing| standing != Standing::Unknown).next_back();
-        let ceiling = self.rates().find(|(pace, tally)| {
-            tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent)
-        });
+        let ceiling =
+            self.rates().find(|(pace, tally)| tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent));
         let ceiling = ceiling.map(|(pace, _)| pace);
         let fail = self.where_it(Standing::leans_to_fail).next();
         // What passed now and then at a rate that this client cannot keep is not what is settled: one below is.

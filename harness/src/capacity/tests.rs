@@ -308,5 +308,8 @@ fn a_rate_whose_probes_fail_together_does_not_pass_until_more_of_them_outweigh_t
     for _ in search::MARGIN..search::MOST_PROBES {
         search.note(pass, Kind::Full, Seen::Pass);
     }
-    assert!(!matches!(search.next(), Step::Done(Ending::Found { pass: found, .. }) if found == pass), "it had its probes");
+    assert!(
+        !matches!(search.next(), Step::Done(Ending::Found { pass: found, .. }) if found == pass),
+        "it had its probes"
+    );
 }

@@ -38,9 +38,11 @@ impl Objective {
         let needed = match metric {
             Metric::Time(_, Stat::Percentile(quantile)) => quantile.samples_for(SAMPLES_BEYOND),
             Metric::Time(_, Stat::Mean)
-            | Metric::Of(
-                Quantity::ThrottledRate | Quantity::ErrorRate | Quantity::RetryRate | Quantity::OkRate,
-            ) if is_part => SAMPLES_LIVE,
+            | Metric::Of(Quantity::ThrottledRate | Quantity::ErrorRate | Quantity::RetryRate | Quantity::OkRate)
+                if is_part =>
+            {
+                SAMPLES_LIVE
+            }
             _ => return None,
         };
         let supply = Supply::of(metric, window, plan)?;
@@ -113,9 +115,8 @@ impl Supply {
         let lower = match condition.metric {
             Metric::Time(series, Stat::Percentile(quantile)) => {
                 let most = self.items.min(self.timed);
-                let fits = |lower: &Quantile| {
-                    lower.part() < quantile.part() && lower.samples_for(SAMPLES_BEYOND) <= most
-                };
+                let fits =
+                    |lower: &Quantile| lower.part() < quantile.part() && lower.samples_for(SAMPLES_BEYOND) <= most;
                 let lower = LOWER.iter().filter_map(|name| Quantile::named(name)).find(fits);
                 lower.map(|lower| Metric::Time(series, Stat::Percentile(lower)).to_string())
             }
@@ -196,7 +197,9 @@ mod tests {
         );
         assert_eq!(shortage("response_p99 < 250ms", 100_000_000, Some((500, 21))), None);
         assert!(shortage("response_p99 < 1s", 1_000, Some((500, 11))).unwrap().contains("Use -n 10000 and -d 21s, or"));
-        assert!(shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60))).unwrap().contains("a window of [20s], or"));
+        assert!(
+            shortage("response_p99[10s] < 1s", 1 << 40, Some((500, 60))).unwrap().contains("a window of [20s], or")
+        );
         assert!(shortage("error_rate[1s] < 1%", 1 << 40, Some((50, 60))).unwrap().ends_with("Use a window of [2s]"));
         assert_eq!(shortage("error_rate < 1%", 50, None), None, "the whole run is judged with any number");
     }

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::capacity::search::{Seen, Standing};
-use crate::capacity::{Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit, resolution, sees_growth};
+use crate::capacity::{
+    BY_BURST, Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit, resolution, sees_growth,
+};
 use crate::gates::{Condition, Unit};
 use crate::units::grouped;
 
@@ -169,6 +171,8 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     {
         rows.push(("void", why.clone()));
     }
+    let why = |probe: &ProbeReport| probe.reasons.first().filter(|why| why.starts_with(BY_BURST)).cloned();
+    rows.extend(capacity.probes.iter().rev().find_map(why).map(|why| ("burst", why)));
     if let Some(rate) = capacity.capacity_per_s {
         let credit = grouped_up(credit(rate, question));
         let percent = question.bounds.precision * 100.0;
@@ -186,7 +190,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
             rows.push(("", format!(
                 "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
                  probe; a longer --probe would see it",
-                part * 100.0
+                (part * 100.0).ceil()
             )));
         }
         if !sees_growth(rate, question) {

@@ -7,6 +7,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::{Latency, Report};
 use crate::stats::{CLOSE, Percentile, SAMPLES_BEYOND, Series};
+use crate::wire::v2;
 
 /// A distribution of times with its histogram.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ impl Latency {
     #[must_use]
     pub fn distribution(&self) -> Option<Distribution<'_>> {
         let bytes = STANDARD.decode(self.hdr.as_deref()?).ok()?;
+        v2::check_header(&bytes).ok()?;
         let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
         Some(Distribution { latency: self, histogram })
     }

@@ -1,10 +1,11 @@
 //! A saved result, read back.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::RESULT;
+use serde::de::DeserializeOwned;
+
+use super::{RESULT, foreign};
 use crate::compare::{self, Contest};
 use crate::report::{Report, SCHEMA};
 
@@ -43,6 +44,14 @@ pub enum ReadError {
         /// What is wrong with it, and where.
         error: serde_json::Error,
     },
+    /// A value is one that no run can have.
+    #[error("{path} cannot be used: {wrong}. The file is damaged or made up")]
+    Bounds {
+        /// The file.
+        path: PathBuf,
+        /// The field, and what is wrong with it.
+        wrong: String,
+    },
 }
 
 /// What every version of a format has.
@@ -56,7 +65,9 @@ struct Versioned {
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
-    read_format(path, (RESULT, SCHEMA))
+    let (file, report) = read_format(path, (RESULT, SCHEMA))?;
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file, wrong })?;
+    Ok(report)
 }
 
 /// Reads what `ab` saved in a directory, or a `comparison.json` by its own name.
@@ -64,29 +75,38 @@ pub fn read(path: &Path) -> Result<Report, ReadError> {
 /// # Errors
 /// When there is none, or it is not of [`compare::SCHEMA`].
 pub fn read_contest(path: &Path) -> Result<Contest, ReadError> {
-    read_format(path, (compare::FILE, compare::SCHEMA))
+    read_format(path, (compare::FILE, compare::SCHEMA)).map(|(_, contest)| contest)
 }
 
-fn read_format<T: serde::de::DeserializeOwned>(
+fn read_format<T: DeserializeOwned>(
     path: &Path,
     (name, wanted): (&str, &'static str),
-) -> Result<T, ReadError> {
+) -> Result<(PathBuf, T), ReadError> {
     let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
-    let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
+    let text = foreign::read_text(&file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if path.is_dir() => ReadError::NoResult(path.to_owned()),
         io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
         _ => ReadError::Io { path: file.clone(), error },
     })?;
-    let broken = |error| ReadError::Json { path: file.clone(), error };
-    let Versioned { schema: found } = serde_json::from_str(&text).map_err(broken)?;
+    parse(&file, &text, wanted).map(|read| (file, read))
+}
+
+/// What the text of a file holds.
+pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, wanted: &'static str) -> Result<T, ReadError> {
+    let broken = |error| ReadError::Json { path: file.to_owned(), error };
+    let Versioned { schema: found } = foreign::from_str(text).map_err(broken)?;
     if found != wanted {
-        return Err(ReadError::Schema { path: file, found, wanted });
+        // Whoever wrote it chose it.
+        let found = found.chars().filter(|c| !c.is_control()).take(80).collect();
+        return Err(ReadError::Schema { path: file.to_owned(), found, wanted });
     }
-    serde_json::from_str(&text).map_err(broken)
+    serde_json::from_str(text).map_err(broken)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -47,6 +47,25 @@ pub(crate) fn read_cells(plain: &[u8], bounds: Bounds) -> Result<Cells, &'static
     Ok(Cells(cells))
 }
 
+/// The greatest value that any histogram of this program may claim to take, ns: more than a day.
+const GREATEST_NS: u64 = 100_000_000_000_000;
+
+/// Checks that a histogram claims no more memory than one of this program's takes, before another decoder believes it.
+pub(crate) fn check_header(plain: &[u8]) -> Result<(), &'static str> {
+    let (header, numbers) = plain.split_at_checked(HEADER).ok_or("it is cut short")?;
+    if word(header, 0) != COOKIE || word(header, 8) != 0 {
+        return Err("it is not in V2 encoding");
+    }
+    if u32::try_from(numbers.len()) != Ok(word(header, 4)) {
+        return Err("its length is not the one that it claims");
+    }
+    let (lowest, highest) = (long(header, 16), long(header, 24));
+    if !(1..=u32::from(SIGNIFICANT_DIGITS)).contains(&word(header, 12)) || lowest != 1 || highest > GREATEST_NS {
+        return Err("its bounds are none of this program's");
+    }
+    Ok(())
+}
+
 /// The next number, LEB128 of at most nine bytes, zig-zag; none at the end.
 fn number(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<i64>, &'static str> {
     let mut value = 0_u64;
