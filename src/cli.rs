@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawlmark_harness::gates::{Condition, ConditionError, Fault};
-use crawlmark_harness::units::{UnitError, parse_count, parse_duration};
+use crawlmark_harness::units::{parse_count, parse_duration};
 
 pub use ab::AbArgs;
 pub use again::Typed;
