@@ -34,6 +34,12 @@ const FIRST_GUESS: Duration = Duration::from_secs(5);
 
 /// Compares, and returns the exit code.
 pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
+    if is_of_nothing(args) {
+        return Err(Error::Usage(
+            "there is nothing to compare: give each side what makes it different, as in --base '-c 64' --cand '-c 128'"
+                .to_owned(),
+        ));
+    }
     let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
     let name = args.keep.name_or("ab");
     let directory = rounds::directory(&args.keep, &name)?;
@@ -96,6 +102,15 @@ pub(crate) const fn exit_code(verdict: Overall) -> u8 {
 /// Prints a contest: as JSON, as Markdown, or for people.
 pub(crate) fn print(contest: &Contest, form: FormArgs) -> Result<(), Error> {
     rounds::print(contest, form, render::contest_markdown, render::contest_text)
+}
+
+/// True if no flag says what is compared.
+fn is_of_nothing(args: &AbArgs) -> bool {
+    let AbArgs { base, cand, base_target, cand_target, base_bin, cand_bin, aa, run, .. } = args;
+    let has_words = !base.trim().is_empty() || !cand.trim().is_empty() || !run.is_empty();
+    let has_programs = [base_target, cand_target].iter().any(|target| target.is_some())
+        || [base_bin, cand_bin].iter().any(|program| program.is_some());
+    !has_words && !has_programs && aa.is_none()
 }
 
 fn announce(keep: &KeepArgs, [base, candidate]: &[Side; 2], most: u64) {

@@ -1,6 +1,9 @@
 //! What the bundled target is to do: a profile, and what the command line says otherwise. Used by `serve` and by `run`
 //! without a URL.
 
+use std::num::NonZeroUsize;
+
+use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_mock_server::{Config, Faults, Handshake, Latency, Limit, Limits, PerInFlight, Profile, Stall, Work};
 
 use crate::error::Error;
@@ -49,6 +52,14 @@ impl Typed<'_> {
     fn usage(&self, flag: &str, error: &dyn std::error::Error) -> Error {
         Error::Usage(format!("{}{flag}: {error}", self.prefix))
     }
+}
+
+/// Refuses more processes than a target may have, by the flag that says how many.
+pub(crate) fn check_processes(flag: &str, processes: NonZeroUsize) -> Result<(), Error> {
+    if processes.get() <= MAX_SHARDS as usize {
+        return Ok(());
+    }
+    Err(Error::Usage(format!("{flag} {processes} is out of range: 1 to {MAX_SHARDS}")))
 }
 
 #[cfg(test)]

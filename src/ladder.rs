@@ -106,6 +106,13 @@ fn rungs(args: &LadderArgs) -> Vec<Rung> {
 
 /// Whether the flags after -- go together with those of a rung, before anything is run.
 fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
+    let alone = understood("the flags after --", &args.run);
+    if alone.is_ok_and(|typed| typed.url.is_some() || typed.urls.is_some()) {
+        return Err(Error::Usage(
+            "the ladder climbs the bundled target only: leave the URL out of what follows --, or measure it with `crawlmark run`"
+                .to_owned(),
+        ));
+    }
     let words = words(Strategy::of(rung.number, cores, cores), args, args.duration);
     let typed = understood(&format!("rung {} and the flags after --, together", rung.number), &words)?;
     refuse(&typed, "what follows --; the climb is what is saved and shown")?;

@@ -8,7 +8,7 @@ use crawlmark_harness::process::usable_cpus;
 use crawlmark_mock_server::{Config, Credentials, Journal, Mappings, OnUnsupported, Proxy, Reach, Tls, Unmatched};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::behaviour::Typed;
+use crate::behaviour::{Typed, check_processes};
 use crate::cli::ServeArgs;
 use crate::error::{DONE, Error};
 use crate::target::Target;
@@ -19,6 +19,8 @@ const PROXY_AUTH: &str = "CRAWLMARK_PROXY_AUTH";
 
 /// Serves until SIGINT or SIGTERM, then prints the books.
 pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
+    let processes = args.processes.or_cores(usable_cpus().len());
+    check_processes("--processes", processes)?;
     let behaviour = Typed {
         prefix: "--",
         seed: args.seed,
@@ -47,7 +49,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<u8, Error> {
         wanted.add(signal);
     }
     wanted.thread_block().map_err(Error::Signal)?;
-    let mut target = Target::start(args.listen, args.processes.or_cores(usable_cpus().len()), &config)?;
+    let mut target = Target::start(args.listen, processes, &config)?;
     if let (Some(path), Some(tls)) = (&args.tls_cert, &config.tls) {
         fs::write(path, tls.certificate_pem()).map_err(|error| Error::Certificate { path: path.clone(), error })?;
     }

@@ -7,6 +7,7 @@ use crawlmark_harness::compare::Arm;
 use crate::cli::{AbArgs, RunArgs};
 use crate::error::Error;
 use crate::rounds::{PORT, Setup, refuse, understood};
+use crate::run;
 
 /// How long a round takes unless told otherwise, as a flag.
 const ROUND: [&str; 2] = ["-d", "2s"];
@@ -36,7 +37,8 @@ impl Side {
             .ok_or_else(|| Error::Usage(format!("{flag} '{own}' has a quotation mark that is not closed")))?;
         let mut words = args.run.clone();
         words.extend(own_words.iter().cloned());
-        let typed = understood(&format!("{flag} and the flags after --, together"), &words)?;
+        let whose = format!("{flag} and the flags after --, together");
+        let typed = understood(&whose, &words)?;
         refuse(&typed, &format!("{flag} and of what follows --; the comparison is what is saved and judged"))?;
         if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             words.extend(ROUND.map(str::to_owned));
@@ -55,6 +57,14 @@ impl Side {
                 )));
             }
             (None, _) => {}
+        }
+        if program.is_none() {
+            // With the port that a target will have.
+            let tried: Vec<String> = words.iter().map(|word| word.replace(PORT, "1")).collect();
+            run::check(understood(&whose, &tried)?).map_err(|error| match error {
+                Error::Usage(why) => Error::Usage(format!("{whose}: {why}")),
+                error => error,
+            })?;
         }
         let program = match program {
             Some(program) => executable(&format!("{flag}-bin"), program)?,
@@ -88,7 +98,7 @@ fn executable(flag: &str, program: &std::path::Path) -> Result<PathBuf, Error> {
     if kind.is_file() && kind.permissions().mode() & 0o111 != 0 {
         Ok(found)
     } else {
-        Err(refused("is no program".to_owned()))
+        Err(refused("is not an executable file".to_owned()))
     }
 }
 

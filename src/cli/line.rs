@@ -76,12 +76,19 @@ fn is_bare_flag(word: &OsStr) -> bool {
 /// The error with a hint of what was probably meant, in the place of clap's own.
 pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsString]) -> clap::Error {
     let at = match error.kind() {
-        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         _ => return error,
     };
     let Some(ContextValue::String(name)) = error.get(at) else { return error };
     let called = words.get(1).and_then(|word| command.find_subcommand(word));
+    if let Some(tip) = called.and_then(|called| unjoined(words, called)) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
+    if error.kind() == ErrorKind::ArgumentConflict {
+        return error;
+    }
     let tip = match (at, called) {
         (ContextKind::InvalidSubcommand, _) => meant_command(name, command),
         (_, Some(called)) => meant_flag(name, called, command),
@@ -99,6 +106,20 @@ pub(super) fn explained(mut error: clap::Error, command: &Command, words: &[OsSt
     error
 }
 
+/// A flag whose value has to be joined to it, with a word behind it that is neither a flag nor a URL or path.
+fn unjoined(words: &[OsString], called: &Command) -> Option<String> {
+    let joins = |flag: &str| {
+        let mut of_it = called.get_arguments().filter(|argument| argument.is_require_equals_set());
+        of_it.any(|argument| argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long)))
+    };
+    words.windows(2).find_map(|pair| match [pair[0].to_str()?, pair[1].to_str()?] {
+        [flag, value] if joins(flag) && !value.starts_with('-') && !value.contains([':', '/']) => {
+            Some(did_you_mean(&format!("{flag}={value}")))
+        }
+        _ => None,
+    })
+}
+
 fn meant_command(name: &str, command: &Command) -> Option<String> {
     if name.contains(['/', ':', '.']) || name == "localhost" {
         return Some(format!("a URL follows a command, as in crawlmark run {name}"));
@@ -111,8 +132,11 @@ fn meant_command(name: &str, command: &Command) -> Option<String> {
 fn meant_flag(name: &str, called: &Command, command: &Command) -> Option<String> {
     let takes_run_flags = called.get_arguments().any(|argument| argument.get_id() == "run");
     if !name.starts_with('-') {
-        let takes_url = called.get_arguments().any(|argument| argument.get_id() == "urls");
-        return takes_url.then(|| "there is one URL; several are read from a file: --urls FILE".to_owned());
+        return match called.get_name() {
+            "run" => Some("there is one URL; several are read from a file: --urls FILE".to_owned()),
+            "ab" => Some(format!("the URL goes behind --, as in -- {name}")),
+            _ => None,
+        };
     }
     if takes_run_flags && of_run(name, command).is_some() {
         return Some(format!("flags of `crawlmark run` go behind --, as in -- {name}"));
@@ -195,6 +219,9 @@ mod tests {
             (&["serve", "--target-limit", "5/s"], "did you mean '--limit'?"),
             (&["run", "http://a/", "http://b/"], "several are read from a file: --urls FILE"),
             (&["ab", "--rate", "5"], "go behind --, as in -- --rate"),
+            (&["ab", "http://a/"], "behind --, as in -- http://a/"),
+            (&["ab", "--aa", "3"], "did you mean '--aa=3'?"),
+            (&["scale", "--latency-bound", "20ms"], "did you mean '--latency-bound=20ms'?"),
             (&["scale", "-n", "5"], "go behind --, as in -- -n"),
             (&["capacity", "--conections", "5"], "unexpected argument '--conections'"),
             (&["rnu"], "did you mean 'run'?"),

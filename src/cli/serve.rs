@@ -1,7 +1,7 @@
 //! What can be typed after `serve`.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -108,7 +108,7 @@ before its fault. The ledger counts each under its name, with _ for -.
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct ServeArgs {
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
     pub listen: SocketAddr,
     /// Processes that serve one port: a number, or auto for one per core
     #[arg(long, value_name = "N|auto", default_value = "auto")]
@@ -212,6 +212,15 @@ pub struct ServeArgs {
     /// The longest that a destination may take to connect and begin its answer; above it 504
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
     pub proxy_timeout: Duration,
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let right = match text.rsplit_once(':').map_or(text, |(_, port)| port) {
+        port if port.parse::<u16>().is_ok() => format!("127.0.0.1:{port}"),
+        _ if text.parse::<IpAddr>().is_ok_and(|address| address.is_ipv4()) => format!("{text}:8080"),
+        _ => "127.0.0.1:8080".to_owned(),
+    };
+    text.parse().map_err(|_| format!("`{text}` is not ADDRESS:PORT: write {right}, or [::1]:8080 for IPv6"))
 }
 
 /// Text that no output repeats. It is read by the command: clap would repeat what it cannot read.

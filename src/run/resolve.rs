@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::gates::{Breach, Condition, Objective};
-use crawlmark_harness::plan::{
-    LOCAL_IPS, MAX_SHARDS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan,
-};
+use crawlmark_harness::plan::{LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::stats::Series;
@@ -22,7 +20,7 @@ use crawlmark_mock_server::Config;
 use nix::ifaddrs::getifaddrs;
 
 use super::{Strictness, urls};
-use crate::behaviour::Typed;
+use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::{
     AsksIds, CrawlSpec, Expectations, Family, Held, Host, LocalIps, RequestShape, Reuse, Targets, Template,
@@ -297,7 +295,9 @@ fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
 fn choose_targets(urls: Option<&Path>, url: Option<&str>) -> Result<(Targets, Option<Template>), Error> {
     let bundled = match (urls, url) {
         (Some(file), _) => return Ok((read_urls(file)?, None)),
-        (None, Some(url)) => return Ok((Targets::one(&url.parse().map_err(|error| no_url(&error))?).map_err(usage)?, None)),
+        (None, Some(url)) => {
+            return Ok((Targets::one(&url.parse().map_err(|error| no_url(&error))?).map_err(usage)?, None));
+        }
         (None, None) => format!("http://127.0.0.1{BUNDLED_PATH}").parse().map_err(usage)?,
     };
     Ok((Targets::one(&bundled).map_err(usage)?, Some(bundled)))
@@ -331,9 +331,7 @@ fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Opti
 /// The bundled target as it was asked for, with a note of what it does.
 fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, String>) -> Result<Bundled, Error> {
     let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
-    if processes.get() > MAX_SHARDS as usize {
-        return Err(Error::Usage(format!("--target-processes {processes} is out of range: 1 to {MAX_SHARDS}")));
-    }
+    check_processes("--target-processes", processes)?;
     let config = Typed {
         prefix: "--target-",
         seed: args.seed,

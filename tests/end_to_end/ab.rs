@@ -154,14 +154,18 @@ fn what_cannot_be_compared_is_refused_before_anything_is_saved() {
         (&["--base", "'open"], "has a quotation mark that is not closed"),
         (&["--base-target", "true"], "needs a URL with {port} in it"),
         (&["--cand-bin", "/nowhere/crawlmark"], "--cand-bin /nowhere/crawlmark: No such file"),
-        (&["--cand-bin", "/etc/passwd"], "is no program"),
+        (&["--cand-bin", "/etc/passwd"], "is not an executable file"),
+        (&["--base", "not-a-url"], "--base and the flags after --, together: `not-a-url` is not a URL"),
+        (&["--cand", "http://127.0.0.1:1/ --rate 5 --warmup 2s -d 1s"], "--warmup 2s leaves nothing"),
         (&["--base", url], "--base-target has none"),
-        (&["--pairs", "0"], "0 is not in 1..=44"),
+        (&["--pairs", "0"], "`0` is too low: write at least 1"),
     ] {
         let done = ab(args, &SHORT).code(&[2]);
         assert!(done.stderr.contains(says), "{args:?}: {}", done.stderr);
         assert!(!done.out().exists());
     }
+    let done = crawlmark(&["ab", "--out", "out"]).code(&[2]);
+    assert!(done.stderr.contains("there is nothing to compare") && !done.out().exists(), "{}", done.stderr);
     // Two loads are two things: known once a pair has run.
     let done = ab(&["--base", "--rate 2000", "--cand", "--rate 3000"], &SHORT).code(&[2]);
     assert!(done.stderr.contains("plan.rate") && done.stderr.contains("two loads"), "{}", done.stderr);

@@ -296,8 +296,14 @@ fn help_and_version_succeed() {
 fn a_target_refuses_what_makes_no_sense() {
     let place = tempfile::tempdir().unwrap();
     for (args, named) in [
-        (&["--listen", "nowhere"][..], "--listen"),
+        (&["--listen", "nowhere"][..], "`nowhere` is not ADDRESS:PORT: write 127.0.0.1:8080"),
+        (&["--listen", "8081"], "write 127.0.0.1:8081"),
+        (&["--listen", "localhost:8081"], "write 127.0.0.1:8081"),
+        (&["--listen", "10.0.0.1"], "write 10.0.0.1:8080"),
         (&["--processes", "0"], "--processes"),
+        (&["--processes", "100000"], "--processes 100000 is out of range: 1 to 1024"),
+        (&["--limit", "5/m"], "`m` is not a period: write s, min, h"),
+        (&["--limit", "0.5/s"], "as in 30/min"),
         (&["--latency", "slow"], "--latency"),
         (&["--limit", "0/s"], "--limit"),
         (&["--fault", "error:2"], "`2` is no share of requests"),

@@ -105,7 +105,7 @@ fn bad_input_is_refused_before_anything_runs() {
         (&["-d", "10ms"], "out of range: 500ms to 60s"),
         (&["http://127.0.0.1:1/"], "unexpected argument"),
         (&["--", "-c", "7"], "rung 1 and the flags after --, together"),
-        (&["--", "http://127.0.0.1:1/"], "rung 1 and the flags after --, together"),
+        (&["--", "http://127.0.0.1:1/"], "climbs the bundled target only: leave the URL out"),
         (&["--", "--json"], "--json is for single runs"),
         (&["--", "--no-such-flag"], "rung 1 and the flags after --, together"),
     ] {

@@ -142,8 +142,8 @@ fn connections_are_sizes_too_and_a_curve_each_with_several_shards() {
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_saved() {
     for (args, says) in [
-        (&["--shards", "0"][..], "0 is not in 1..=1024"),
-        (&["--shards", "1,1025"], "1025 is not in 1..=1024"),
+        (&["--shards", "0"][..], "`0` is too low: write at least 1"),
+        (&["--shards", "1,1025"], "`1025` is too high: write at most 1024"),
         (&["--shards", "1,2,1"], "--shards has 1 twice"),
         (&["--shards", "2"], "one size has nothing to be compared with"),
         (&["--shards", "1,x"], "invalid value 'x'"),

@@ -27,7 +27,7 @@ pub enum LatencyError {
         given: String,
     },
     /// A duration is not one.
-    #[error("`{given}` is no duration for the {part} of a latency ({source}): write 20ms, 1s or the like")]
+    #[error("`{given}` is not a duration for the {part} of a latency: write 20ms, 1s or the like")]
     NotADuration {
         /// Which part of the latency.
         part: Part,

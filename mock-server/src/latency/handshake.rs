@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(Handshake::new(Duration::MAX).hold(), MAX_HOLD);
         assert!("1h1us".parse::<Handshake>().is_err() && "-1ms".parse::<Handshake>().is_err());
         let error = "slow".parse::<Handshake>().unwrap_err().to_string();
-        assert!(error.contains("`slow` is no duration for the handshake"), "{error}");
+        assert!(error.contains("`slow` is not a duration for the handshake"), "{error}");
     }
 }

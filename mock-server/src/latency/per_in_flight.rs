@@ -65,6 +65,6 @@ mod tests {
         assert!(PerInFlight::default().is_none() && !growth.is_none());
         assert!("1h1us".parse::<PerInFlight>().is_err());
         let error = "fast".parse::<PerInFlight>().unwrap_err().to_string();
-        assert!(error.contains("`fast` is no duration for the growth per request in flight"), "{error}");
+        assert!(error.contains("`fast` is not a duration for the growth per request in flight"), "{error}");
     }
 }

@@ -221,7 +221,7 @@ mod tests {
             ("normal:1ms,2ms", "`normal:1ms,2ms` is no latency: write none,"),
             ("-5ms", "the delay `-5ms` is negative: write 0 or more"),
             ("fixed:61m", "the delay `61m` is longer than an hour"),
-            ("fixed:20parsecs", "`20parsecs` is no duration for the delay of a latency"),
+            ("fixed:20parsecs", "`20parsecs` is not a duration for the delay of a latency"),
             ("uniform:1ms", "`1ms` is no uniform latency: write low,high as in 10ms,30ms"),
             ("uniform:1ms,2ms,3ms", "`1ms,2ms,3ms` is no uniform latency: write low,high"),
             ("uniform:2ms,1ms", "the high end 1ms is below the low end 2ms: write a high end of at least the low end"),

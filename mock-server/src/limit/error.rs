@@ -54,7 +54,9 @@ pub enum LimitError {
         burst: u32,
     },
     /// A count is not one.
-    #[error("`{given}` is no number of requests from 1 to 4294967295 ({source})")]
+    #[error(
+        "`{given}` is not a number of requests: write a whole number from 1 to 4294967295; less than 1/s is N/min or N/h, as in 30/min"
+    )]
     NotACount {
         /// What was given.
         given: String,
@@ -62,7 +64,7 @@ pub enum LimitError {
         source: ParseIntError,
     },
     /// The period is not one.
-    #[error("`{given}` is no period ({source}): write s, min, h or a duration such as 90s")]
+    #[error("`{given}` is not a period: write s, min, h or a duration, as in 5/s, 5/min or 5/90s")]
     NotAPeriod {
         /// What was given.
         given: String,
