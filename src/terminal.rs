@@ -3,14 +3,17 @@
 mod progress;
 mod stages;
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 
 pub(crate) use self::progress::Progress;
+use self::progress::{Glyphs, glyphs};
 pub(crate) use self::stages::Stages;
 
 /// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    let text = if out.is_terminal() { shown(text, glyphs()) } else { text.into() };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
@@ -20,7 +23,17 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 /// Says something about the run.
 pub(crate) fn say(text: &str) {
     // Nobody may be listening; that must not stop a run.
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let mut out = io::stderr().lock();
+    let text = if out.is_terminal() { shown(text, glyphs()) } else { text.into() };
+    let _ = out.write_all(text.as_bytes());
+}
+
+/// The text as a terminal with these characters can show it: the one sign beyond ASCII in all texts is that for micro.
+fn shown(text: &str, glyphs: Glyphs) -> Cow<'_, str> {
+    match glyphs {
+        Glyphs::Ascii if text.contains('µ') => text.replace('µ', "u").into(),
+        Glyphs::Ascii | Glyphs::Blocks => text.into(),
+    }
 }
 
 /// Columns of the terminal that results are printed to; as many as it takes when they go elsewhere.

@@ -324,7 +324,7 @@ pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
 fn client(report: &Report) -> String {
     let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let used = match cpu_us_per_attempt(report) {
-        Some(us) => format!("{us:.2} us of CPU per attempt, {} of memory each at most", bytes(rss)),
+        Some(us) => format!("{us:.2} µs of CPU per attempt, {} of memory each at most", bytes(rss)),
         None => "none of which told what it used".to_owned(),
     };
     let shards =

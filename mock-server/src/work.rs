@@ -16,7 +16,7 @@ pub struct Work(u32);
 
 /// What is no number of rounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no number of rounds: write 0 to 100,000,000, as in 50000 (about 50 us of CPU)")]
+#[error("`{0}` is no number of rounds: write 0 to 100,000,000, as in 50000 (about 50 µs of CPU)")]
 pub struct WorkError(String);
 
 impl Work {

@@ -92,7 +92,7 @@ const PACING: &str = "\
 How a shard waits for the moment at which a request may go
 
   sleep   It sleeps until a kernel timer wakes it, which is some tens of
-          microseconds late. Requests that come due within 50 us of each
+          microseconds late. Requests that come due within 50 µs of each
           other go together, none of them early.
   coarse  The same within 1 ms of each other: about half a millisecond late
           at high rates, as clients are that wake once in a millisecond, and

@@ -297,7 +297,7 @@ mod tests {
     fn the_error_of_measurements_is_said_in_words_and_only_when_it_was_seen() {
         let seen = outcome(vec![RowOutcome::of(Row::R2, vec![attempt(&[], 90.0)])], None).measurement_error.unwrap();
         assert_eq!((seen.service_p50_us, seen.disturbed), (90.0, false));
-        assert!(seen.sentence.contains("90.0 us too high at the median"), "{}", seen.sentence);
+        assert!(seen.sentence.contains("90.0 µs too high at the median"), "{}", seen.sentence);
         let disturbed = outcome(vec![RowOutcome::of(Row::R2, vec![attempt(&["x"], 90.0)])], None);
         assert!(disturbed.measurement_error.unwrap().sentence.contains("disturbed"));
         assert!(outcome(vec![RowOutcome::of(Row::R1, vec![attempt(&[], 9.0)])], None).measurement_error.is_none());

@@ -171,7 +171,7 @@ mod tests {
             ["0", "0", "0", "-0.006", "+0.500"]
         );
         let time = figure(Unit::Us, 2.0, None, Allowed::at_least(0.0));
-        assert_eq!([0.0, -1_500.0, 48.4].map(|error| signed(&time, error)), ["0", "-1.50 ms", "+48.4 us"]);
+        assert_eq!([0.0, -1_500.0, 48.4].map(|error| signed(&time, error)), ["0", "-1.50 ms", "+48.4 µs"]);
     }
 
     fn outcome() -> Outcome {

@@ -27,7 +27,7 @@ use crawlmark_harness::supervisor::Live;
 
 use self::bars::Bars;
 use self::lines::Lines;
-use self::sparkline::Glyphs;
+pub(super) use self::sparkline::Glyphs;
 
 /// How a run is shown.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Progress {
     /// A view when standard error is a terminal that one can draw on, else lines.
     pub(crate) fn fitting(plan: &RunPlan) -> Self {
         if io::stderr().is_terminal() && !console::is_dumb() {
-            Self::Bars(Box::new(Bars::new(plan, Glyphs::of(&env::var("TERM").unwrap_or_default(), &locale()))))
+            Self::Bars(Box::new(Bars::new(plan, glyphs())))
         } else {
             Self::Lines(Box::new(Lines::new(plan)))
         }
@@ -58,6 +58,11 @@ impl Progress {
             Self::Bars(bars) => bars.show(live),
         }
     }
+}
+
+/// The characters that the terminal has.
+pub(super) fn glyphs() -> Glyphs {
+    Glyphs::of(&env::var("TERM").unwrap_or_default(), &locale())
 }
 
 /// The locale of characters: the first of these variables that says anything does so, as POSIX has it.

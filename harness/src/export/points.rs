@@ -62,7 +62,7 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, Expo
 pub(super) fn left_out(report: &Report) -> Vec<String> {
     let of_series = |(series, latency): (Series, &'_ Latency)| -> Vec<String> {
         let bounds = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
-        bounds.filter_map(|(name, _, us)| Some(format!("{} {name} is {} us or more", series.name(), us?))).collect()
+        bounds.filter_map(|(name, _, us)| Some(format!("{} {name} is {} µs or more", series.name(), us?))).collect()
     };
     series(report).flat_map(of_series).collect()
 }

@@ -63,7 +63,7 @@ pub enum Fault {
     #[error("`{0}` is no limit for it: {1}")]
     Limit(String, &'static str),
     /// A time without a unit.
-    #[error("`{0}` has no unit: write {0}ms, or us, s, m or h")]
+    #[error("`{0}` has no unit: write {0}ms, or µs, s, m or h")]
     NoUnit(String),
     /// A part that is more than all.
     #[error("`{0}` is more than all of them: write {0}%, or a part of 1")]

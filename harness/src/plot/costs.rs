@@ -32,7 +32,7 @@ pub fn costs(costs: &[Cost], caption: String) -> Plot {
     let bar = |cost: &Cost| Bar {
         name: cost.name.clone(),
         part: if most > 0.0 { cost.cpu_us / most } else { 0.0 },
-        value: format!("{} us, {}/s", trimmed((cost.cpu_us * 10.0).round() / 10.0), grouped_f64(cost.per_s)),
+        value: format!("{} µs, {}/s", trimmed((cost.cpu_us * 10.0).round() / 10.0), grouped_f64(cost.per_s)),
         ink: Ink::Sky,
     };
     let all: Vec<Bar> = costs.iter().map(bar).collect();
@@ -58,7 +58,7 @@ mod tests {
     fn each_program_has_its_bar_its_cost_and_its_rate() {
         let cost = |name: &str, cpu_us, per_s| Cost { name: name.to_owned(), cpu_us, user_us: cpu_us / 4.0, per_s };
         let plot = costs(&[cost("one", 4.96, 183_500.4), cost("other", 23.0, 43_000.0)], "two programs".to_owned());
-        for said in ["one", "5 us, 183,500/s", "other", "23 us, 43,000/s", "two programs"] {
+        for said in ["one", "5 µs, 183,500/s", "other", "23 µs, 43,000/s", "two programs"] {
             assert!(plot.svg.contains(said), "{said}: {}", plot.svg);
         }
         assert!(costs(&[], String::new()).svg.contains("nothing ran"));

@@ -52,7 +52,7 @@ const MEASURES: [Measure; 3] = [
             steps.iter().filter_map(|n| course.max_sched_lag_us.get(*n).copied().flatten()).reduce(f64::max)
         },
         level: |value, _| LAGS.iter().filter(|least| value >= **least).count(),
-        ends: |_| ["below 100 us".to_owned(), "1 s or more".to_owned()],
+        ends: |_| ["below 100 µs".to_owned(), "1 s or more".to_owned()],
     },
     Measure {
         unit: "CPU, by shard",

@@ -128,12 +128,12 @@ pub(super) fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A time on an axis, from microseconds: `20 us`, `5 ms`, `1 s`.
+/// A time on an axis, from microseconds: `20 µs`, `5 ms`, `1 s`.
 pub(super) fn time(us: f64) -> String {
     match us {
         v if v >= 1e6 * 0.999 => format!("{} s", short(v / 1e6)),
         v if v >= 1e3 * 0.999 => format!("{} ms", trimmed(v / 1e3)),
-        v => format!("{} us", trimmed(v)),
+        v => format!("{} µs", trimmed(v)),
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn labels_are_short() {
         assert_eq!([0.0, 0.5, 30.0, 1_200.0, 25_000.0, 3e6].map(short), ["0", "0.5", "30", "1,200", "25k", "3M"]);
-        assert_eq!([0.5, 20.0, 1e3, 2e5, 5e6].map(time), ["0.5 us", "20 us", "1 ms", "200 ms", "5 s"]);
+        assert_eq!([0.5, 20.0, 1e3, 2e5, 5e6].map(time), ["0.5 µs", "20 µs", "1 ms", "200 ms", "5 s"]);
     }
 
     proptest! {

@@ -53,7 +53,7 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!(["0", "999", "1,000", "1,234,567"].map(String::from), [0, 999, 1_000, 1_234_567].map(grouped));
         assert_eq!(
-            ["0.80 us", "12.3 us", "412 us", "1.50 ms", "2.00 s"].map(String::from),
+            ["0.80 µs", "12.3 µs", "412 µs", "1.50 ms", "2.00 s"].map(String::from),
             [0.8, 12.34, 412.3, 1_500.0, 2e6].map(micros)
         );
         assert_eq!(["512 B", "1.00 KiB", "20.0 MiB"].map(String::from), [512, 1024, 20 << 20].map(bytes));

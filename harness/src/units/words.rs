@@ -14,11 +14,11 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A time in the unit that suits it, to three significant digits. Rounded first: 999.6 us is 1.00 ms, never 1000 us.
+/// A time in the unit that suits it, to three significant digits. Rounded first: 999.6 µs is 1.00 ms, never 1000 µs.
 #[must_use]
 pub fn micros(us: f64) -> String {
     let ms = || short(us / 1e3).map(|value| format!("{value} ms"));
-    short(us).map(|value| format!("{value} us")).or_else(ms).unwrap_or_else(|| {
+    short(us).map(|value| format!("{value} µs")).or_else(ms).unwrap_or_else(|| {
         let seconds = us / 1e6;
         format!("{} s", short(seconds).unwrap_or_else(|| format!("{seconds:.0}")))
     })
@@ -42,9 +42,9 @@ mod tests {
     #[test]
     fn a_time_that_rounds_up_to_a_thousand_is_in_the_next_unit() {
         for (us, text) in [
-            (9.996, "10.0 us"),
-            (99.96, "100 us"),
-            (999.4, "999 us"),
+            (9.996, "10.0 µs"),
+            (99.96, "100 µs"),
+            (999.4, "999 µs"),
             (999.6, "1.00 ms"),
             (999_600.0, "1.00 s"),
             (999_600_000.0, "1000 s"),

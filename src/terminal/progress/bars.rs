@@ -10,6 +10,7 @@ use super::fold::Fold;
 use super::frame::frame;
 use super::gauge::Gauge;
 use super::sparkline::Glyphs;
+use crate::terminal::shown;
 
 /// From one picture to the next: as often as the eye follows numbers.
 const EVERY: Duration = Duration::from_millis(200);
@@ -42,7 +43,10 @@ impl Bars {
         self.next = if is_due { now + EVERY } else { self.next };
         if is_due || live.is_over() {
             let size = self.canvas.size();
-            let lines = frame(&self.gauge.read(live), &mut self.fold, size, self.glyphs);
+            let lines: Vec<_> = frame(&self.gauge.read(live), &mut self.fold, size, self.glyphs)
+                .into_iter()
+                .map(|line| line.in_characters(|text| shown(text, self.glyphs)))
+                .collect();
             // Nobody may be looking any more; that must not stop a run.
             let _ = self.canvas.draw(&lines, size);
         }

@@ -2,7 +2,7 @@
 
 /// Which characters a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Glyphs {
+pub(in super::super) enum Glyphs {
     /// Blocks of eight heights.
     Blocks,
     /// Characters that look fuller and fuller.

@@ -222,14 +222,14 @@ mod tests {
             rows,
             [
                 "0        [>             ]            0   silent 2s                             ",
-                "1        [>             ]        4,000     1,000/s         8   4.00 ms   120 us",
+                "1        [>             ]        4,000     1,000/s         8   4.00 ms   120 µs",
                 "2        [==============]        8,000        done                             ",
                 "3        [=>            ]       12,000        lost                             ",
             ]
         );
         assert_eq!(
             plain(&total(&now, &layout)),
-            "total    [>             ]       24,000     1,000/s        32   4.00 ms   120 us"
+            "total    [>             ]       24,000     1,000/s        32   4.00 ms   120 µs"
         );
         assert_eq!(
             plain(&header(&now, &layout)),

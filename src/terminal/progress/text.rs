@@ -2,6 +2,8 @@
 //!
 //! Every character that the view uses is one column wide, so that a length in characters is a width.
 
+use std::borrow::Cow;
+
 /// What a piece of text means. The words say so as well: a terminal need not have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -39,6 +41,16 @@ impl Line {
                 text.truncate(end);
             }
             left -= text.chars().count();
+        }
+        self
+    }
+
+    /// With each piece in the characters that a terminal has, as many of them as before.
+    pub(super) fn in_characters(mut self, shown: impl Fn(&str) -> Cow<'_, str>) -> Self {
+        for (text, _) in &mut self.0 {
+            if let Cow::Owned(other) = shown(text) {
+                *text = other;
+            }
         }
         self
     }
