@@ -13,7 +13,7 @@ use crawlmark_harness::compare::{
     RoundReport, Rule, comparable, differences, judge_rounds,
 };
 use crawlmark_harness::report::Report;
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::{export, plot, render};
 
 use self::side::Side;
@@ -21,7 +21,6 @@ pub(crate) use self::side::{told, told_words};
 use crate::cli::{AbArgs, FormArgs, KeepArgs};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::rounds::{self, Rounds, Taken};
-use crate::terminal;
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -48,13 +47,14 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
     announce(&args.keep, &sides, args.pairs);
     let mut bench =
         Bench { rounds: Rounds::new(&held, &mut stages, args.ready), seed: args.seed, place: directory.place() };
-    let outcome = bench.compare(args, &sides);
+    let Outcome { series, noise_floor, interrupted_by, failed } = bench.compare(args, &sides);
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
-    let Outcome { series, noise_floor, interrupted_by, failed } = outcome?;
     if series.ran.len() < 2 {
-        terminal::say("a signal ended it before a pair of rounds was complete: nothing is saved\n");
-        return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
+        return match failed {
+            Some(error) => Err(error.keeping(directory)),
+            None => Ok(rounds::stopped("a pair of rounds was complete", directory, interrupted_by)),
+        };
     }
     let contest = Contest::new(
         series.ran,
@@ -65,15 +65,12 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
             interrupted: interrupted_by.is_some() || failed.is_some(),
             noise_floor,
         },
-    )?;
-    let files = files(&contest)?;
-    let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    if args.keep.is_printed() {
-        print(&contest, args.keep.form)?;
-    }
-    if !args.keep.quiet {
-        terminal::say(&format!("\nsaved in {}\n", saved.display()));
-    }
+    );
+    let contest = match contest {
+        Ok(contest) => contest,
+        Err(error) => return Err(Error::from(error).keeping(directory)),
+    };
+    rounds::conclude(&args.keep, directory, &files(&contest)?, || print(&contest, args.keep.form))?;
     match failed {
         Some(error) => Err(error),
         None => Ok(interrupted_by.map_or_else(|| exit_code(contest.verdict), signalled)),
@@ -131,7 +128,7 @@ struct Outcome {
     series: Series,
     noise_floor: Option<Comparison>,
     interrupted_by: Option<i32>,
-    /// What came of a round that gave nothing, after others that did.
+    /// What went wrong, in a round or around it.
     failed: Option<Error>,
 }
 
@@ -150,20 +147,18 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs the base against itself if that is wanted, then both sides. A signal ends it, and so does a round that fails; what
-    /// was run stays.
-    fn compare(&mut self, args: &AbArgs, sides: &[Side; 2]) -> Result<Outcome, Error> {
+    /// Runs the base against itself if that is wanted, then both sides. A signal ends it, and so does whatever fails; what was
+    /// run stays.
+    fn compare(&mut self, args: &AbArgs, sides: &[Side; 2]) -> Outcome {
         let mut outcome = Outcome { series: Series::default(), noise_floor: None, interrupted_by: None, failed: None };
-        let run = self.both(args, sides, &mut outcome);
-        match run {
+        match self.both(args, sides, &mut outcome) {
             Ok(()) => {}
-            Err(Error::Supervise(SuperviseError::Stopped(signal))) => outcome.interrupted_by = Some(signal),
-            Err(error @ Error::Round(_)) if outcome.series.ran.len() >= 2 => outcome.failed = Some(error),
-            Err(error) => return Err(error),
+            Err(Error::Stopped(signal)) => outcome.interrupted_by = Some(signal),
+            Err(error) => outcome.failed = Some(error),
         }
         // A round without its partner says nothing.
         outcome.series.ran.truncate(outcome.series.ran.len() / 2 * 2);
-        Ok(outcome)
+        outcome
     }
 
     fn both(&mut self, args: &AbArgs, sides: &[Side; 2], outcome: &mut Outcome) -> Result<(), Error> {

@@ -15,7 +15,7 @@ use crawlmark_harness::capacity::{
 };
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::report::Environment;
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::{plot, render};
 
 use self::journal::Journal;
@@ -23,7 +23,6 @@ use self::probing::Probing;
 use crate::cli::CapacityArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::rounds::{self, Rounds, Setup};
-use crate::terminal;
 
 /// The folder of the probes.
 const ROUNDS: &str = "rounds";
@@ -62,13 +61,12 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     std::mem::forget(held);
     let (end, interrupted_by, failed) = match ended {
         Ok(end) => (end, None, None),
-        Err(Error::Supervise(SuperviseError::Stopped(signal))) => (End::Interrupted, Some(signal), None),
-        Err(error) if probes.is_empty() => return Err(error),
+        Err(Error::Stopped(signal)) => (End::Interrupted, Some(signal), None),
+        Err(error) if probes.is_empty() => return Err(error.keeping(directory)),
         Err(error) => (End::Interrupted, None, Some(error)),
     };
     if probes.is_empty() {
-        terminal::say("it ended before a probe was complete: nothing is saved\n");
-        return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
+        return Ok(rounds::stopped("a probe was complete", directory, interrupted_by));
     }
     let capacity = Capacity::new(name, begun, probes, end);
     let files = [
@@ -76,13 +74,9 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
         ("summary.md", render::capacity_markdown(&capacity)),
         ("plots/capacity.svg", plot::capacity(&capacity).svg),
     ];
-    let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    if args.keep.is_printed() {
-        rounds::print(&capacity, args.keep.form, render::capacity_markdown, render::capacity_text)?;
-    }
-    if !args.keep.quiet {
-        terminal::say(&format!("\nsaved in {}\n", saved.display()));
-    }
+    rounds::conclude(&args.keep, directory, &files, || {
+        rounds::print(&capacity, args.keep.form, render::capacity_markdown, render::capacity_text)
+    })?;
     match failed {
         Some(error) => Err(error),
         None => Ok(interrupted_by.map_or_else(|| exit_code(capacity.outcome), signalled)),
@@ -175,8 +169,9 @@ impl Bench<'_> {
             }
             if let Some(probe) = self.probe(pace, kind)? {
                 self.rounds.stages.end(&name, &render::probe_line(&probe));
-                log.append(&probe)?;
+                let appended = log.append(&probe);
                 self.probes.push(probe);
+                appended?;
             }
         }
     }
@@ -209,7 +204,7 @@ impl Bench<'_> {
         let until = self.elapsed().saturating_add(rest);
         while let Some(left) = until.checked_sub(self.elapsed()).filter(|left| !left.is_zero()) {
             if let Some(signal) = self.held.asks_to_stop(left).map_err(Error::Signal)? {
-                return Err(SuperviseError::Stopped(signal).into());
+                return Err(Error::Stopped(signal));
             }
         }
         Ok(())

@@ -24,14 +24,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         (Some(base), None, _) => saved(base)?,
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
-    if let Some(out) = &args.out {
-        let directory = ResultDir::create(out)?;
-        let files = files(&contest)?;
-        directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    }
+    let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
     print(&contest, args.form)?;
-    if let Some(out) = &args.out {
-        terminal::say(&format!("\nsaved in {}\n", out.display()));
+    if let Some(directory) = directory {
+        let files = files(&contest)?;
+        let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
+        terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
     Ok(exit_code(contest.verdict))
 }

@@ -8,7 +8,7 @@ use crawlmark_harness::compare::DesignError;
 use crawlmark_harness::export::ExportError;
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::recut::CutError;
-use crawlmark_harness::results::{LogError, ReadError, ResultError};
+use crawlmark_harness::results::{LogError, ReadError, ResultDir, ResultError};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
 
@@ -81,6 +81,17 @@ pub(crate) enum Error {
     /// The run.
     #[error("{0}")]
     Supervise(#[from] SuperviseError),
+    /// A signal ended a command of several rounds.
+    #[error("complete the rounds: stopped by signal {0}")]
+    Stopped(i32),
+    /// It failed after something was measured.
+    #[error("{error}. Measurements made before that are kept in {}", place.display())]
+    Kept {
+        /// Why it failed.
+        error: Box<Error>,
+        /// The directory of what was measured.
+        place: PathBuf,
+    },
     /// The result's place.
     #[error("{0}")]
     Result(#[from] ResultError),
@@ -130,6 +141,14 @@ impl Error {
         }
     }
 
+    /// The same after `directory` was given up, with where it lies if it holds measurements.
+    pub(crate) fn keeping(self, directory: ResultDir) -> Self {
+        match directory.leave() {
+            Some(place) => Self::Kept { error: Box::new(self), place },
+            None => self,
+        }
+    }
+
     /// The whole message.
     pub(crate) fn message(&self) -> String {
         if self.exit_code() == USAGE { format!("error: {self}") } else { format!("error: failed to {self}") }
@@ -145,7 +164,8 @@ impl Error {
             | Self::Log(_)
             | Self::Design(_)
             | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
-            Self::Supervise(SuperviseError::Stopped(signal)) => signalled(*signal),
+            Self::Stopped(signal) => signalled(*signal),
+            Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
             | Self::Unreachable { .. }
             | Self::NoHost(_)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crawlmark_harness::ladder::{Circumstances, Climbed, FILE, Ladder, Limit, Probe, RUNGS, Reading, Rung};
 use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
 use crawlmark_harness::report::{Environment, Placement, Report};
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::{plot, render};
 
 use self::search::Search;
@@ -22,7 +22,6 @@ use crate::cli::LadderArgs;
 use crate::error::{DONE, Error, signalled};
 use crate::rounds::{self, Rounds, Setup, refuse, understood};
 use crate::run;
-use crate::terminal;
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -61,15 +60,14 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     std::mem::forget(held);
     let (interrupted_by, failed) = match ended {
         Ok(()) => (None, None),
-        Err(Error::Supervise(SuperviseError::Stopped(signal))) => (Some(signal), None),
+        Err(Error::Stopped(signal)) => (Some(signal), None),
         Err(error) => (None, Some(error)),
     };
     if climbed.is_empty() {
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        terminal::say("a signal ended it before a rung was climbed: nothing is saved\n");
-        return Ok(interrupted_by.map_or(DONE, signalled));
+        return match failed {
+            Some(error) => Err(error.keeping(directory)),
+            None => Ok(rounds::stopped("a rung was climbed", directory, interrupted_by)),
+        };
     }
     let ladder = Ladder::new(
         climbed,
@@ -85,13 +83,9 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
         ("summary.md", render::ladder_markdown(&ladder)),
         ("plots/climb.svg", plot::climb(&ladder).svg),
     ];
-    let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
-    if args.keep.is_printed() {
-        rounds::print(&ladder, args.keep.form, render::ladder_markdown, render::ladder_text)?;
-    }
-    if !args.keep.quiet {
-        terminal::say(&format!("\nsaved in {}, with a picture: plots/climb.svg\n", saved.display()));
-    }
+    rounds::conclude(&args.keep, directory, &files, || {
+        rounds::print(&ladder, args.keep.form, render::ladder_markdown, render::ladder_text)
+    })?;
     match failed {
         Some(error) => Err(error),
         None => Ok(interrupted_by.map_or(DONE, signalled)),

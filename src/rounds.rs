@@ -12,15 +12,16 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::compare::TargetCpu;
-use crawlmark_harness::process::{ShardExit, fork};
+use crawlmark_harness::process::{Role, ShardExit, fork};
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::results::{self, RESULT, ReadError};
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
+use nix::sys::signal::Signal;
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
-pub(crate) use self::keep::{announce, directory, print, stages};
+pub(crate) use self::keep::{announce, conclude, directory, left_over, print, stages, stopped};
 use self::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;
@@ -90,7 +91,6 @@ impl Taken {
 impl<'a> Rounds<'a> {
     /// Rounds whose targets have `ready` to accept connections, and which end when a signal asks for it.
     pub(crate) fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration) -> Self {
-        service::adopt_orphans();
         Self { held, stages, ready }
     }
 
@@ -99,6 +99,10 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// When it has no result, or one that is not whole; when a signal asks for a stop.
     pub(crate) fn run(&mut self, setup: &Setup, place: &Path) -> Result<Taken, Error> {
+        // One that came between two rounds.
+        if let Some(signal) = self.held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
+            return Err(Error::Stopped(signal));
+        }
         let beside = |ending: &str| place.with_extension(ending);
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent).map_err(Error::Output)?;
@@ -126,6 +130,10 @@ impl<'a> Rounds<'a> {
             }
             Err(error) => return Err(failed(error.to_string())),
         };
+        // It was sent to all processes at once, or to that one: what it cut is no round.
+        if let Some(signal) = report.interrupted_by {
+            return Err(Error::Stopped(signal));
+        }
         if report.validity.verdict == Verdict::Incomplete {
             return Err(failed(report.validity.reasons.join("; ")));
         }
@@ -150,11 +158,18 @@ impl<'a> Rounds<'a> {
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
         run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::Output)?);
-        let child = fork("crawlmark-round", move || {
+        // The round is no part of this process group, so that Ctrl-Z has to be passed on.
+        let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
+        let child = fork("crawlmark-round", Role::Program, move || {
             let _ = run.exec();
             127
         })?;
         loop {
+            if suspension.came().map_err(Error::Signal)? {
+                child.signal(Signal::SIGTSTP);
+                suspension.suspend();
+                child.signal(Signal::SIGCONT);
+            }
             if child.has_ended() {
                 return Ok(child.wait());
             }
@@ -163,7 +178,11 @@ impl<'a> Rounds<'a> {
             }
             if let Some(signal) = self.held.asks_to_stop(LOOK).map_err(Error::Signal)? {
                 let _ = child.end(GRACE);
-                return Err(SuperviseError::Stopped(signal).into());
+                if results::read(place).is_ok_and(|report| report.totals.attempts == 0) {
+                    // Stopped before its first request: there is nothing in it.
+                    let _ = fs::remove_dir_all(place);
+                }
+                return Err(Error::Stopped(signal));
             }
             self.stages.show();
         }

@@ -12,7 +12,7 @@ use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::gates::Lookout;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
-use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, default_path};
+use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, ResultError, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::{plot, render, results};
 
@@ -20,9 +20,10 @@ use self::output::{Output, Wanted};
 use self::resolve::Resolved;
 pub(crate) use self::resolve::stranger;
 use crate::cli::{RunArgs, Typed};
-use crate::error::{DONE, Error, GATE, INCONCLUSIVE, INVALID, signalled};
+use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
+use crate::rounds::left_over;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
 
@@ -38,11 +39,12 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
         Some(out) => out.clone(),
         None => default_path(Path::new(RUNS), wall_time(), &resolved.labels.name),
     };
-    if let Some(warning) = reach::check_descriptors(&resolved.plan)? {
+    if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
     origins::check_addresses(&resolved)?;
-    let directory = ResultDir::create(&out)?;
+    let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
+    ResultDir::check(&out)?;
     let unreached = reach::check_hosts(&mut resolved, clock)?;
     for host in &unreached {
         voice.warn(host);
@@ -50,35 +52,33 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
-    let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
-    let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
-    let columns = terminal::columns_beside();
-    voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
-    for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
-        voice.warn(&shortage.to_string());
+    let directory = ResultDir::create(&out)?;
+    voice.say(&left_over(&out));
+    let Crawled { mut report, lookout, log } = match crawl((resolved, &directory), voice, clock) {
+        Ok(crawled) => crawled,
+        Err(error) => return Err(error.keeping(directory)),
+    };
+    if is_foreign {
+        report.validity.check("hosts", unreached, Verdict::TargetLimited);
     }
-    let (mut report, lookout) = crawl((&resolved, &directory), voice, clock)?;
-    match target {
-        Some(target) => drop(measure::hear_out(&mut report, target)),
-        None => report.validity.check("hosts", unreached, Verdict::TargetLimited),
-    }
-    report.command = Some(typed.for_plan(&resolved.plan));
+    report.command = Some(typed.for_plan(&report.plan.run));
     // Once nothing can change the report any more: a gate may ask whether it is valid.
     lookout.close(&mut report);
-    let ended = exit_code(&report, resolved.strictness);
+    let ended = exit_code(&report, strictness);
     let code = wanted.code(ended);
-    // Saved before it is shown: what is on the screen is on the disk.
-    let saved = directory.finish(&report)?;
-    let more = write_more(&report, &saved, &wanted);
-    show(&report, &saved, (voice, wanted.output))?;
+    // Shown before it is saved, and saved whether it could be shown or not: neither may cost the other.
+    let shown = show(&report, (voice, wanted.output));
+    let saved = directory.finish(&report);
+    let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
+    let more = place.map_or(Ok(()), |place| write_more(&report, place, &wanted));
+    let told = if let Ok(saved) = &saved { show_place(saved, (voice, wanted.output)) } else { Ok(()) };
     if wanted.output.is_data() || voice == Voice::Errors {
         terminal::say(&failure(&report, ended));
     }
-    match more {
-        // What the run came to is said first, and this beside it.
-        Err(error) if code != DONE => terminal::say(&(error.message() + "\n")),
-        more => more?,
-    }
+    let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), told.err()];
+    let mut failures = failures.into_iter().flatten().peekable();
+    let code = if code == DONE && failures.peek().is_some() { FAILED } else { code };
+    failures.for_each(|error| terminal::say(&(error.message() + "\n")));
     Ok(code)
 }
 
@@ -99,12 +99,23 @@ fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Erro
     export::write(report, saved, &wanted.exports).map(drop)
 }
 
-/// Runs the plan and merges what happened.
-fn crawl(
-    (resolved, directory): (&Resolved, &ResultDir),
-    voice: Voice,
-    clock: Clock,
-) -> Result<(Report, Lookout), Error> {
+/// A run that is over.
+struct Crawled {
+    report: Report,
+    lookout: Lookout,
+    /// Why the log of histograms is not whole; none when it is.
+    log: Option<ResultError>,
+}
+
+/// Starts the target if it is the bundled one, runs the plan and merges what happened.
+fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Voice, clock: Clock) -> Result<Crawled, Error> {
+    let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
+    let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
+    let columns = terminal::columns_beside();
+    voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
+    for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
+        voice.warn(&shortage.to_string());
+    }
     let mut file = directory.log()?;
     let mut recorder = Recorder {
         rows: Vec::new(),
@@ -117,16 +128,18 @@ fn crawl(
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
     let Recorder { rows, log, lookout, progress: _ } = recorder;
-    log.end()?;
-    file.close()?;
-    let report = Report::new(Source {
+    let log = log.end().and(file.close()).err();
+    let mut report = Report::new(Source {
         plan: &resolved.plan,
         labels: &resolved.labels,
         record: &record,
         intervals: rows,
         environment: Environment::read(resolved.placement),
     });
-    Ok((report, lookout))
+    if let Some(target) = target {
+        measure::hear_out(&mut report, target);
+    }
+    Ok(Crawled { report, lookout, log })
 }
 
 /// Everything that watches the run.
@@ -236,7 +249,8 @@ fn failure(report: &Report, code: u8) -> String {
     format!("error: {why}\n")
 }
 
-fn show(report: &Report, saved: &Path, (voice, output): (Voice, Output)) -> Result<(), Error> {
+/// Shows the report, but for where it is saved.
+fn show(report: &Report, (voice, output): (Voice, Output)) -> Result<(), Error> {
     match output {
         Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n"))?,
         Output::Export => {}
@@ -246,10 +260,17 @@ fn show(report: &Report, saved: &Path, (voice, output): (Voice, Output)) -> Resu
             let summary = render::text(report, terminal::columns());
             let all = output == Output::SummaryWithPercentiles;
             let percentiles = if all { render::percentiles(report) } else { String::new() };
-            let page = saved.join(PAGE);
-            let (page, saved) = (page.display(), saved.display());
-            terminal::print(&format!("\n{heading}\n{summary}{percentiles}\nto look at: {page}\nsaved in {saved}\n"))?;
+            terminal::print(&format!("\n{heading}\n{summary}{percentiles}\n"))?;
         }
+    }
+    Ok(())
+}
+
+/// Shows where the report is saved, below its summary.
+fn show_place(saved: &Path, (voice, output): (Voice, Output)) -> Result<(), Error> {
+    if voice != Voice::Errors && matches!(output, Output::Summary | Output::SummaryWithPercentiles) {
+        let page = saved.join(PAGE);
+        terminal::print(&format!("to look at: {}\nsaved in {}\n", page.display(), saved.display()))?;
     }
     Ok(())
 }

@@ -4,22 +4,20 @@
 
 mod asked;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::process::ended_children_cpu;
 use crawlmark_harness::report::{Environment, Verdict};
-use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::scaling::{Ceiling, Circumstances, FILE, Round, Scaling, Size, order};
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::{plot, render};
 
 use self::asked::Asked;
 use crate::cli::ScaleArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE, signalled};
 use crate::rounds::{self, Rounds, Setup, Taken};
-use crate::terminal;
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -53,11 +51,10 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
     let Some(environment) = seen.environment.filter(|_| seen.rounds.len() >= 2) else {
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        terminal::say("a signal ended it before there was anything to compare: nothing is saved\n");
-        return Ok(interrupted_by.map_or(INCONCLUSIVE, signalled));
+        return match failed {
+            Some(error) => Err(error.keeping(directory)),
+            None => Ok(rounds::stopped("there were two rounds to compare", directory, interrupted_by)),
+        };
     };
     let circumstances = Circumstances {
         name,
@@ -70,13 +67,14 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
         environment,
     };
     let scaling = Scaling::new(seen.rounds, &asked.held, seen.ceiling, circumstances);
-    let saved = save(directory, &scaling)?;
-    if args.keep.is_printed() {
-        rounds::print(&scaling, args.keep.form, render::scaling_markdown, render::scaling_text)?;
-    }
-    if !args.keep.quiet {
-        terminal::say(&format!("\nsaved in {}\n", saved.display()));
-    }
+    let files = [
+        (FILE, serde_json::to_string_pretty(&scaling)? + "\n"),
+        ("summary.md", render::scaling_markdown(&scaling)),
+        ("plots/scaling.svg", plot::scaling(&scaling).svg),
+    ];
+    rounds::conclude(&args.keep, directory, &files, || {
+        rounds::print(&scaling, args.keep.form, render::scaling_markdown, render::scaling_text)
+    })?;
     match failed {
         Some(error) => Err(error),
         None => Ok(match interrupted_by {
@@ -89,13 +87,6 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
 
 fn repeats(args: &ScaleArgs) -> usize {
     usize::try_from(args.repeats).unwrap_or(usize::MAX)
-}
-
-/// Saves what was found beside its rounds.
-fn save(directory: ResultDir, scaling: &Scaling) -> Result<PathBuf, Error> {
-    let json = serde_json::to_string_pretty(scaling)? + "\n";
-    let (summary, plot) = (render::scaling_markdown(scaling), plot::scaling(scaling));
-    Ok(directory.finish_with(&[(FILE, &json), ("summary.md", &summary), ("plots/scaling.svg", &plot.svg)])?)
 }
 
 /// Says what is going to be done, and how long that takes.
@@ -155,9 +146,7 @@ impl Bench<'_> {
     fn measure(&mut self, args: &ScaleArgs) -> Ended {
         match self.all(args) {
             Ok(()) => Ended { interrupted_by: None, failed: None },
-            Err(Error::Supervise(SuperviseError::Stopped(signal))) => {
-                Ended { interrupted_by: Some(signal), failed: None }
-            }
+            Err(Error::Stopped(signal)) => Ended { interrupted_by: Some(signal), failed: None },
             Err(error) => Ended { interrupted_by: None, failed: Some(error) },
         }
     }

@@ -18,7 +18,7 @@ use crawlmark_harness::process::raise_descriptor_limit;
 use crawlmark_harness::render::wrapped;
 use crawlmark_harness::report::{Environment, Placement, rfc3339};
 use crawlmark_harness::results::{ResultDir, default_path};
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::supervisor::HeldSignals;
 
 use self::experiment::Experiment;
 use self::form::Form;
@@ -26,6 +26,7 @@ use self::judge::{Attempt, judge};
 use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
+use crate::rounds::left_over;
 use crate::run::RUNS;
 use crate::terminal::{self, Stages};
 
@@ -38,6 +39,9 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let rows = rows(args, form);
     let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), NAME));
     let directory = ResultDir::create(&out)?;
+    if !args.quiet {
+        terminal::say(&left_over(&out));
+    }
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C. Between two runs a signal
     // waits for the next one, which it ends before its start.
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
@@ -50,10 +54,11 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
     let started_at = rfc3339(wall_time());
     let mut bench = Bench { form, stages, rows: rows.iter().map(|row| (*row, Vec::new())).collect() };
-    let interrupted_by = match bench.measure() {
-        Ok(()) => None,
-        Err(Error::Supervise(SuperviseError::Stopped(signal))) => Some(signal),
-        Err(error) => return Err(error),
+    let (interrupted_by, failed) = match bench.measure() {
+        Ok(()) => (None, None),
+        Err(Error::Stopped(signal)) => (Some(signal), None),
+        Err(error) if bench.rows.iter().all(|(_, attempts)| attempts.is_empty()) => return Err(error),
+        Err(error) => (None, Some(error)),
     };
     let outcome = Outcome::new(
         bench.rows.into_iter().map(|(row, attempts)| RowOutcome::of(row, attempts)).collect(),
@@ -67,15 +72,17 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     );
     let json = serde_json::to_string_pretty(&outcome)? + "\n";
     let summary = format!("# selftest\n\n```text\n{}```\n", table::table(&outcome, usize::MAX));
-    // Saved before it is shown: what is on the screen is on the disk.
+    let shown = match (args.json, args.quiet) {
+        (true, _) => terminal::print(&json),
+        (false, true) => Ok(()),
+        (false, false) => terminal::print(&format!("\n{}\n", table::table(&outcome, terminal::columns()))),
+    };
     let saved = directory.finish_with(&[("selftest.json", &json), ("summary.md", &summary)])?;
-    if args.json {
-        terminal::print(&json)?;
-    } else if !args.quiet {
-        let table = table::table(&outcome, terminal::columns());
-        terminal::print(&format!("\n{table}\nsaved in {}\n", saved.display()))?;
+    shown?;
+    if !args.json && !args.quiet {
+        terminal::print(&format!("saved in {}\n", saved.display()))?;
     }
-    Ok(outcome.exit_code())
+    failed.map_or_else(|| Ok(outcome.exit_code()), Err)
 }
 
 /// The rows to judge, in order, each once.

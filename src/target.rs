@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crawlmark_harness::process::{Child, ShardExit, fork};
+use crawlmark_harness::process::{Child, Role, ShardExit, fork};
 use crawlmark_mock_server::{Config, Ledger, Shared, listeners, run_process};
+use nix::sys::signal::Signal;
 
 use crate::error::Error;
 
@@ -31,7 +32,7 @@ impl Target {
         let mut target = Self { address, shared, children: Vec::with_capacity(sockets.len()) };
         for i in 0..sockets.len() {
             let shared = target.shared.clone();
-            let child = fork(&format!("crawlmark-t{i}"), || {
+            let child = fork(&format!("crawlmark-t{i}"), Role::Part, || {
                 let own = sockets[i].take();
                 // The siblings' sockets must be closed here, or the kernel would queue connections that nobody accepts.
                 sockets.clear();
@@ -70,7 +71,7 @@ impl Target {
 
     fn end(&mut self) {
         for child in &self.children {
-            child.signal(nix::sys::signal::Signal::SIGTERM);
+            child.signal(Signal::SIGUSR1);
         }
         for child in self.children.drain(..) {
             let _ = child.end(STOP_GRACE);

@@ -39,6 +39,10 @@ use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 /// The most shards that a run may have: well above any machine's cores, well below the limit on descriptors.
 pub const MAX_SHARDS: u32 = 1024;
 
+/// The most connections, over all shards: more than any machine has ports and descriptors for. Each takes some kilobytes before
+/// it is opened.
+pub const MAX_CONNECTIONS: u32 = 1_000_000;
+
 /// The most requests of an open loop that a shard may be asked for in a second: several times what one core sends. What is
 /// not sent is counted one by one.
 pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
@@ -152,6 +156,9 @@ impl RunPlan {
         if self.shards == 0 || self.shards > MAX_SHARDS {
             return Err(PlanError::Shards(self.shards));
         }
+        if self.connections > MAX_CONNECTIONS {
+            return Err(PlanError::TooManyConnections(self.connections));
+        }
         if self.connections < self.shards {
             return Err(PlanError::Connections { connections: self.connections, shards: self.shards });
         }
@@ -251,7 +258,8 @@ impl RunPlan {
             start: self.ids.start + split_point(self.ids.len(), parts, i),
             end: self.ids.start + split_point(self.ids.len(), parts, i + 1),
         };
-        let connections = split_share(u64::from(self.connections), parts, i);
+        // Whatever the other shards hand over, there are no more items than these to be under way.
+        let connections = split_share(u64::from(self.connections), parts, i).min(self.ids.len());
         let cpu = match self.pinning {
             Pinning::PerCpu if !cpus.is_empty() => Some(cpus[shard as usize % cpus.len()]),
             Pinning::PerCpu | Pinning::None => None,

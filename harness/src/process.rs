@@ -9,8 +9,8 @@
 //!
 //! 1. nothing starts a thread before the fork, and [`fork`] counts the threads and refuses when there is more than one;
 //! 2. the parent stays single-threaded for its whole life, so that it can fork again;
-//! 3. the child restores the signal mask, leaves the parent's process group (Ctrl-C at a terminal reaches the supervisor
-//!    alone), asks to be killed when its parent dies, and checks that it has not died already;
+//! 3. the child sets the signal mask of its [`Role`], leaves the parent's process group (Ctrl-C at a terminal reaches the
+//!    supervisor alone), asks to be killed when its parent dies, and checks that it has not died already;
 //! 4. the child never returns: it leaves through `_exit`, which runs no `atexit` handler and flushes no buffer of the
 //!    parent's.
 
@@ -26,7 +26,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, pthread_sigmask};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{ForkResult, Pid, getpid, getppid, setpgid};
+use nix::unistd::{ForkResult, Pid, getpid, getppid, setpgid, setsid};
 use serde::{Deserialize, Serialize};
 
 use crate::wire::Usage;
@@ -35,6 +35,18 @@ use crate::wire::Usage;
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
+}
+
+/// How a child stands to its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A part of the parent: SIGINT, SIGTERM, SIGHUP and SIGTSTP never arrive, since whoever sends them to all processes at
+    /// once means the parent, which ends its parts in order.
+    Part,
+    /// A program of its own, with a process group of its own.
+    Program,
+    /// The same with a session of its own, to which everything belongs that it starts and does not put into another one.
+    Session,
 }
 
 /// How a process ended.
@@ -87,7 +99,7 @@ pub fn thread_count() -> std::io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Runs `body` in a child process named `name` (15 bytes are shown by `ps`), whose exit code is what it returns. The
+/// Runs `body` in a child process named `name` (15 bytes are shown by `ps`) of this role, whose exit code is what it returns. The
 /// child never returns from here; a panic in `body` ends it by `SIGABRT`.
 ///
 /// `body` runs on a copy of this process's memory: what it drops is closed in the child alone.
@@ -95,7 +107,7 @@ pub fn thread_count() -> std::io::Result<usize> {
 /// # Errors
 /// When this process has more than one thread, or the kernel refuses.
 #[expect(unsafe_code, reason = "fork and _exit have no safe form")]
-pub fn fork(name: &str, body: impl FnOnce() -> u8) -> Result<Child, ForkError> {
+pub fn fork(name: &str, role: Role, body: impl FnOnce() -> u8) -> Result<Child, ForkError> {
     let threads = thread_count().map_err(ForkError::Count)?;
     if threads != 1 {
         return Err(ForkError::Threads(threads));
@@ -105,12 +117,14 @@ pub fn fork(name: &str, body: impl FnOnce() -> u8) -> Result<Child, ForkError> {
     // that does not exist there, and may allocate and run any code.
     match unsafe { nix::unistd::fork() }.map_err(ForkError::Fork)? {
         ForkResult::Parent { child } => {
-            // Both sides set the group, so that it is set whoever runs first; the child may have done it and be gone.
-            let _ = setpgid(child, child);
+            if role != Role::Session {
+                // Both sides set the group, so that it is set whoever runs first; the child may have done it and be gone.
+                let _ = setpgid(child, child);
+            }
             Ok(Child { pid: child })
         }
         ForkResult::Child => {
-            let code = if enter_child(name, parent) {
+            let code = if enter_child(name, role, parent) {
                 // A panic must not unwind into the parent's half of the program.
                 catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| std::process::abort())
             } else {
@@ -126,15 +140,25 @@ pub fn fork(name: &str, body: impl FnOnce() -> u8) -> Result<Child, ForkError> {
 const ORPHANED: u8 = 1;
 
 /// Makes a fresh child its own process. False when the parent is gone already.
-fn enter_child(name: &str, parent: Pid) -> bool {
-    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
-    let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+fn enter_child(name: &str, role: Role, parent: Pid) -> bool {
+    let (blocked, _) = match role {
+        Role::Part => {
+            ([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP].into_iter().collect(), setpgid_self())
+        }
+        Role::Program => (SigSet::empty(), setpgid_self()),
+        Role::Session => (SigSet::empty(), setsid().map(drop)),
+    };
+    let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None);
     if let Ok(name) = CString::new(name) {
         let _ = prctl::set_name(&name);
     }
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     // The parent may have died between the fork and the request to be told of it.
     getppid() == parent
+}
+
+fn setpgid_self() -> nix::Result<()> {
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))
 }
 
 impl Child {

@@ -81,6 +81,9 @@ pub struct Report {
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
+    /// For how long the run was suspended after its start (Ctrl-Z): times and rates include it. 0 of an older version.
+    #[serde(default)]
+    pub suspended_s: f64,
     /// The expression of the gate that stopped it; of a run that a signal stopped, null.
     pub stopped_by: Option<String>,
     /// The plan as resolved.
@@ -169,7 +172,7 @@ impl SupervisorReport {
             cpu_s: cpu_s(supervisor),
             cpu_share: share(cpu_s(supervisor), worked_s),
             max_rss_bytes: supervisor.max_rss_bytes,
-            start_ms: Some(ms(*start)),
+            start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(*start)),
             first_request_ms: shards.iter().filter_map(|shard| shard.first_sent).min().map(ms),
             start_cpu_s: Some(effort.starting_us as f64 / 1e6),
             running_cpu_share: (running_s > 0.0).then(|| effort.running_us as f64 / 1e6 / running_s),
@@ -232,7 +235,7 @@ impl Report {
         let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
         let host = HostReport::from(record.host);
-        let validity = Validity::judge(&Evidence {
+        let mut validity = Validity::judge(&Evidence {
             plan,
             environment: &environment,
             host: &host,
@@ -240,6 +243,7 @@ impl Report {
             totals: &totals,
             ledger: &ledger,
         });
+        validity.note_interruptions(record, &totals);
         Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -250,6 +254,7 @@ impl Report {
             finished_at: rfc3339(record.finished_at),
             interrupted: record.interrupted.is_some() || record.stopped == Stopped::ByObserver,
             interrupted_by: record.interrupted,
+            suspended_s: record.suspended.as_secs_f64(),
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,

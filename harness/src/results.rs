@@ -2,18 +2,21 @@
 
 pub mod foreign;
 pub mod laws;
+mod left;
 mod log;
 mod logged;
 mod made;
 mod read;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+pub use self::left::{holds_measurements, left_over};
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, Reading, Wrong, recut};
+use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
 pub use self::read::{ReadError, read, read_contest};
 use crate::plot::PngError;
@@ -39,6 +42,18 @@ pub enum ResultError {
         /// What it said.
         error: io::Error,
     },
+    /// A file of a result could not be written; what is there stays.
+    #[error("write {file}: {error}. Kept in {place}: {}. {}", kept.join(", "), remedy(kept, place))]
+    Part {
+        /// The first file that is missing, by its name in the result.
+        file: String,
+        /// What the system said.
+        error: io::Error,
+        /// The directory of what is there.
+        place: PathBuf,
+        /// The files and folders that are there.
+        kept: Vec<String>,
+    },
     /// The finished result cannot have its name.
     #[error("rename the result, which lies in {kept}, to {path}: {error}")]
     Rename {
@@ -57,7 +72,7 @@ pub enum ResultError {
     Json(#[from] serde_json::Error),
 }
 
-/// A result directory in the making. Dropped unfinished, it removes what it wrote.
+/// A result directory in the making. Dropped unfinished, it is removed, unless it holds [measurements](holds_measurements).
 #[derive(Debug)]
 pub struct ResultDir {
     path: PathBuf,
@@ -65,10 +80,37 @@ pub struct ResultDir {
     /// The directories above that did not exist before, the innermost first.
     made_for_it: Vec<PathBuf>,
     finished: bool,
+    /// Held for as long as the process lives: tells a directory in use from [one that was left](left_over). None where the
+    /// file system has no locks.
+    _lock: Option<File>,
+}
+
+impl ResultError {
+    /// The directory that holds what was measured all the same; none when there is none.
+    #[must_use]
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Self::Part { place, .. } | Self::Rename { kept: place, .. } => Some(place),
+            Self::Exists(_) | Self::NoName(_) | Self::Io { .. } | Self::Png(_) | Self::Json(_) => None,
+        }
+    }
+}
+
+/// The next step for a result that lacks a file.
+fn remedy(kept: &[String], place: &Path) -> String {
+    if kept.iter().any(|name| name == RESULT) {
+        format!("Free some space; `crawlmark report {}` then makes what is missing", place.display())
+    } else {
+        "Free some space before the next run".to_owned()
+    }
 }
 
 impl ResultDir {
-    fn check(path: &Path) -> Result<(), ResultError> {
+    /// Refuses a path that a result cannot have.
+    ///
+    /// # Errors
+    /// When `path` exists and is not an empty directory.
+    pub fn check(path: &Path) -> Result<(), ResultError> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(ResultError::Io { path: path.to_owned(), error }),
@@ -94,7 +136,8 @@ impl ResultDir {
         let made_for_it = temporary.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
         let made = fs::create_dir_all(&temporary);
         made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
-        Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false })
+        let lock = left::lock(&temporary);
+        Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false, _lock: lock })
     }
 
     /// Where it lies until it is finished: for what is put into it by others.
@@ -111,50 +154,99 @@ impl ResultDir {
         LogFile::create(self.temporary.join(LOG))
     }
 
-    /// Saves the report and gives the directory its name, as [`ResultDir::finish_with`] does.
+    /// Saves the report, then what is made from it, and gives the directory its name. Nothing that was measured is removed,
+    /// whatever fails.
     ///
     /// # Errors
-    /// When a file cannot be written, or something has taken the directory's place meanwhile.
-    pub fn finish(mut self, report: &Report) -> Result<PathBuf, ResultError> {
-        self.finished = true;
+    /// When a file cannot be written (the others are there then), or something has taken the directory's place meanwhile.
+    pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
         let json = serde_json::to_string_pretty(report)? + "\n";
-        let made = made_from(report);
-        let mut files = vec![(RESULT, &*json)];
-        files.extend(made.iter().map(|(name, text)| (&**name, &**text)));
-        self.finish_with(&files)
+        self.save((RESULT, &json), || made_from(report))
     }
 
-    /// Saves files by their names and gives the directory its name. Whatever goes wrong, nothing that was measured is removed: the
-    /// error says where it lies.
+    /// Saves files by their names, of which the first holds what the others show, and gives the directory its name. Nothing
+    /// that was measured is removed, whatever fails.
     ///
     /// # Errors
-    /// When a file cannot be written, or something has taken the directory's place meanwhile.
-    pub fn finish_with(mut self, files: &[(&str, &str)]) -> Result<PathBuf, ResultError> {
+    /// As [`ResultDir::finish`].
+    pub fn finish_with(self, files: &[(&str, &str)]) -> Result<PathBuf, ResultError> {
+        let Some((first, others)) = files.split_first() else { return self.rename() };
+        self.save(*first, || others.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
+    }
+
+    /// Saves the first file before the others are made of it.
+    fn save(
+        self,
+        (first, text): (&str, &str),
+        others: impl FnOnce() -> Vec<(String, String)>,
+    ) -> Result<PathBuf, ResultError> {
+        if let Err(error) = replace(self.temporary.join(first), text.as_bytes()) {
+            return match self.leave() {
+                Some(place) => Err(part(first, error, place)),
+                None => Err(error),
+            };
+        }
+        // One that does not fit says nothing about the next one, which may be smaller.
+        let failures: Vec<_> = others()
+            .into_iter()
+            .filter_map(|(name, text)| {
+                let error = replace(self.temporary.join(&name), text.as_bytes()).err()?;
+                Some((name, error))
+            })
+            .collect();
+        let place = self.rename()?;
+        match failures.into_iter().next() {
+            Some((name, error)) => Err(part(&name, error, place)),
+            None => Ok(place),
+        }
+    }
+
+    fn rename(mut self) -> Result<PathBuf, ResultError> {
         self.finished = true;
-        files.iter().try_for_each(|(name, text)| self.write(name, text))?;
         match fs::rename(&self.temporary, &self.path) {
             Ok(()) => Ok(self.path.clone()),
             Err(error) => Err(ResultError::Rename { kept: self.temporary.clone(), path: self.path.clone(), error }),
         }
     }
 
-    /// Writes a file of this name, which may lie in a folder.
-    fn write(&self, name: &str, text: &str) -> Result<(), ResultError> {
-        let path = self.temporary.join(name);
-        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        folder.and_then(|()| fs::write(&path, text)).map_err(|error| ResultError::Io { path, error })
+    /// Gives it up: removes it, or returns where it lies when it holds measurements.
+    #[must_use]
+    pub fn leave(mut self) -> Option<PathBuf> {
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Option<PathBuf> {
+        if std::mem::replace(&mut self.finished, true) {
+            return None;
+        }
+        if holds_measurements(&self.temporary) {
+            return Some(self.temporary.clone());
+        }
+        let _ = fs::remove_dir_all(&self.temporary);
+        for directory in &self.made_for_it {
+            // Another program may have put something there; then it stays.
+            let _ = fs::remove_dir(directory);
+        }
+        None
     }
 }
 
 impl Drop for ResultDir {
     fn drop(&mut self) {
-        if !self.finished {
-            let _ = fs::remove_dir_all(&self.temporary);
-            for directory in &self.made_for_it {
-                // Somebody else may have put something there meanwhile; then it stays.
-                let _ = fs::remove_dir(directory);
-            }
+        self.give_up();
+    }
+}
+
+/// The failure to write a file of the result in `place`.
+fn part(file: &str, error: ResultError, place: PathBuf) -> ResultError {
+    match error {
+        ResultError::Io { error, .. } => {
+            let entries = fs::read_dir(&place).into_iter().flatten().flatten();
+            let mut kept: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            kept.sort_unstable();
+            ResultError::Part { file: file.to_owned(), error, place, kept }
         }
+        other => other,
     }
 }
 

@@ -149,8 +149,15 @@ where
 {
     link.outbox.queue(&Frame::Ready)?;
     link.outbox.flush().await?;
-    // The supervisor is gone or gave up: so does the shard.
-    let Some(start) = link.listener.start().await? else { return Ok(()) };
+    let Some(start) = link.listener.start().await? else {
+        // A run that is stopped before its start has a result all the same: of nothing.
+        let now = alarm.clock().now();
+        let engine = Engine::new(workload, plan, alarm.clock(), now);
+        link.vitals.begin(now);
+        engine.begin_beats();
+        engine.close(now);
+        return report_end(&engine, &mut link).await;
+    };
     let engine = Engine::new(workload, plan, alarm.clock(), start);
     link.vitals.begin(start);
     let before = Meters { cpu_us: link.vitals.cpu_us(), ..Meters::default() };

@@ -36,7 +36,7 @@ use self::ranges::Ranges;
 #[cfg(feature = "virtual-time")]
 pub(crate) use self::rehearsal::{Stage, conduct};
 use self::shares::Shares;
-pub use self::signals::HeldSignals;
+pub use self::signals::{HeldSignals, HeldSuspension};
 use self::timeline::Timeline;
 pub use self::times::{Recent, ShardTimes, ToldStats};
 pub use self::view::{
@@ -49,7 +49,7 @@ use self::windows::Windows;
 use crate::clock::{Clock, Nanos, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::plan::{RunPlan, ShardPlan};
-use crate::process::{ForkError, ShardExit, fork, own_usage, usable_cpus};
+use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
 use crate::shard::{self, Bell, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Usage};
@@ -64,6 +64,9 @@ const STOP_MARGIN: Duration = Duration::from_millis(500);
 /// From the last `ready` to the common start: long enough for every shard to read its `go`, which costs each of them
 /// well under a millisecond.
 const LEAD: Duration = Duration::from_millis(2);
+
+/// A stop of the whole run that is shorter is not booked: a shard that is as late notices nothing.
+const SHORTEST_SUSPENSION: Duration = Duration::from_millis(10);
 
 /// The same, for each shard beyond the first: they wake one after another when there are more of them than CPUs.
 const LEAD_PER_SHARD: Duration = Duration::from_micros(100);
@@ -93,9 +96,6 @@ pub enum SuperviseError {
         /// How it ended.
         why: String,
     },
-    /// A signal came before the start.
-    #[error("start the shards: stopped by signal {0}")]
-    Stopped(i32),
 }
 
 /// Runs `plan` to its end. `workload` is called inside each shard's process to build what the shard does with an ID.
@@ -114,7 +114,7 @@ where
     F: Fn(&ShardPlan) -> Result<W, E>,
     O: Observer,
 {
-    let _held = HeldSignals::hold()?;
+    let (_held, suspension) = (HeldSignals::hold()?, HeldSuspension::hold()?);
     let usage_before = own_usage();
     let bell = Bell::new()?;
     let mut supervisor = Supervisor::new(plan, clock, lead(plan.shards));
@@ -127,7 +127,10 @@ where
     let mut phases = Phases::default();
     let used_us = || own_usage().since(usage_before).cpu_us();
     while !supervisor.is_over() {
-        let event = supervisor.wait(&wakers)?;
+        let mut event = supervisor.wait(&wakers)?;
+        if event.take_suspension() {
+            supervisor.suspend(&suspension);
+        }
         supervisor.step(&event, observer)?;
         if !phases.have_begun() {
             if supervisor.start.is_some() {
@@ -166,6 +169,8 @@ struct Supervisor<L = Process> {
     ready: usize,
     start: Option<Nanos>,
     stop: Option<Stop>,
+    /// For how long the whole run was stopped after its start.
+    suspended: Duration,
     timeline: Timeline,
     ranges: Ranges,
     /// None without a rate.
@@ -205,7 +210,7 @@ impl Supervisor {
         let (members, clock) = (&mut self.members, self.clock);
         let mut below = Some(below);
         let mut above = Some(above);
-        let child = fork(&format!("crawlmark-s{}", plan.shard), || {
+        let child = fork(&format!("crawlmark-s{}", plan.shard), Role::Part, || {
             // This is the child's copy of memory: dropping closes here what belongs to the supervisor, so that each
             // pipe ends when its two owners do. The members must not be dropped, that would end the other shards.
             drop(above.take());
@@ -219,6 +224,15 @@ impl Supervisor {
             self.take_in(plan, Process::new(child, pipes)?);
         }
         Ok(())
+    }
+
+    /// Stops all shards and this process, until this process is continued: then all go on.
+    fn suspend(&mut self, suspension: &HeldSuspension) {
+        let since = self.clock.now();
+        self.members.iter().for_each(|member| member.line.signal(Signal::SIGSTOP));
+        suspension.suspend();
+        self.members.iter().for_each(|member| member.line.signal(Signal::SIGCONT));
+        self.resumed(Duration::from_nanos(self.clock.now().since(since)));
     }
 
     /// Waits until there is something to do.
@@ -240,6 +254,7 @@ impl<L: Line> Supervisor<L> {
             ready: 0,
             start: None,
             stop: None,
+            suspended: Duration::ZERO,
             timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
             ranges: Ranges::default(),
             budget: plan.rate.filter(|_| plan.has_budget()).map(|rate| Budgeting {
@@ -273,13 +288,15 @@ impl<L: Line> Supervisor<L> {
 
     /// What happened, between the calendar times of the common start and the end.
     fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
-        let Self { clock, start, stop, budget, moved, members, watch, .. } = self;
+        let Self { clock, start, stop, suspended, budget, moved, members, watch, .. } = self;
         RunRecord {
             started_at,
             finished_at,
-            start: start.unwrap_or_default(),
+            start: start.unwrap_or_else(|| clock.now()),
             interrupted: stop.as_ref().and_then(|stop| stop.signal),
+            suspended,
             stopped: match stop {
+                Some(_) if start.is_none() => Stopped::BeforeStart,
                 Some(Stop { signal: None, .. }) => Stopped::ByObserver,
                 _ => Stopped::No,
             },
@@ -299,7 +316,7 @@ impl<L: Line> Supervisor<L> {
             self.hear(*i, now)?;
         }
         for signal in &event.signals {
-            self.signalled(*signal, now)?;
+            self.signalled(*signal, now);
         }
         if event.death {
             self.members.iter_mut().for_each(Member::reap);
@@ -357,13 +374,10 @@ impl<L: Line> Supervisor<L> {
         Ok(())
     }
 
-    fn signalled(&mut self, signal: i32, now: Nanos) -> Result<(), SuperviseError> {
+    fn signalled(&mut self, signal: i32, now: Nanos) {
         // SIGCHLD only wakes the loop, which then looks who has ended.
         if signal == Signal::SIGCHLD as i32 {
-            return Ok(());
-        }
-        if self.start.is_none() {
-            return Err(SuperviseError::Stopped(signal));
+            return;
         }
         if let Some(stop) = &mut self.stop {
             stop.kill_at = now;
@@ -371,7 +385,17 @@ impl<L: Line> Supervisor<L> {
             self.stop(Some(signal), now);
         }
         self.check_deadlines(now);
-        Ok(())
+    }
+
+    /// The run goes on after it was stopped for so long, in which nobody could be silent or late.
+    fn resumed(&mut self, gap: Duration) {
+        self.members.iter_mut().for_each(|member| member.resumed(gap));
+        if let Some(stop) = &mut self.stop {
+            stop.kill_at = stop.kill_at.plus(gap);
+        }
+        if self.start.is_some() && gap >= SHORTEST_SUSPENSION {
+            self.suspended += gap;
+        }
     }
 
     /// Asks the shards to start nothing more and to end what is under way.
@@ -382,6 +406,10 @@ impl<L: Line> Supervisor<L> {
     }
 
     fn start_when_ready(&mut self) -> Result<(), SuperviseError> {
+        // Stopped before the start: the shards end as they are.
+        if self.stop.is_some() {
+            return Ok(());
+        }
         if let Some(lost) = self.members.iter().find(|member| member.fault.is_some() && member.exit.is_some()) {
             let why = match (&lost.fault, lost.exit) {
                 (Some(ShardFault::Died), Some(exit)) => exit.to_string(),

@@ -3,7 +3,9 @@
 //! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-harness --test report` writes
 //! them anew when a change is meant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::adaptive::Standing;
@@ -17,7 +19,7 @@ use crawlmark_harness::plot;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
-use crawlmark_harness::results::{ResultDir, ResultError, default_path};
+use crawlmark_harness::results::{RESULT, ResultDir, ResultError, default_path, left_over, made_from, read};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, ShardStats};
 use crawlmark_harness::supervisor::{
@@ -25,6 +27,7 @@ use crawlmark_harness::supervisor::{
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
+use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
@@ -173,6 +176,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         start: Nanos(0),
         interrupted,
         stopped: Stopped::No,
+        suspended: Duration::ZERO,
         moved: Moved { ranges: 1, ids: 20, shares: 2, pauses: 3 },
         busiest: vec![
             BusiestWindow { slots: 1, admitted: 28, last_slot: 7 },
@@ -269,6 +273,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         start: Nanos(0),
         interrupted: None,
         stopped: Stopped::No,
+        suspended: Duration::ZERO,
         moved: Moved::default(),
         busiest: Vec::new(),
         shards: vec![shard],
@@ -440,6 +445,89 @@ fn a_result_whose_name_was_taken_meanwhile_is_kept() {
     std::fs::write(path.join("other"), "somebody else's").unwrap();
     let Err(ResultError::Rename { kept, .. }) = mine.finish(&report(None, None)) else { panic!("the name is taken") };
     assert!(kept.join("result.json").exists());
+}
+
+/// Where an unfinished result of `path` lies.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".{}.{}.partial", path.file_name().unwrap().to_string_lossy(), std::process::id()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A disk that takes some of the files and not the others costs those and nothing else, whichever they are.
+    #[test]
+    fn a_file_that_cannot_be_written_costs_no_other(blocked in prop::collection::vec(any::<prop::sample::Index>(), 1..4)) {
+        let report = report(None, None);
+        let names: Vec<String> =
+            iter::once(RESULT.to_owned()).chain(made_from(&report).into_iter().map(|(name, _)| name)).collect();
+        let blocked: HashSet<&String> = blocked.iter().map(|index| index.get(&names)).collect();
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("result");
+        let directory = ResultDir::create(&path).unwrap();
+        std::fs::write(directory.place().join("latency.hlog"), "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n").unwrap();
+        for name in &blocked {
+            // Nothing can be renamed to a directory that is not empty.
+            std::fs::create_dir_all(directory.place().join(name).join("x")).unwrap();
+        }
+        let error = directory.finish(&report).unwrap_err();
+        let place = if blocked.contains(&RESULT.to_owned()) { unfinished(&path) } else { path.clone() };
+        prop_assert_eq!(error.place(), Some(&*place));
+        let said = error.to_string();
+        prop_assert!(blocked.iter().any(|name| said.starts_with(&format!("write {name}: "))), "{said}");
+        prop_assert!(said.contains(&format!("Kept in {}: latency.hlog", place.display())), "{said}");
+        prop_assert!(place.join("latency.hlog").is_file());
+        if place == path {
+            prop_assert!(said.contains(&format!("`crawlmark report {}`", path.display())), "{said}");
+            for name in &names {
+                prop_assert_eq!(place.join(name).is_file(), !blocked.contains(name), "{}", name);
+            }
+            prop_assert!(read(&path).is_ok());
+            prop_assert!(!unfinished(&path).exists());
+        }
+    }
+}
+
+#[test]
+fn what_was_measured_outlives_whoever_gives_up() {
+    for (file, text, is_measured) in [
+        ("latency.hlog", "#[comment]\n", false),
+        ("latency.hlog", "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n", true),
+        ("probes.jsonl", "{}\n", false),
+        ("probes.jsonl", "{}\n{}\n", true),
+        ("rounds/001-base.log", "error: no such host\n", false),
+        ("rounds/001-base/result.json", "{}", true),
+        ("rounds/.001-base.7.partial/latency.hlog", "Tag=shard-0.service,0.000,1.000,1,x\n", true),
+        ("unheard-of", "", true),
+    ] {
+        for by in [|directory: ResultDir| drop(directory), |directory: ResultDir| drop(directory.leave())] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join("result");
+            let directory = ResultDir::create(&path).unwrap();
+            let file = directory.place().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, text).unwrap();
+            by(directory);
+            assert_eq!(file.exists(), is_measured, "{}", file.display());
+            assert_eq!(unfinished(&path).exists(), is_measured);
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_left_over_once_nobody_is_at_it() {
+    let home = tempfile::tempdir().unwrap();
+    let left = |pid: u32| home.path().join(format!(".old.{pid}.partial"));
+    // This process lives, and yet it was another of its number that left that.
+    for place in [left(4_294_967), left(std::process::id()), home.path().join(".not-ours.partial")] {
+        std::fs::create_dir(place).unwrap();
+    }
+    let mine = ResultDir::create(&home.path().join("result")).unwrap();
+    let mut expected = [left(4_294_967), left(std::process::id())];
+    expected.sort_unstable();
+    assert_eq!(left_over(home.path()), expected, "what is in use is left out");
+    drop(mine);
+    assert_eq!(left_over(&home.path().join("nowhere")), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -48,10 +48,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// How long answers under way may take once serving is to stop.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Serves `listener` until SIGTERM or SIGINT; the entry for a process forked to do just that.
+/// Serves `listener` until SIGTERM, SIGINT or SIGUSR1; the entry for a process forked to do just that. SIGUSR1 is for a parent
+/// that keeps the others to itself, since they may be sent to all of its processes.
 ///
 /// It opens the process's own part of the books in `shared`. It must be called after the fork, from a single thread,
-/// with both signals unblocked; a signal before it is set up ends the process the default way. Accepting stops at once,
+/// with those signals unblocked that are to end it; a signal before it is set up ends the process the default way. Accepting stops at once,
 /// idle connections are closed, answers under way get half a second.
 ///
 /// # Errors
@@ -61,8 +62,9 @@ pub fn run_process(listener: std::net::TcpListener, config: &Config, shared: &Sh
     runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signal)?;
-        let shutdown = poll_fn(|cx| match (terminate.poll_recv(cx), interrupt.poll_recv(cx)) {
-            (Poll::Pending, Poll::Pending) => Poll::Pending,
+        let mut asked = signal(SignalKind::user_defined1()).map_err(ServeError::Signal)?;
+        let shutdown = poll_fn(|cx| match (terminate.poll_recv(cx), interrupt.poll_recv(cx), asked.poll_recv(cx)) {
+            (Poll::Pending, Poll::Pending, Poll::Pending) => Poll::Pending,
             _ => Poll::Ready(()),
         });
         serve_std(listener, config, shared, shutdown).await

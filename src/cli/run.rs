@@ -13,8 +13,8 @@ use crawlmark_mock_server as target;
 
 use super::export::EXPORT;
 use super::{
-    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_limit_time, parse_method, parse_name, parse_tag,
-    whole,
+    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_limit_time, parse_method, parse_name,
+    parse_tag, whole,
 };
 use crate::crawl::{Expect, LocalIps};
 

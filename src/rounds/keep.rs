@@ -1,16 +1,19 @@
 //! Where what rounds came to is kept, and how it is told: what every command that runs them does alike.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crawlmark_harness::clock::wall_time;
 use crawlmark_harness::render;
-use crawlmark_harness::results::{ResultDir, default_path};
+use crawlmark_harness::results::{self, ResultDir, default_path, holds_measurements};
 use serde::Serialize;
 
 use crate::cli::{FormArgs, KeepArgs};
-use crate::error::Error;
+use crate::error::{Error, INCONCLUSIVE, signalled};
 use crate::run::RUNS;
 use crate::terminal::{self, Stages};
+
+/// Directories named at most; the others are counted.
+const NAMED: usize = 3;
 
 /// Begins the directory of a finding of this name.
 ///
@@ -18,7 +21,61 @@ use crate::terminal::{self, Stages};
 /// When it cannot be made, or would replace something.
 pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error> {
     let out = keep.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), name));
-    Ok(ResultDir::create(&out)?)
+    let directory = ResultDir::create(&out)?;
+    if !keep.quiet {
+        terminal::say(&left_over(&out));
+    }
+    Ok(directory)
+}
+
+/// A note on what earlier runs that were killed left beside `out`; nothing when they left nothing.
+pub(crate) fn left_over(out: &Path) -> String {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let left = results::left_over(parent);
+    let note = |path: &PathBuf| {
+        let holds = if holds_measurements(path) { "holds measurements of" } else { "holds nothing measured by" };
+        format!("note: {path} {holds} a run that was killed; remove it with: rm -r '{path}'\n", path = path.display())
+    };
+    let mut notes: String = left.iter().take(NAMED).map(note).collect();
+    if let Some(more) = left.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        notes.push_str(&format!("note: {more} more such directories are in {}: .*.partial\n", parent.display()));
+    }
+    notes
+}
+
+/// Says that a signal came before there was anything to judge, and what is kept; returns the exit code.
+pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -> u8 {
+    let kept = match directory.leave() {
+        Some(place) => format!("its measurements are kept in {}", place.display()),
+        None => "nothing is saved".to_owned(),
+    };
+    terminal::say(&format!("a signal ended it before {before}: {kept}\n"));
+    signal.map_or(INCONCLUSIVE, signalled)
+}
+
+/// Saves a finding as `files`, shows it, and says where it is. Saved whether it could be shown or not, and the reverse.
+///
+/// # Errors
+/// When it cannot be saved or shown; both are said.
+pub(crate) fn conclude(
+    keep: &KeepArgs,
+    directory: ResultDir,
+    files: &[(&str, String)],
+    print: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let shown = if keep.is_printed() { print() } else { Ok(()) };
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, &**text)).collect();
+    let saved = directory.finish_with(&files).map_err(Error::Result);
+    if let (Ok(saved), false) = (&saved, keep.quiet) {
+        terminal::say(&format!("\nsaved in {}\n", saved.display()));
+    }
+    match (shown, saved) {
+        (Err(shown), Err(saved)) => {
+            terminal::say(&(shown.message() + "\n"));
+            Err(saved)
+        }
+        (shown, saved) => shown.and(saved.map(drop)),
+    }
 }
 
 /// Says what is going to be done: in a sentence, and what is to be known of it, each with its name.

@@ -8,11 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::process::{Child, fork};
-use crawlmark_harness::supervisor::{HeldSignals, SuperviseError};
+use crawlmark_harness::process::{Child, Role, fork};
+use crawlmark_harness::supervisor::HeldSignals;
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::waitpid;
+use nix::sys::signal::{Signal, kill};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
@@ -28,8 +27,8 @@ const CONNECT: Duration = Duration::from_millis(500);
 /// How long it may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often what a target left behind is looked for: once for what is there, and again for what that started meanwhile.
-const GENERATIONS: usize = 20;
+/// How often processes of a target are looked for at its end: those that are there, and what they started meanwhile.
+const GENERATIONS: usize = 100;
 
 /// A running target. Dropped, it is ended.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ impl Service {
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = fork("crawlmark-target", move || {
+        let child = fork("crawlmark-target", Role::Session, move || {
             // What suits a shard is not for a target to put up with.
             let _ = prctl::set_thp_disable(false);
             // Only comes back when there is no shell.
@@ -84,7 +83,7 @@ impl Service {
                 )));
             }
             if let Some(signal) = held.asks_to_stop(LOOK).map_err(Error::Signal)? {
-                return Err(SuperviseError::Stopped(signal).into());
+                return Err(Error::Stopped(signal));
             }
         }
     }
@@ -120,8 +119,8 @@ impl Service {
     /// CPU time that its processes have used; none when none of them is there to be asked. A process of it that is gone is
     /// not counted, so a target that forks for each request is not measured.
     pub(super) fn cpu(&self) -> Option<Duration> {
-        let used = family(self.child.pid()).into_iter().filter_map(|relative| {
-            let clock = clock_getcpuclockid(Pid::from_raw(relative.pid)).ok()?;
+        let used = members(self.child.pid()).into_iter().filter_map(|member| {
+            let clock = clock_getcpuclockid(member).ok()?;
             clock_gettime(clock).ok().map(Duration::from)
         });
         used.fold(None, |sum: Option<Duration>, used| Some(sum.unwrap_or_default() + used))
@@ -130,89 +129,53 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let own = Pid::from_raw(self.child.pid());
-        let family = family(own.as_raw());
-        // The shell leads a group, which is there for as long as nobody has waited for it.
-        let _ = killpg(own, Signal::SIGTERM);
+        // Whoever left the session was started to outlive the command, and is not this program's to end. The numbers stay
+        // taken meanwhile: nobody has waited for the leader.
+        let session = self.child.pid();
+        let signal = |signal| {
+            let members = members(session);
+            for member in &members {
+                // One that has ended meanwhile is no error.
+                let _ = kill(*member, signal);
+            }
+            !members.is_empty()
+        };
+        signal(Signal::SIGTERM);
         let clock = Clock::start();
         while !self.child.has_ended() && Duration::from_nanos(clock.now().0) < GRACE {
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(LOOK / 10);
         }
-        let _ = killpg(own, Signal::SIGKILL);
-        // Who made a group of its own and did not end with its parent: its ID is still its own if its start says so.
-        for relative in family.into_iter().filter(Relative::is_alive) {
-            let _ = kill(Pid::from_raw(relative.pid), Signal::SIGKILL);
+        // Again for what they started meanwhile.
+        for _ in 0..GENERATIONS {
+            if !signal(Signal::SIGKILL) {
+                break;
+            }
+            std::thread::sleep(LOOK / 10);
         }
         let _ = self.child.wait();
-        end_orphans();
     }
 }
 
-/// Has this process inherit what a target's command leaves behind, so that it can be found and ended.
-pub(super) fn adopt_orphans() {
-    // Every kernel since 3.4 can; without it, only what leaves its session and its parent would be missed.
-    let _ = prctl::set_child_subreaper(true);
+/// The processes of a session that have not ended.
+fn members(session: i32) -> Vec<Pid> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| live_session(*pid) == Some(session)).map(Pid::from_raw).collect()
 }
 
-/// Ends what targets left to this process: while no round runs, it has no other children.
-fn end_orphans() {
-    let own = std::process::id().cast_signed();
-    for _ in 0..GENERATIONS {
-        let orphans: Vec<Relative> = family(own).into_iter().filter(|relative| relative.pid != own).collect();
-        if orphans.is_empty() {
-            break;
-        }
-        for orphan in &orphans {
-            let _ = kill(Pid::from_raw(orphan.pid), Signal::SIGKILL);
-        }
-        // What these leave behind is inherited in turn.
-        for orphan in orphans.iter().filter(|orphan| orphan.parent == own) {
-            let _ = waitpid(Pid::from_raw(orphan.pid), None);
-        }
-    }
+/// The session of a process that has not ended. What `stat` has after the name, which is in brackets and may hold anything,
+/// begins with the state, the parent, the group and the session.
+fn live_session(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let is_live = !matches!(fields.next()?, "Z" | "X");
+    fields.nth(2)?.parse().ok().filter(|_| is_live)
 }
 
 /// A loopback port that nobody listens on now.
 fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Output)?;
     Ok(listener.local_addr().map_err(Error::Output)?.port())
-}
-
-/// A process, told from a later one of the same ID by its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Relative {
-    pid: i32,
-    parent: i32,
-    /// In ticks since the machine's start.
-    started: u64,
-}
-
-impl Relative {
-    /// The process of this ID. What `stat` has after the name, which is in brackets and may hold anything, begins with the
-    /// state and the parent; the start is the twentieth.
-    fn read(pid: i32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        Some(Self { pid, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
-    }
-
-    fn is_alive(&self) -> bool {
-        Self::read(self.pid).is_some_and(|now| now.started == self.started)
-    }
-}
-
-/// A process and all that it has started, and they.
-fn family(root: i32) -> Vec<Relative> {
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let all: Vec<Relative> = pids.filter_map(Relative::read).collect();
-    let mut family: Vec<Relative> = all.iter().filter(|process| process.pid == root).copied().collect();
-    let mut next = 0;
-    while let Some(parent) = family.get(next).copied() {
-        family.extend(all.iter().filter(|process| process.parent == parent.pid));
-        next += 1;
-    }
-    family
 }
 
 fn humantime(time: Duration) -> String {
@@ -224,10 +187,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_of_the_family_of_its_parent() {
-        let own = Relative::read(std::process::id().cast_signed()).unwrap();
-        assert!(own.is_alive() && !Relative { started: own.started + 1, ..own }.is_alive());
-        assert!(family(own.parent).contains(&own) && family(own.pid).contains(&own));
-        assert_eq!(family(-1), []);
+    fn a_process_is_a_member_of_its_session() {
+        let own = std::process::id().cast_signed();
+        let session = live_session(own).unwrap();
+        assert!(members(session).contains(&Pid::from_raw(own)));
+        assert_eq!(members(-1), []);
     }
 }

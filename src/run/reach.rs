@@ -29,11 +29,12 @@ const AT_ONCE: usize = 128;
 const PIPES: u64 = 2;
 
 /// Raises the limit on descriptors and compares it with what a shard and the supervisor need. Some is what to say before
-/// a run that can work, though not all of its connections can be open at once.
+/// a run that can work, though not all of its connections can be open at once. Those for which there can be no descriptor are taken
+/// out of the plan.
 ///
 /// # Errors
 /// When not every shard can have a connection.
-pub(super) fn check_descriptors(plan: &RunPlan) -> Result<Option<String>, Error> {
+pub(super) fn check_descriptors(plan: &mut RunPlan) -> Result<Option<String>, Error> {
     let in_flight = u64::from(plan.connections.div_ceil(plan.shards.max(1)));
     // There are no more connections to one host than requests in flight.
     let open_each = u64::from(plan.per_host.hosts).min(OPEN_PER_LANE as u64);
@@ -49,13 +50,17 @@ pub(super) fn check_descriptors(plan: &RunPlan) -> Result<Option<String>, Error>
     if limit <= BARE {
         return Err(Error::Usage(lacks("a shard with a single connection".to_owned(), BARE + 1)));
     }
-    Ok((limit < shard).then(|| {
-        let what = format!("--connections {} over --shards {}", plan.connections, plan.shards);
-        format!(
-            "{}; attempts that find none left fail (too_many_files), and the result is not valid then",
-            lacks(what, shard)
-        )
-    }))
+    if limit >= shard {
+        return Ok(None);
+    }
+    let what = format!("--connections {} over --shards {}", plan.connections, plan.shards);
+    let possible = u32::try_from(u64::from(plan.shards).saturating_mul(limit)).unwrap_or(u32::MAX);
+    let cut = if plan.connections > possible { format!("; {possible} connections are used") } else { String::new() };
+    plan.connections = plan.connections.min(possible);
+    Ok(Some(format!(
+        "{}{cut}; attempts that find none left fail (too_many_files), and the result is not valid then",
+        lacks(what, shard)
+    )))
 }
 
 /// Opens one connection to each host and closes it, and returns what is to be said of each host that cannot be reached: its

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crawlmark_harness::plan::MAX_CONNECTIONS;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::scaling::{Held, Size};
 
@@ -17,9 +18,6 @@ const ROUND: Duration = Duration::from_secs(3);
 
 /// The longest round: a longer one says no more, and there are many.
 const LONGEST: Duration = Duration::from_hours(1);
-
-/// The most connections of a round, over all shards: more than any machine has ports and descriptors for.
-const MOST_CONNECTIONS: u32 = 1_000_000;
 
 /// Connections for each shard unless told otherwise.
 const EACH: u32 = 32;
@@ -221,20 +219,20 @@ fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> 
     };
     let mut sizes = Vec::new();
     for shards in shards {
-        let of_each = shards.checked_mul(each).filter(|all| *all <= MOST_CONNECTIONS);
+        let of_each = shards.checked_mul(each).filter(|all| *all <= MAX_CONNECTIONS);
         let connections = match (&*connections, of_each) {
             ([], Some(all)) => vec![all],
             ([], None) => {
                 return usage(format!(
-                    "--connections-per-shard {each} is too many with --shards {shards}: {MOST_CONNECTIONS} at most in all"
+                    "--connections-per-shard {each} is too many with --shards {shards}: {MAX_CONNECTIONS} at most in all"
                 ));
             }
             (given, _) => given.to_vec(),
         };
         sizes.extend(connections.into_iter().map(|connections| Size { shards, connections }));
     }
-    if let Some(Size { connections, .. }) = sizes.iter().find(|size| size.connections > MOST_CONNECTIONS) {
-        return usage(format!("--connections {connections} is too many: {MOST_CONNECTIONS} at most"));
+    if let Some(Size { connections, .. }) = sizes.iter().find(|size| size.connections > MAX_CONNECTIONS) {
+        return usage(format!("--connections {connections} is too many: {MAX_CONNECTIONS} at most"));
     }
     if let Some(Size { shards, connections }) = sizes.iter().find(|size| size.connections < size.shards) {
         return usage(format!("--connections {connections} is too few for --shards {shards}: each shard needs one"));

@@ -12,7 +12,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_harness::compare::{Disturbance, Order, OrderSchedule};
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
 use crawlmark_harness::report::{Environment, Labels, Placement, Report, Source};
-use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer, SuperviseError};
+use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::{Config, Latency, Stall};
 use nix::sys::signal::{Signal, kill};
@@ -114,7 +114,7 @@ impl Experiment {
     /// Makes it, as far as these of its rows need it.
     ///
     /// # Errors
-    /// When a run could not be made. One that a signal stopped ends with [`SuperviseError::Stopped`].
+    /// When a run could not be made. One that a signal stopped ends with [`Error::Stopped`].
     pub(super) fn make(self, form: Form, rows: &[Row], stages: &mut Stages) -> Result<Evidence, Error> {
         match self {
             Self::Modes => {
@@ -242,7 +242,7 @@ impl Setup {
         };
         let record = measure::crawl(&plan, &spec, Clock::start(), watch)?;
         if let Some(signal) = record.interrupted {
-            return Err(SuperviseError::Stopped(signal).into());
+            return Err(Error::Stopped(signal));
         }
         let mut report = Report::new(Source {
             plan: &plan,

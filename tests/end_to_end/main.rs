@@ -25,6 +25,7 @@ mod hostile;
 mod ladder;
 mod limits;
 mod live_view;
+mod lost;
 mod manners;
 mod open_loop;
 mod page;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Arrivals, MAX_ARRIVALS_PER_S, MAX_RETRIES, MAX_SHARDS, Pacing};
+use super::{Arrivals, MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_RETRIES, MAX_SHARDS, Pacing};
 use crate::units::IdRange;
 
 /// Why a plan makes no sense. Each message names the flag.
@@ -22,6 +22,9 @@ pub enum PlanError {
         /// As asked or resolved.
         shards: u32,
     },
+    /// More than [`MAX_CONNECTIONS`].
+    #[error("--connections {0} is out of range: 1 to {MAX_CONNECTIONS}")]
+    TooManyConnections(u32),
     /// A shard would have no burst.
     #[error("--burst {burst} is less than --shards {shards}: each shard admits at least one request at a time")]
     Burst {

@@ -33,10 +33,11 @@ pub(crate) fn plan() -> RunPlan {
 #[test]
 fn a_plan_that_makes_no_sense_names_its_flag() {
     type Spoil = fn(&mut RunPlan);
-    let cases: [(Spoil, &str); 11] = [
+    let cases: [(Spoil, &str); 12] = [
         (|p| p.ids.end = p.ids.start, "--ids"),
         (|p| p.shards = 0, "--shards"),
         (|p| p.connections = 1, "--connections"),
+        (|p| p.connections = u32::MAX, "--connections 4294967295 is out of range: 1 to 1000000"),
         (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
         (|p| p.timeout = Duration::ZERO, "--timeout"),
         (|p| p.duration = Some(Duration::ZERO), "--duration"),
@@ -160,7 +161,8 @@ proptest! {
         for pair in parts.windows(2) {
             prop_assert_eq!(pair[0].ids.end, pair[1].ids.start);
         }
-        prop_assert_eq!(parts.iter().map(|p| p.connections).sum::<u32>(), run.connections);
+        let useful = |i: u32| split_share(run.connections.into(), run.shards.into(), i.into()).min(run.ids.len());
+        prop_assert_eq!(parts.iter().map(|p| u64::from(p.connections)).collect::<Vec<_>>(), (0..run.shards).map(useful).collect::<Vec<_>>());
         let budgets: Vec<Budget> = parts.iter().filter_map(|p| p.budget).collect();
         prop_assert_eq!(budgets.iter().map(|b| b.burst).sum::<u64>(), run.burst);
         // The shards together never exceed the rate, and fall short of it by rounding only.

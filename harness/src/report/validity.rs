@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Environment, HostReport, Ledger, ShardReport, Totals};
 use crate::plan::RunPlan;
+use crate::supervisor::RunRecord;
+use crate::units::micros;
 
 /// What the checks come to, the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -173,6 +175,22 @@ impl Validity {
             }
         }
         validity
+    }
+
+    /// Notes what was done to a run and its shards cannot see: a suspension, and a stop before the first request.
+    pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals) {
+        if record.interrupted.is_some() && totals.attempts == 0 {
+            let why = "The run was stopped before its first request, so nothing was measured.".to_owned();
+            self.check("start", Some(why), Verdict::Incomplete);
+        }
+        if !record.suspended.is_zero() {
+            let why = format!(
+                "The run was suspended for {} (Ctrl-Z or SIGTSTP). Rates include that time, and requests in flight look \
+                 slower by it. Run it again without a break.",
+                micros(record.suspended.as_secs_f64() * 1e6)
+            );
+            self.check("suspension", Some(why), Verdict::Disturbed);
+        }
     }
 
     /// Notes a check and what it found, which is at least as grave as `verdict` says.

@@ -81,14 +81,19 @@ pub struct IntervalLog<'a> {
 }
 
 impl IntervalLog<'_> {
-    /// Appends an interval. A failure to write is kept for [`IntervalLog::end`]: it must not stop the run.
+    /// Appends an interval. A failure to write is kept for [`IntervalLog::end`]: it must not stop the run. Nothing is appended
+    /// after it, so that what is in the file is the beginning of the log.
     pub fn append(&mut self, interval: &Interval) {
+        if self.failed.is_some() {
+            return;
+        }
         let start = INTERVAL.saturating_mul(u32::try_from(interval.index).unwrap_or(u32::MAX));
         for (shard, times) in &interval.shards {
             for series in Series::PER_INTERVAL {
                 let Some(told) = times.told.iter().find(|told| told.series == series) else { continue };
                 if let Err(error) = self.write(told, start, &format!("shard-{shard}.{}", series.name())) {
-                    self.failed.get_or_insert(error);
+                    self.failed = Some(error);
+                    return;
                 }
             }
         }

@@ -67,7 +67,8 @@ pub fn remake(directory: &Path, files: &[(String, impl AsRef<[u8]>)]) -> Result<
     files.iter().map(|(name, content)| replace(directory.join(name), content.as_ref())).collect()
 }
 
-fn replace(path: PathBuf, content: &[u8]) -> Result<PathBuf, ResultError> {
+/// Writes a file as a whole or not at all, and returns where it is.
+pub(super) fn replace(path: PathBuf, content: &[u8]) -> Result<PathBuf, ResultError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
     let folder = path.parent().map_or(Ok(()), fs::create_dir_all);

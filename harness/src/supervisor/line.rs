@@ -54,6 +54,13 @@ impl Process {
         Ok(Self { child, exit: None, frames: File::from(pipes.frames), control: File::from(pipes.control) })
     }
 
+    /// Sends a signal; none to a process that has ended, whose number may be another's.
+    pub(super) fn signal(&self, signal: Signal) {
+        if self.exit.is_none() {
+            self.child.signal(signal);
+        }
+    }
+
     /// What becomes readable when the shard says something.
     pub(super) fn pipe(&self) -> BorrowedFd<'_> {
         self.frames.as_fd()
@@ -76,9 +83,7 @@ impl Line for Process {
     }
 
     fn kill(&mut self) {
-        if self.exit.is_none() {
-            self.child.signal(Signal::SIGKILL);
-        }
+        self.signal(Signal::SIGKILL);
     }
 
     fn try_wait(&mut self) -> Option<ShardExit> {

@@ -220,6 +220,12 @@ impl<L: Line> Member<L> {
         }
     }
 
+    /// It was stopped for so long, and could not say anything.
+    pub(super) fn resumed(&mut self, gap: Duration) {
+        self.heard_at = self.heard_at.plus(gap);
+        self.ended_at = self.ended_at.map(|ended| ended.plus(gap));
+    }
+
     /// Notes the end of the process, if it has come.
     pub(super) fn reap(&mut self) {
         if self.exit.is_none() {

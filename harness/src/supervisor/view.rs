@@ -145,12 +145,14 @@ pub struct RunRecord {
     pub started_at: SystemTime,
     /// Calendar time at the end.
     pub finished_at: SystemTime,
-    /// The common start.
+    /// The common start; see [`Stopped::BeforeStart`] for a run without one.
     pub start: Nanos,
     /// The number of the signal that stopped the run early.
     pub interrupted: Option<i32>,
-    /// Whether the observer did.
+    /// Whether the observer did, or a signal did before the common start.
     pub stopped: Stopped,
+    /// For how long the whole run was stopped after its start, by Ctrl-Z (SIGTSTP).
+    pub suspended: Duration,
     /// What the supervisor moved between the shards.
     pub moved: Moved,
     /// The busiest windows over all shards, by when requests were admitted; none without a budget.
@@ -176,7 +178,7 @@ pub struct Effort {
     pub running: Duration,
 }
 
-/// Whether a run's observer stopped it.
+/// Whether a run was stopped by its observer, or before it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stopped {
     /// It had not seen enough before the run was over or a signal stopped it.
@@ -184,6 +186,8 @@ pub enum Stopped {
     No,
     /// It had.
     ByObserver,
+    /// A signal stopped it before the common start: it has no requests, and its start is when it was over.
+    BeforeStart,
 }
 
 /// What the supervisor moved between the shards.

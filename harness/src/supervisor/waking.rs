@@ -26,6 +26,15 @@ pub(super) struct Event {
     pub(super) death: bool,
 }
 
+impl Event {
+    /// True if Ctrl-Z came; it is taken out.
+    pub(super) fn take_suspension(&mut self) -> bool {
+        let before = self.signals.len();
+        self.signals.retain(|signal| *signal != Signal::SIGTSTP as i32);
+        self.signals.len() < before
+    }
+}
+
 /// What wakes the loop.
 #[derive(Debug)]
 pub(super) struct Wakers {
@@ -37,7 +46,7 @@ pub(super) struct Wakers {
 impl Wakers {
     /// From now on. Open them after the shards were forked, which have no use for them.
     pub(super) fn open(bell: Bell) -> Result<Self, Errno> {
-        Ok(Self { signals: Signals::open()?, ticks: ticker()?, bell })
+        Ok(Self { signals: Signals::of_a_run()?, ticks: ticker()?, bell })
     }
 
     /// Waits until there is something to do, and looks what it is. What members say without ringing is heard at the next tick.

@@ -155,6 +155,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         start: Nanos(0),
         interrupted: None,
         stopped: Stopped::No,
+        suspended: Duration::ZERO,
         moved: Moved::default(),
         busiest: Vec::new(),
         shards,
