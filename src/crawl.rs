@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlmark_harness::clock::Clock;
+use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crawlmark_harness::workload::{Flight, Workload};
 
@@ -184,13 +184,13 @@ impl<D: Dial> Workload for Crawl<D> {
         self.spec.targets.host_of(id)
     }
 
-    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
-        self.judged(self.attempt_at(id, flight).await)
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        self.judged(self.attempt_at(id, flight, clear_to_send).await)
     }
 }
 
 impl<D: Dial> Crawl<D> {
-    async fn attempt_at(&self, id: u64, flight: &Flight) -> Attempt {
+    async fn attempt_at(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let host = self.spec.targets.host_of(id) as usize;
         let mut connect_ns = None;
         loop {
@@ -210,7 +210,7 @@ impl<D: Dial> Crawl<D> {
                 Ok(request) => request,
                 Err(kind) => return self.unsent(connect_ns, kind),
             };
-            let sent = self.clock.now();
+            let sent = clear_to_send().await;
             let expected = self.checker.for_item(id);
             let watch = Watch { clock: self.clock, sent, deadline: sent.plus(self.spec.timeout), flight };
             let (mut attempt, is_whole) = match connection.exchange(request, expected, watch).await {

@@ -5,8 +5,11 @@
 //!
 //! Pure: it sleeps nowhere and reads no clock. The shard's gate asks [`Pacer::peek`] and [`Pacer::poll`], and does the
 //! waiting. A budget is kept by the generic cell rate algorithm, in a time of its own, which a [`Curve`] and moved shares
-//! bend; [`BudgetAudit`] watches what was admitted without sharing a line with it, so that a report can prove the promise
+//! bend; [`BudgetAudit`] watches what was sent without sharing a line with it, so that a report can prove the promise
 //! instead of repeating it.
+//!
+//! A budget is asked twice: before a request is let through, and again when it has its connection and is to be written
+//! ([`Pacer::peek_send`]). Requests that were let through one after another may get their connections all at once.
 //!
 //! The algorithm is written out here, for a library's limiter cannot be asked without being charged, which a gate that has
 //! other limits to ask as well needs, nor begin with less than a full burst.
@@ -65,7 +68,7 @@ impl Pacer {
     pub fn peek(&self, now: Nanos) -> Pace {
         match self {
             Self::Unlimited => Pace::Go(Nanos::default()),
-            Self::Budgeted(pacer) => pacer.peek(now),
+            Self::Budgeted(pacer) => pacer.pace(&pacer.admitting, now),
             Self::Timed(table) if table.due() <= now => Pace::Go(table.due()),
             Self::Timed(table) => Pace::Wait(table.due()),
         }
@@ -80,8 +83,8 @@ impl Pacer {
         match self {
             Self::Unlimited => rings(Upcoming::Never, slack),
             Self::Budgeted(pacer) => {
-                let Schedule { interval_ns, tolerance_ns, .. } = pacer.schedule;
-                let own = pacer.schedule.allowed_since();
+                let Schedule { interval_ns, tolerance_ns, .. } = pacer.admitting;
+                let own = pacer.admitting.allowed_since();
                 let most = 1 + usize::try_from(tolerance_ns / interval_ns / 2).unwrap_or(usize::MAX - 1);
                 let slack = Slack { most: slack.most.min(most), ..slack };
                 rings(Upcoming::Budgeted { tempo: &pacer.tempo, own, interval_ns }, slack)
@@ -128,6 +131,30 @@ impl Pacer {
         matches!(self, Self::Unlimited)
     }
 
+    /// Whether a request that was let through may be written at `now`, or when. Nothing is charged.
+    #[must_use]
+    pub fn peek_send(&self, now: Nanos) -> Pace {
+        match self {
+            Self::Unlimited | Self::Timed(_) => Pace::Go(Nanos::default()),
+            Self::Budgeted(pacer) => pacer.pace(&pacer.sending, now),
+        }
+    }
+
+    /// Charges a request that is written at `now`, which [`Pacer::peek_send`] allowed.
+    pub fn sent(&mut self, now: Nanos) {
+        if let Self::Budgeted(pacer) = self {
+            pacer.sent(now);
+        }
+    }
+
+    /// One of the requests that were let through is no longer on its way to being written: it is about to be, or never
+    /// will be.
+    pub fn end_pending(&mut self) {
+        if let Self::Budgeted(pacer) = self {
+            pacer.pending = pacer.pending.saturating_sub(1);
+        }
+    }
+
     /// The audit so far; none when there is no budget.
     #[must_use]
     pub fn audit(&self) -> Option<&BudgetAudit> {
@@ -139,9 +166,17 @@ impl Pacer {
 }
 
 /// A budget, in its own time.
+///
+/// Both schedules are of the same rate and burst, so the second one delays a request only by what getting a connection took
+/// longer than it took others. What it delays moves the first one too: nothing is let through that would only wait again.
 #[derive(Debug)]
 pub struct BudgetPacer {
-    schedule: Schedule,
+    /// When requests are let through.
+    admitting: Schedule,
+    /// When they are written.
+    sending: Schedule,
+    /// Requests that were let through and not written yet.
+    pending: u64,
     tempo: Tempo,
     audit: BudgetAudit,
 }
@@ -149,12 +184,13 @@ pub struct BudgetPacer {
 impl BudgetPacer {
     fn new(budget: Budget, curve: Curve, start: Nanos) -> Self {
         let first = start.plus(Duration::from_nanos(budget.phase_ns));
-        let schedule = Schedule::new(budget, first);
-        Self { schedule, tempo: Tempo::new(curve, start), audit: BudgetAudit::new(budget) }
+        let schedule = || Schedule::new(budget, first);
+        let (tempo, audit) = (Tempo::new(curve, start), BudgetAudit::new(budget));
+        Self { admitting: schedule(), sending: schedule(), pending: 0, tempo, audit }
     }
 
-    fn peek(&self, now: Nanos) -> Pace {
-        let allowed = self.schedule.allowed_since();
+    fn pace(&self, schedule: &Schedule, now: Nanos) -> Pace {
+        let allowed = schedule.allowed_since();
         if allowed <= self.tempo.own(now) {
             Pace::Go(self.tempo.when(allowed).min(now))
         } else {
@@ -163,13 +199,20 @@ impl BudgetPacer {
     }
 
     fn poll(&mut self, now: Nanos) -> Pace {
-        let pace = self.peek(now);
+        let pace = self.pace(&self.admitting, now);
         if matches!(pace, Pace::Go(_)) {
-            let own = self.tempo.own(now);
-            self.schedule.admit(own);
-            self.audit.admitted(own, now);
+            self.admitting.admit(self.tempo.own(now));
+            self.pending += 1;
         }
         pace
+    }
+
+    fn sent(&mut self, now: Nanos) {
+        let own = self.tempo.own(now);
+        self.sending.admit(own);
+        self.audit.sent(own, now);
+        let behind = self.sending.interval_ns.saturating_mul(self.pending);
+        self.admitting.tat = self.admitting.tat.max(Nanos(self.sending.tat.0.saturating_add(behind)));
     }
 }
 
@@ -212,17 +255,17 @@ impl Schedule {
 pub struct WorstWindow {
     /// Its width, ns.
     pub width_ns: u64,
-    /// How many requests were admitted in it.
+    /// How many requests were sent in it.
     pub admitted: u64,
     /// How many were allowed: `burst + floor(width / interval)`.
     pub allowed: u64,
 }
 
-/// Watches admissions and finds, of all windows of all widths, the one with the greatest excess over the rate.
+/// Watches requests as they are sent and finds, of all windows of all widths, the one with the greatest excess over the rate.
 ///
-/// The backlog `tat - now`, where each admission sets `tat = max(tat, now) + interval`, is at every admission the
-/// greatest over all windows ending there of `admitted * interval - width` (the arrival curve of a leaky bucket, Cruz
-/// 1991). One comparison per admission therefore audits every window; none exceeds `burst * interval` when the promise
+/// The backlog `tat - now`, where each request sets `tat = max(tat, now) + interval`, is at every request the
+/// greatest over all windows ending there of `sent * interval - width` (the arrival curve of a leaky bucket, Cruz
+/// 1991). One comparison per request therefore audits every window; none exceeds `burst * interval` when the promise
 /// was kept.
 #[derive(Debug, Clone)]
 pub struct BudgetAudit {
@@ -232,7 +275,7 @@ pub struct BudgetAudit {
     busy_since: Nanos,
     /// By the clock.
     busy_since_clock: Nanos,
-    busy_admitted: u64,
+    busy_sent: u64,
     worst_excess_ns: u64,
     worst: WorstWindow,
 }
@@ -246,26 +289,26 @@ impl BudgetAudit {
             tat: Nanos::default(),
             busy_since: Nanos::default(),
             busy_since_clock: Nanos::default(),
-            busy_admitted: 0,
+            busy_sent: 0,
             worst_excess_ns: 0,
             worst: WorstWindow { width_ns: 0, admitted: 0, allowed: budget.burst },
         }
     }
 
-    /// Books an admission at `own` of the budget's own time, which is `clock` by the clock. Admissions come in the order of
+    /// Counts a request sent at `own` of the budget's own time, which is `clock` by the clock. They come in the order of
     /// time.
-    pub fn admitted(&mut self, own: Nanos, clock: Nanos) {
+    pub fn sent(&mut self, own: Nanos, clock: Nanos) {
         if self.tat <= own {
-            (self.tat, self.busy_since, self.busy_since_clock, self.busy_admitted) = (own, own, clock, 0);
+            (self.tat, self.busy_since, self.busy_since_clock, self.busy_sent) = (own, own, clock, 0);
         }
         self.tat = Nanos(self.tat.0.saturating_add(self.budget.interval_ns));
-        self.busy_admitted += 1;
+        self.busy_sent += 1;
         let excess = self.tat.since(own);
         if excess > self.worst_excess_ns {
             self.worst_excess_ns = excess;
             self.worst = WorstWindow {
                 width_ns: clock.since(self.busy_since_clock),
-                admitted: self.busy_admitted,
+                admitted: self.busy_sent,
                 allowed: self.budget.burst + own.since(self.busy_since) / self.budget.interval_ns,
             };
         }
@@ -277,7 +320,7 @@ impl BudgetAudit {
         self.worst
     }
 
-    /// Whether every window of every width held at most `burst + width / interval` admissions.
+    /// Whether every window of every width held at most `burst + width / interval` requests.
     #[must_use]
     pub fn kept(&self) -> bool {
         self.worst_excess_ns <= self.budget.interval_ns.saturating_mul(self.budget.burst)
@@ -292,12 +335,22 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    /// Writes a request that was just let through.
+    fn write(pacer: &mut Pacer, now: Nanos) {
+        assert!(matches!(pacer.peek_send(now), Pace::Go(_)), "what is written at once is never held back");
+        pacer.end_pending();
+        pacer.sent(now);
+    }
+
     fn greedy(budget: Budget, until: Nanos) -> Vec<Nanos> {
         let mut pacer = Pacer::new(Some(budget), Nanos(0));
         let (mut now, mut sent) = (Nanos(0), Vec::new());
         while now <= until {
             match pacer.poll(now) {
-                Pace::Go(_) => sent.push(now),
+                Pace::Go(_) => {
+                    write(&mut pacer, now);
+                    sent.push(now);
+                }
                 Pace::Wait(next) => now = next,
             }
         }
@@ -380,7 +433,7 @@ mod tests {
     fn the_audit_notices_a_broken_promise() {
         let mut audit = BudgetAudit::new(Budget { interval_ns: 10, burst: 2, at_start: 2, phase_ns: 0 });
         for at in [0, 0, 10, 11] {
-            audit.admitted(Nanos(at), Nanos(at));
+            audit.sent(Nanos(at), Nanos(at));
         }
         assert!(!audit.kept());
         assert_eq!(audit.worst(), WorstWindow { width_ns: 11, admitted: 4, allowed: 3 });
@@ -404,6 +457,7 @@ mod tests {
                     now = next;
                     prop_assert_eq!(pacer.poll(now), Pace::Go(next));
                 }
+                write(&mut pacer, now);
                 sent.push(now);
             }
             // The audit's verdict is that of a search over every window.
@@ -413,6 +467,47 @@ mod tests {
             prop_assert!(audit.kept());
             prop_assert!(audit.worst().admitted <= audit.worst().allowed);
             prop_assert_eq!(audit.worst_excess_ns, worst);
+        }
+
+        #[test]
+        fn however_late_connections_come_no_window_holds_more_than_its_burst_and_rate(
+            interval_ns in 1..1_000_u64, burst in 1..20_u64, delays in prop::collection::vec(0..20_000_u64, 1..150),
+        ) {
+            let mut pacer = Pacer::new(Some(Budget { interval_ns, burst, at_start: burst, phase_ns: 0 }), Nanos(0));
+            let longest = delays.iter().copied().max().unwrap();
+            let (mut now, mut opening, mut admitted, mut sent) = (Nanos(0), Vec::new(), Vec::new(), Vec::new());
+            let mut delays = delays.into_iter().peekable();
+            while delays.peek().is_some() || !opening.is_empty() {
+                let mut next = u64::MAX;
+                while delays.peek().is_some() {
+                    match pacer.poll(now) {
+                        Pace::Go(_) => {
+                            admitted.push(now);
+                            opening.extend(delays.next().map(|delay| now.0 + delay));
+                        }
+                        Pace::Wait(at) => { next = at.0; break }
+                    }
+                }
+                opening.sort_unstable();
+                while let Some(ready) = opening.first().copied() {
+                    next = next.min(ready.max(now.0 + 1));
+                    if ready > now.0 { break }
+                    match pacer.peek_send(now) {
+                        Pace::Go(_) => {
+                            pacer.end_pending();
+                            pacer.sent(now);
+                            sent.push(now);
+                            opening.remove(0);
+                        }
+                        Pace::Wait(at) => { next = at.0; break }
+                    }
+                }
+                now = Nanos(next);
+            }
+            prop_assert!(worst_excess_ns(&sent, interval_ns) <= burst * interval_ns);
+            prop_assert!(pacer.audit().unwrap().kept());
+            let delayed = admitted.iter().zip(&sent).all(|(admitted, sent)| sent.since(*admitted) <= longest);
+            prop_assert!(delayed, "by more than connections differ");
         }
     }
 }

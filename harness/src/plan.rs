@@ -54,10 +54,6 @@ pub const REQUESTS_PER_CONNECTION: &str = "requests_per_connection";
 /// The same for the addresses that connections go out from, as they were typed.
 pub const LOCAL_IPS: &str = "local_ips";
 
-/// Requests that are this far apart, or further, are kept so over all shards. That costs the budget what a request is late
-/// each time, half a millisecond or so, which is too much of anything shorter.
-const SPACED: Duration = Duration::from_millis(200);
-
 /// The longest ramp: its arithmetic is exact up to here.
 const LONGEST_RAMP: Duration = Duration::from_hours(24);
 
@@ -241,15 +237,9 @@ impl RunPlan {
         if self.at_start == u64::from(self.shards) { 1 } else { self.at_start.min(self.at_once()) }
     }
 
-    /// The time between two requests of a budget that allows no burst.
-    ///
-    /// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that comes a millisecond
-    /// too soon after the one before it, be that one of another shard or late itself.
     fn spacing(&self) -> Option<Duration> {
-        let rate = self.rate.filter(|_| self.has_budget() && self.burst == u64::from(self.shards))?;
-        let spacing_ns = u128::from(rate.period_ns).div_ceil(u128::from(rate.permits.max(1)));
-        let spacing = Duration::from_nanos(u64::try_from(spacing_ns).unwrap_or(u64::MAX));
-        (spacing >= SPACED).then_some(spacing)
+        let rate = self.rate.filter(|_| self.has_budget())?;
+        budget::spacing(&rate, self.burst, self.shards)
     }
 
     fn shard(&self, shard: u32, cpus: &[usize]) -> ShardPlan {

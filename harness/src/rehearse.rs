@@ -137,8 +137,8 @@ impl<W: Workload> Workload for Watched<W> {
         self.workload.host(id)
     }
 
-    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
-        self.workload.perform(id, flight).await
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        self.workload.perform(id, flight, clear_to_send).await
     }
 
     fn booked(&self, sample: &Sample) {

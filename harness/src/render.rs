@@ -28,7 +28,8 @@ pub use self::percentiles::percentiles;
 pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
 pub(crate) use self::times::spectrum;
 use crate::report::{
-    BindingReport, BudgetReport, BusiestReport, Ledger, MannersReport, MovedReport, Report, ShardReport, Witness,
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
+    ShardReport, WindowReport, Witness,
 };
 use crate::stats::Series;
 pub use crate::units::{grouped, micros};
@@ -154,6 +155,9 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(budget)));
     }
+    if let Some(budget) = &report.host_budget {
+        rows.push(("per host", host_budget_row(budget)));
+    }
     rows.push(("held back", held_back(&report.binding)));
     if report.moved != MovedReport::default() {
         rows.push(("moved", moved(&report.moved)));
@@ -277,36 +281,53 @@ fn ledger(ledger: &Ledger) -> String {
 }
 
 fn budget_row(budget: &BudgetReport) -> String {
-    let mut row = format!(
+    let row = format!(
         "{} asked, {}/s achieved, {:.1} % used; {}",
         budget.rate,
         decimal(budget.achieved_per_s),
         budget.utilisation * 100.0,
-        kept(budget)
+        kept(budget.kept, budget.unaudited_shards)
     );
-    if let Some(worst) = budget.worst_window {
+    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+}
+
+fn host_budget_row(budget: &HostBudgetReport) -> String {
+    let row = format!(
+        "{} and at most {} at once asked for each; {}",
+        budget.rate,
+        grouped(budget.burst),
+        kept(budget.kept, budget.unaudited_shards)
+    );
+    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+}
+
+/// Adds the windows that were looked at.
+fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestReport]) -> String {
+    let at = |host: Option<u32>| host.map_or_else(String::new, |host| format!(", host {host}"));
+    if let Some(worst) = worst {
         let _ = write!(
             row,
-            "\nclosest: {} of {} allowed within {} (shard {})",
+            "\nclosest: {} of {} allowed within {} (shard {}{})",
             grouped(worst.admitted),
             grouped(worst.allowed),
             micros(worst.width_ms * 1e3),
-            worst.shard
+            worst.shard,
+            at(worst.host)
         );
     }
-    if !budget.busiest.is_empty() {
+    if !busiest.is_empty() {
         let window = |window: &BusiestReport| {
             let width = micros(window.width_ms as f64 * 1e3);
             format!("{} of {} in {width}", grouped(window.admitted), grouped(window.allowed))
         };
-        let windows: Vec<String> = budget.busiest.iter().map(window).collect();
+        let windows: Vec<String> = busiest.iter().map(window).collect();
         let _ = write!(row, "\nbusiest, all shards: {}", windows.join(", "));
     }
     row
 }
 
-fn kept(budget: &BudgetReport) -> String {
-    match (budget.kept, budget.unaudited_shards) {
+fn kept(kept: bool, unaudited_shards: usize) -> String {
+    match (kept, unaudited_shards) {
         (true, 0) => "never exceeded in any window".to_owned(),
         (true, missing) => format!("never exceeded in any window (unknown for shards that ended early: {missing})"),
         (false, _) => "EXCEEDED".to_owned(),

@@ -25,7 +25,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::budget::offered;
-pub use self::budget::{BudgetReport, BusiestReport, WindowReport};
+pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
 pub use self::command::CommandLine;
 pub use self::course::Course;
 pub use self::distribution::Distribution;
@@ -99,6 +99,9 @@ pub struct Report {
     pub totals: Totals,
     /// How the budget was used; null without one.
     pub budget: Option<BudgetReport>,
+    /// How the budgets of the hosts were used; null without them, and of an older version.
+    #[serde(default)]
+    pub host_budget: Option<HostBudgetReport>,
     /// How an open loop kept its timetable; null in a closed loop.
     pub schedule: Option<ScheduleReport>,
     /// What the run warmed up with; null without a warm-up.
@@ -230,7 +233,7 @@ impl Report {
         let window = Window { arrivals, warmup, duration };
         let totals = Totals::new(&merged.counters, duration_s, peak).measured(window, warm);
         if plan.rate.is_some() {
-            intervals = intervals.into_iter().map(|row| row.with_offer(plan, duration_s)).collect();
+            intervals = intervals.into_iter().map(|row| row.with_offer(plan, record, duration_s)).collect();
         }
         let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
@@ -265,6 +268,7 @@ impl Report {
             moved: record.moved.into(),
             ledger,
             budget: BudgetReport::new(plan, record, &totals),
+            host_budget: HostBudgetReport::new(plan, record),
             schedule: ScheduleReport::new(plan, record, &totals),
             warmup: WarmUpReport::new(plan, record),
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),

@@ -13,6 +13,7 @@ mod engine;
 mod gate;
 mod host;
 mod intervals;
+mod limiter;
 mod messages;
 mod outbox;
 mod pulse;
@@ -244,7 +245,7 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         }
         Control::Finish => engine.close(engine.clock().now()),
         Control::Pause(order) => gate.pause(order),
-        Control::Arrived { at, by } => gate.arrived(at, by),
+        Control::Arrived { scope, at, by } => gate.arrived(scope, at, by),
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),
@@ -335,7 +336,7 @@ where
                 for interval in complete {
                     outbox.queue(&interval_frame(interval)?)?;
                 }
-                queue_admissions(engine, outbox, now)?;
+                queue_sends(engine, outbox, now)?;
                 outbox.queue(&Frame::Progress(engine.progress()))?;
                 next_look = now.plus(PROGRESS_EVERY);
             }
@@ -349,13 +350,12 @@ fn meters<W: Workload>(engine: &Engine<W>, vitals: &Vitals, now: Nanos) -> Meter
     Meters { cpu_us: vitals.used().cpu_us(), binding: gate.binding(now), standing: gate.standing() }
 }
 
-fn queue_admissions<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, now: Nanos) -> Result<(), WireError>
+fn queue_sends<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, now: Nanos) -> Result<(), WireError>
 where
     W: Workload,
     T: AsyncWrite + Unpin,
 {
-    let admissions = engine.gate().take_admissions(now);
-    if admissions.complete > admissions.first { outbox.queue(&Frame::Admissions(admissions)) } else { Ok(()) }
+    engine.gate().take_sends(now).map_or(Ok(()), |sends| outbox.queue(&Frame::Sends(sends)))
 }
 
 async fn report_end<W, R, T>(engine: &Engine<W>, link: &mut Link<R, T>) -> Result<(), ShardError>
@@ -374,7 +374,7 @@ where
     for interval in engine.intervals(|intervals| intervals.take_all(meters)) {
         outbox.queue(&interval_frame(interval)?)?;
     }
-    queue_admissions(engine, outbox, now.plus(SLOT))?;
+    queue_sends(engine, outbox, now.plus(SLOT))?;
     let last = engine.totals(|stats, peak_in_flight, last_done| {
         Ok::<_, WireError>(FinalFrame {
             counters: stats.counters.clone(),
@@ -384,7 +384,7 @@ where
             peak_in_flight,
             first_sent: engine.first_sent(),
             last_done,
-            budget: engine.gate().budget_use(),
+            budgets: engine.gate().budget_uses(),
             timetable: engine.gate().timetable_use(),
             warmup: engine.warmup(),
             binding: meters.binding,

@@ -175,6 +175,8 @@ struct Supervisor<L = Process> {
     ranges: Ranges,
     /// None without a rate.
     budget: Option<Budgeting>,
+    /// What was sent under the limits of the run and of its hosts.
+    windows: Windows,
     /// How many hosts the target has.
     hosts: u32,
     /// By host, the end of the last pause that it asked for.
@@ -187,13 +189,12 @@ struct Supervisor<L = Process> {
     watch: Option<Watch>,
 }
 
-/// The budget as it is shared and audited.
+/// The budget as it is shared.
 #[derive(Debug)]
 struct Budgeting {
     /// All of it, in requests per second.
     per_s: f64,
     shares: Shares,
-    windows: Windows,
 }
 
 impl Supervisor {
@@ -257,11 +258,11 @@ impl<L: Line> Supervisor<L> {
             suspended: Duration::ZERO,
             timeline: Timeline::new(Bounds::for_timeout(plan.timeout)),
             ranges: Ranges::default(),
-            budget: plan.rate.filter(|_| plan.has_budget()).map(|rate| Budgeting {
-                per_s: rate.per_second(),
-                shares: Shares::new(shards),
-                windows: Windows::new(shards),
-            }),
+            budget: plan
+                .rate
+                .filter(|_| plan.has_budget())
+                .map(|rate| Budgeting { per_s: rate.per_second(), shares: Shares::new(shards) }),
+            windows: Windows::new(shards),
             hosts: plan.per_host.hosts,
             paused_until: BTreeMap::new(),
             moved: Moved::default(),
@@ -288,7 +289,7 @@ impl<L: Line> Supervisor<L> {
 
     /// What happened, between the calendar times of the common start and the end.
     fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
-        let Self { clock, start, stop, suspended, budget, moved, members, watch, .. } = self;
+        let Self { clock, start, stop, suspended, budget, windows, moved, members, watch, .. } = self;
         RunRecord {
             started_at,
             finished_at,
@@ -301,7 +302,7 @@ impl<L: Line> Supervisor<L> {
                 _ => Stopped::No,
             },
             moved: Moved { shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()), ..moved },
-            busiest: budget.map(|budget| budget.windows.busiest()).unwrap_or_default(),
+            busiest: windows.busiest(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
             supervisor: usage,
             effort: Effort::default(),
@@ -353,13 +354,9 @@ impl<L: Line> Supervisor<L> {
                 Heard::Ready => self.ready += 1,
                 Heard::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
                 Heard::Interval(frame) => self.timeline.add(shard, *frame),
-                Heard::Admissions(admissions) => {
-                    if let Some(budget) = &mut self.budget {
-                        budget.windows.add(i, &admissions);
-                    }
-                }
+                Heard::Sends(sends) => self.windows.add(i, &sends),
                 Heard::Pause(order) => self.pause_others(i, order),
-                Heard::Arrived(at) => self.tell_others(i, Control::Arrived { at, by: shard }),
+                Heard::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at, by: shard }),
                 Heard::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);

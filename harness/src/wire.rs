@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Admissions, Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame,
-    PauseCause, PauseOrder, Progress, SLOT, TimetableUse, Usage, WarmUp,
+    Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, PauseCause,
+    PauseOrder, Progress, SLOT, Scope, Sends, TimetableUse, Usage, WarmUp,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};

@@ -20,7 +20,16 @@ pub trait Workload: 'static {
 
     /// Performs one attempt for `id` and says what happened. Failures are outcomes. Once something was sent, how far the
     /// attempt is has to be noted in `flight` whenever it waits.
-    fn perform(&self, id: u64, flight: &Flight) -> impl Future<Output = Attempt>;
+    ///
+    /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte of the request is
+    /// written: it waits until the budgets allow that, and returns when it was, which is [`Attempt::sent`]. A request that
+    /// is written again on another connection is to await it again.
+    fn perform(
+        &self,
+        id: u64,
+        flight: &Flight,
+        clear_to_send: impl AsyncFn() -> Nanos,
+    ) -> impl Future<Output = Attempt>;
 
     /// Hears of each of its attempts that ended, as it was booked. One that was dropped is not among them.
     fn booked(&self, sample: &Sample) {

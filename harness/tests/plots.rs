@@ -93,6 +93,7 @@ fn open(mut report: Report) -> Report {
         rate_per_s: 1_000.0,
         scheduled: 20_000,
         dropped: 0,
+        unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 980.0,
         shifted_s: 0.0,
@@ -292,8 +293,8 @@ fn a_budget_that_was_broken_stands_out() {
     let mut report = long(5, 1);
     let budget = report.budget.as_mut().unwrap();
     budget.kept = false;
-    budget.busiest = vec![BusiestReport { width_ms: 1_000, admitted: 1_500, allowed: 1_000 }];
-    budget.worst_window = Some(WindowReport { shard: 0, width_ms: 12.34, admitted: 9, allowed: 10 });
+    budget.busiest = vec![BusiestReport { width_ms: 1_000, host: None, admitted: 1_500, allowed: 1_000 }];
+    budget.worst_window = Some(WindowReport { shard: 0, host: None, width_ms: 12.34, admitted: 9, allowed: 10 });
     let plot = named(&report, "budget");
     shapes(&plot);
     assert!(plot.caption.contains("NOT kept"));

@@ -26,7 +26,7 @@ use crawlmark_harness::supervisor::{
     BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scope, Usage, WarmUp};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -120,8 +120,11 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
         timetable: None,
         warmup: WarmUp::default(),
-        budget: whole
-            .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true }),
+        budgets: whole
+            .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true })
+            .map(|used| (Scope::Run, used))
+            .into_iter()
+            .collect(),
         usage: whole.then_some(Usage {
             cpu_user_us: 9_000,
             cpu_system_us: 11_000,
@@ -178,11 +181,14 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         stopped: Stopped::No,
         suspended: Duration::ZERO,
         moved: Moved { ranges: 1, ids: 20, shares: 2, pauses: 3 },
-        busiest: vec![
-            BusiestWindow { slots: 1, admitted: 28, last_slot: 7 },
-            BusiestWindow { slots: 10, admitted: 209, last_slot: 12 },
-            BusiestWindow { slots: 100, admitted: 2_001, last_slot: 150 },
-        ],
+        busiest: BTreeMap::from([(
+            Scope::Run,
+            vec![
+                BusiestWindow { width: Duration::from_millis(10), sent: 28, end_ns: 80 * MS },
+                BusiestWindow { width: Duration::from_millis(100), sent: 209, end_ns: 130 * MS },
+                BusiestWindow { width: Duration::from_secs(1), sent: 2_001, end_ns: 1_510 * MS },
+            ],
+        )]),
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
         supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
         effort: Effort { starting_us: 3_000, running_us: 5_000, running: Duration::from_secs(2) },
@@ -275,7 +281,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         stopped: Stopped::No,
         suspended: Duration::ZERO,
         moved: Moved::default(),
-        busiest: Vec::new(),
+        busiest: BTreeMap::new(),
         shards: vec![shard],
         supervisor: Usage::default(),
         effort: Effort::default(),

@@ -46,4 +46,5 @@ mod starved;
 mod stubs;
 mod target;
 mod urls;
+mod wire;
 mod wiremock;

@@ -69,9 +69,9 @@ pub(crate) fn with_server<T>(serve: impl Fn(Peer) + Sync, test: impl FnOnce(Sock
 }
 
 /// Ends a server when dropped.
-struct Closing<'a> {
-    over: &'a AtomicBool,
-    address: SocketAddr,
+pub(crate) struct Closing<'a> {
+    pub(crate) over: &'a AtomicBool,
+    pub(crate) address: SocketAddr,
 }
 
 impl Drop for Closing<'_> {

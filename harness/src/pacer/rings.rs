@@ -97,6 +97,8 @@ mod tests {
         let (mut now, mut late, mut woke) = (Nanos(0), Vec::new(), 0);
         loop {
             while let Pace::Go(due) = pacer.poll(now) {
+                pacer.end_pending();
+                pacer.sent(now);
                 late.push(now.since(due));
             }
             let Some((at, _)) = pacer.rings(slack).filter(|_| late.len() < requests) else { break };

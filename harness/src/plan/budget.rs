@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::durations::optional_micros;
 use super::{RunPlan, split_share};
 use crate::clock::duration_ns;
 use crate::units::Rate;
@@ -20,6 +21,10 @@ const CATCH_UP: Duration = Duration::from_millis(25);
 /// A shard whose requests are this far apart, or further, has nothing to catch up: what it forgets by being a fraction of
 /// a millisecond late is well below a hundredth of its budget, and two requests at once would be a surprise.
 const SLOW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Requests that are this far apart, or further, are kept so over all shards. That costs the budget what a request is late
+/// each time, half a millisecond or so, which is too much of anything shorter.
+const SPACED: Duration = Duration::from_millis(200);
 
 /// The bursts of a budget.
 #[derive(Debug, Clone, Copy)]
@@ -98,8 +103,33 @@ impl PerHost {
             self.connections.map(|all| u32::try_from(split_share(u64::from(all), parts, i)).unwrap_or(u32::MAX));
         let bursts = |rate: &Rate| Bursts { any: RunPlan::default_burst(rate, shards), at_start: u64::from(shards) };
         let budget = |rate: Rate| Budget::of(&rate, bursts(&rate), parts, i);
-        HostShare { hosts: self.hosts, connections: connections.unwrap_or(u32::MAX), budget: self.rate.map(budget) }
+        HostShare {
+            hosts: self.hosts,
+            connections: connections.unwrap_or(u32::MAX),
+            budget: self.rate.map(budget),
+            spacing: self.spacing(shards),
+        }
     }
+
+    fn spacing(&self, shards: u32) -> Option<Duration> {
+        self.rate.and_then(|rate| spacing(&rate, RunPlan::default_burst(&rate, shards), shards))
+    }
+
+    /// How many requests may arrive at one host at once, from all of so many shards; none without a rate.
+    #[must_use]
+    pub fn at_once(&self, shards: u32) -> Option<u64> {
+        self.rate.map(|rate| if self.spacing(shards).is_some() { 1 } else { RunPlan::default_burst(&rate, shards) })
+    }
+}
+
+/// The time between two requests of a budget that allows no burst.
+///
+/// A target that allows no burst either (nginx' `limit_req` by default) turns away a request that comes a millisecond
+/// too soon after the one before it, be that one of another shard or late itself.
+pub(super) fn spacing(rate: &Rate, burst: u64, shards: u32) -> Option<Duration> {
+    let spacing_ns = u128::from(rate.period_ns).div_ceil(u128::from(rate.permits.max(1)));
+    let spacing = Duration::from_nanos(u64::try_from(spacing_ns).unwrap_or(u64::MAX));
+    (burst == u64::from(shards) && spacing >= SPACED).then_some(spacing)
 }
 
 /// A shard's share of what each host is to bear.
@@ -111,4 +141,7 @@ pub struct HostShare {
     pub connections: u32,
     /// Its share of the budget of one host.
     pub budget: Option<Budget>,
+    /// How far apart any two requests to one host are to arrive; see [`ShardPlan::spacing`](super::ShardPlan::spacing).
+    #[serde(rename = "spacing_us", with = "optional_micros")]
+    pub spacing: Option<Duration>,
 }

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::plan::tests::plan;
 use crate::process::ShardExit;
@@ -20,8 +22,8 @@ struct Target {
 }
 
 impl Workload for Target {
-    async fn perform(&self, _: u64, flight: &Flight) -> Attempt {
-        let sent = self.clock.now();
+    async fn perform(&self, _: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let sent = clear_to_send().await;
         flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
         let (outcome, advice) = (self.answer)(self.shard, sent);
@@ -108,7 +110,7 @@ fn a_shard_that_cannot_use_its_share_of_the_budget_gives_it_up() {
     let rehearsal = run(&plan, &[], |shard, _| if shard == 0 { S } else { MS });
     assert!(rehearsal.record.moved.shares > 0);
     assert!(ok(&rehearsal) > 1_250, "{}", ok(&rehearsal));
-    assert!(rehearsal.record.shards.iter().all(|shard| shard.budget.is_some_and(|used| used.kept)));
+    assert!(rehearsal.record.shards.iter().all(|shard| shard.budgets.iter().all(|(_, used)| used.kept)));
 }
 
 #[test]
@@ -154,9 +156,9 @@ struct Noted {
 }
 
 impl Workload for Noted {
-    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let target = Target { clock: self.clock, shard: 0, takes: |_, _| MS, answer: |_, _| GOOD };
-        let mut attempt = std::pin::pin!(target.perform(id, flight));
+        let mut attempt = std::pin::pin!(target.perform(id, flight, clear_to_send));
         poll_fn(|cx| {
             *self.looks.borrow_mut().entry(self.clock.now()).or_default() += 1;
             attempt.as_mut().poll(cx)
@@ -182,4 +184,161 @@ fn nothing_runs_while_the_client_is_blocked() {
     let slow: Vec<u64> = rehearsal.samples.iter().map(Sample::service_ns).filter(|ns| *ns > 1_000_000).collect();
     assert_eq!(slow.len(), 10);
     assert!(slow.iter().all(|ns| (300_000_000..=301_000_000).contains(ns)), "{slow:?}");
+}
+
+/// Hosts whose connections take time to open, each request a new one: ID `i` is asked of host `i` modulo their number.
+struct Cold {
+    clock: Clock,
+    hosts: u32,
+    delays_ms: Rc<Vec<u64>>,
+}
+
+impl Workload for Cold {
+    fn host(&self, id: u64) -> u32 {
+        u32::try_from(id % u64::from(self.hosts)).unwrap()
+    }
+
+    async fn perform(&self, id: u64, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let began = self.clock.now();
+        let delay_ms = self.delays_ms[usize::try_from(id).unwrap() % self.delays_ms.len()];
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        let connect_ns = Some(self.clock.now().since(began));
+        let sent = clear_to_send().await;
+        tokio::time::sleep(MS).await;
+        let done = self.clock.now();
+        let (outcome, advice) = GOOD;
+        let (first_byte, bytes_sent, bytes_received, status) = (None, 0, 0, None);
+        Attempt { sent: Some(sent), first_byte, done, connect_ns, bytes_sent, bytes_received, status, outcome, advice }
+    }
+}
+
+fn run_cold(plan: &RunPlan, delays_ms: &[u64]) -> (Report, Vec<Sample>) {
+    let (hosts, delays_ms) = (plan.per_host.hosts, Rc::new(delays_ms.to_vec()));
+    let cold = |_: &ShardPlan, clock| Cold { clock, hosts, delays_ms: Rc::clone(&delays_ms) };
+    let rehearsal = rehearse(plan, &[], cold).unwrap();
+    let report = rehearsal.report(plan);
+    let mut samples = rehearsal.samples;
+    samples.sort_by_key(Sample::sent);
+    (report, samples)
+}
+
+/// When these were sent, ns after the start, which is what the report counts from.
+fn sends<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<u64> {
+    samples.into_iter().map(|sample| sample.sent().0).collect()
+}
+
+/// Whether every window of every width holds at most a burst and what the rate comes to in it.
+fn conforms(sent: &[u64], rate: Rate, burst: u64) -> bool {
+    let allowed = |first: usize, last: usize| burst + rate.permits_in(sent[last] - sent[first]);
+    (0..sent.len()).all(|first| (first..sent.len()).all(|last| (last - first + 1) as u64 <= allowed(first, last)))
+}
+
+/// The most requests in any window of a width, wherever it begins.
+fn most_in(sent: &[u64], width_ns: u64) -> u64 {
+    let from = |first: usize| sent[first..].iter().take_while(|at| **at < sent[first] + width_ns).count();
+    (0..sent.len()).map(from).max().unwrap_or(0) as u64
+}
+
+const fn per_s(permits: u64) -> Rate {
+    Rate { permits, period_ns: 1_000_000_000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn however_long_connections_take_a_budget_is_kept_by_what_is_sent(
+        shards in 1..4_u32, rate in 1..400_u64, burst in 0..60_u64, ids in 1..160_u64,
+        delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..40),
+    ) {
+        let mut plan = run_of(shards, 40 * shards, ids);
+        let burst = burst.max(u64::from(shards));
+        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), burst, burst);
+        let (report, samples) = run_cold(&plan, &delays_ms);
+        prop_assert_eq!(report.ledger.ok, ids);
+        let sent = sends(&samples);
+        prop_assert!(conforms(&sent, per_s(rate), plan.at_once()), "{sent:?}");
+        let budget = report.budget.unwrap();
+        prop_assert!(budget.kept, "{budget:?}");
+        for window in &budget.busiest {
+            let width_ns = window.width_ms * 1_000_000;
+            let range = most_in(&sent, width_ns)..=most_in(&sent, width_ns + 10_000);
+            prop_assert!(range.contains(&window.admitted), "{window:?}, where it is {range:?}");
+        }
+        for sample in &samples {
+            let (permit, attempt) = (sample.permit, sample.attempt);
+            let in_order = [permit.intended, permit.ready, permit.admitted, sample.sent(), attempt.done];
+            prop_assert!(in_order.is_sorted(), "no part is negative: {in_order:?}");
+            let parts = sample.sched_lag_ns() + sample.budget_wait_ns() + sample.pool_wait_ns() + sample.service_ns();
+            prop_assert_eq!(parts, sample.response_ns());
+            prop_assert_eq!(Some(sample.pool_wait_ns()), attempt.connect_ns, "what the budget held back is its own");
+        }
+    }
+
+    #[test]
+    fn each_host_is_kept_from_more_than_its_rate_and_slow_requests_are_kept_apart(
+        shards in 1..4_u32, rate in prop_oneof![1..6_u64, 6..300_u64], hosts in 1..4_u32, ids in 1..60_u64,
+        delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
+    ) {
+        let mut plan = run_of(shards, 10 * shards, ids);
+        (plan.per_host.hosts, plan.per_host.rate) = (hosts, Some(per_s(rate)));
+        let (report, samples) = run_cold(&plan, &delays_ms);
+        prop_assert_eq!(report.ledger.ok, ids);
+        let at_once = plan.per_host.at_once(shards).unwrap();
+        let mut most = 0;
+        for host in 0..u64::from(hosts) {
+            let sent = sends(samples.iter().filter(|sample| sample.permit.id % u64::from(hosts) == host));
+            prop_assert!(conforms(&sent, per_s(rate), at_once), "{at_once} at once: {sent:?}");
+            if rate <= 5 {
+                let least = sent.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(u64::MAX);
+                prop_assert!(least >= 1_000_000_000 / rate, "{least} ns apart");
+            }
+            most = most.max(most_in(&sent, 1_000_000_000));
+        }
+        let budget = report.host_budget.unwrap();
+        prop_assert!(budget.kept && budget.burst == at_once, "{budget:?}");
+        prop_assert!(budget.worst_window.is_some_and(|window| window.host < Some(hosts)), "{budget:?}");
+        let [.., second] = &budget.busiest[..] else { unreachable!("{budget:?}") };
+        prop_assert_eq!((second.width_ms, second.admitted >= most), (1_000, true), "{:?}, {}", second, most);
+    }
+}
+
+#[test]
+fn a_run_that_is_over_sends_what_was_let_through_no_sooner_than_it_may() {
+    // Forty at once at the start and ten a second after them, whose connections all open a moment before the end.
+    let mut plan = run_of(1, 80, 1 << 40);
+    (plan.rate, plan.burst, plan.at_start, plan.duration) = (Some(per_s(10)), 40, 40, Some(S));
+    let delays_ms: Vec<u64> = [900; 40].into_iter().chain((0..9).rev().map(|tenths| tenths * 100)).collect();
+    let (report, samples) = run_cold(&plan, &delays_ms);
+    let sent = sends(&samples);
+    assert!(
+        (48..=50).contains(&sent.len()) && sent.last() >= Some(&1_500_000_000) && conforms(&sent, per_s(10), 40),
+        "{sent:?}"
+    );
+    assert_eq!((report.ledger.ok, report.ledger.aborted), (sent.len() as u64, 0));
+}
+
+#[test]
+fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_much() {
+    for arrivals in [crate::plan::Arrivals::Constant, crate::plan::Arrivals::Poisson] {
+        let mut plan = run_of(2, 20, 1 << 40);
+        (plan.rate, plan.arrivals, plan.duration) = (Some(per_s(200)), arrivals, Some(10 * S));
+        let rehearsal = run(&plan, &[], |_, _| MS);
+        let mut record = rehearsal.record;
+        // As the supervisor has it of a shard that was last heard after 4 s.
+        let dead = &mut record.shards[1];
+        (dead.fault, dead.last_done) = (Some(crate::supervisor::ShardFault::Died), Nanos::default().plus(4 * S));
+        dead.timetable = None;
+        let report = Rehearsal { record, ..rehearsal }.report(&plan);
+        let schedule = report.schedule.unwrap();
+        assert_eq!((schedule.unscheduled, report.shards[1].unscheduled), (600, Some(600)));
+        assert_eq!(report.shards[0].unscheduled, None);
+        let all = schedule.scheduled as f64 + 600.0;
+        assert!((schedule.sent_share - schedule.scheduled as f64 / all).abs() < 1e-9, "{schedule:?}");
+        let offered: Vec<f64> = report.intervals.iter().filter_map(|row| row.offered).collect();
+        assert!((offered[..4].iter().sum::<f64>() - 800.0).abs() < 1e-6, "{offered:?}");
+        // The last second ends with the last answer.
+        assert!((offered[4..10].iter().sum::<f64>() - 600.0).abs() < 2.0, "{offered:?}");
+        let reason = "about 600 requests of its part of the schedule were never sent";
+        assert!(report.validity.reasons.iter().any(|said| said.contains(reason)), "{:?}", report.validity.reasons);
+    }
 }

@@ -28,7 +28,7 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
         rows.push(("from", ips.clone()));
     }
     if plan.per_host != PerHost::default() {
-        rows.push(("hosts", hosts(&plan.per_host)));
+        rows.push(("hosts", hosts(&plan.per_host, plan.shards)));
     }
     if let Some(duration) = plan.duration {
         rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
@@ -76,13 +76,15 @@ fn pace(plan: &RunPlan) -> (&'static str, String) {
 }
 
 /// How many hosts there are, and what each of them is spared.
-fn hosts(PerHost { hosts, connections, rate }: &PerHost) -> String {
+fn hosts(per_host: &PerHost, shards: u32) -> String {
+    let PerHost { hosts, connections, rate } = per_host;
     let mut limits = Vec::new();
     if let Some(connections) = connections {
         limits.push(format!("{} requests in flight", grouped(u64::from(*connections))));
     }
     if let Some(rate) = rate {
-        limits.push(rate.to_string());
+        let at_once = per_host.at_once(shards).unwrap_or(1);
+        limits.push(format!("{rate} ({} at once)", grouped(at_once)));
     }
     let count = grouped(u64::from(*hosts));
     if limits.is_empty() { count } else { format!("{count}; at each at most {}", limits.join(" and ")) }
@@ -103,6 +105,6 @@ mod tests {
         run.per_host.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
         run.per_host.connections = Some(2);
         let said = announcement(&run, 120);
-        assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s\n"), "{said}");
+        assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s (1 at once)\n"), "{said}");
     }
 }

@@ -107,6 +107,10 @@ pub(super) fn schedule(schedule: &ScheduleReport) -> String {
             grouped(schedule.dropped)
         );
     }
+    if schedule.unscheduled > 0 {
+        let gone = grouped(schedule.unscheduled);
+        row = format!("{row}\nabout {gone} more fell to shards that had died: they were never sent");
+    }
     if schedule.shifted_s > 0.0 {
         row = format!("{row}\nput off by {} while the target asked for patience", seconds(schedule.shifted_s));
     }

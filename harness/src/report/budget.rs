@@ -1,13 +1,17 @@
-//! How the budget was used, and the proof that it was kept.
+//! How the budgets of the run and of its hosts were used, and the proof that they were kept.
+//!
+//! What is audited is when requests were written, not when they were let through.
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, share};
-use crate::clock::duration_ns;
 use crate::pacer::Curve;
 use crate::plan::RunPlan;
-use crate::supervisor::{BusiestWindow, RunRecord};
-use crate::wire::SLOT;
+use crate::supervisor::{BusiestWindow, RunRecord, ShardRecord};
+use crate::units::Rate;
+use crate::wire::{BudgetUse, Scope};
 
 /// How a budget was used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,7 +32,7 @@ pub struct BudgetReport {
     pub unaudited_shards: usize,
     /// The window of a shard that came closest.
     pub worst_window: Option<WindowReport>,
-    /// The busiest windows of 10 ms, 100 ms and 1 s over all shards together, in steps of 10 ms.
+    /// The busiest windows of 10 ms, 100 ms and 1 s over all shards together, wherever they begin.
     pub busiest: Vec<BusiestReport>,
 }
 
@@ -37,9 +41,13 @@ pub struct BudgetReport {
 pub struct BusiestReport {
     /// Its width.
     pub width_ms: u64,
-    /// Requests admitted in it.
+    /// The number of its host, from 0; absent of the run's budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
+    /// The most requests sent in any window of this width. Counted in slots of 10 us: no window held more, and one that is
+    /// wider by 10 us at most held as many.
     pub admitted: u64,
-    /// Requests allowed in it: the burst and the rate times the width.
+    /// Requests allowed in the time that was counted: the burst, and the rate times the width and 10 us.
     pub allowed: u64,
 }
 
@@ -48,50 +56,143 @@ pub struct BusiestReport {
 pub struct WindowReport {
     /// In which shard.
     pub shard: u32,
+    /// The number of its host, from 0; absent of the run's budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
     /// Its width.
     pub width_ms: f64,
-    /// Requests admitted in it.
+    /// Requests sent in it.
     pub admitted: u64,
     /// Requests allowed in it.
     pub allowed: u64,
 }
 
+/// How the budgets of the hosts were used, each by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostBudgetReport {
+    /// As asked, for people.
+    pub rate: String,
+    /// As asked, per second.
+    pub rate_per_s: f64,
+    /// Requests at once to one host, over all shards.
+    pub burst: u64,
+    /// Whether no window of any width, at any host and in any shard that told, held more than its burst plus its rate times
+    /// the width.
+    pub kept: bool,
+    /// Shards that ended before they could tell.
+    pub unaudited_shards: usize,
+    /// The window of a shard at a host that came closest.
+    pub worst_window: Option<WindowReport>,
+    /// The busiest windows at any host over all shards together; see [`BudgetReport::busiest`].
+    pub busiest: Vec<BusiestReport>,
+}
+
+/// A rate limit that is audited.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    rate: Rate,
+    curve: Curve,
+    /// Requests at once over all shards.
+    burst: u64,
+    is_within: fn(Scope) -> bool,
+}
+
+/// What the audit of a limit came to.
+struct Audit {
+    kept: bool,
+    unaudited_shards: usize,
+    worst_window: Option<WindowReport>,
+    busiest: Vec<BusiestReport>,
+}
+
+impl Limit {
+    fn audit(&self, record: &RunRecord) -> Audit {
+        let uses = || {
+            let of = |shard: &ShardRecord| (shard.plan.shard, shard.budgets.clone());
+            let all =
+                record.shards.iter().map(of).flat_map(|(shard, uses)| uses.into_iter().map(move |used| (shard, used)));
+            all.filter(|(_, (scope, _))| (self.is_within)(*scope))
+        };
+        let window = |(shard, (scope, BudgetUse { worst, .. }))| WindowReport {
+            shard,
+            host: number(scope),
+            width_ms: worst.width_ns as f64 / 1e6,
+            admitted: worst.admitted,
+            allowed: worst.allowed,
+        };
+        let windows = record.busiest.iter().filter(|(scope, _)| (self.is_within)(**scope));
+        let mut busiest: Vec<BusiestReport> = Vec::new();
+        for (scope, window) in windows.flat_map(|(scope, windows)| windows.iter().map(move |window| (*scope, window))) {
+            let window = BusiestReport {
+                width_ms: u64::try_from(window.width.as_millis()).unwrap_or(u64::MAX),
+                host: number(scope),
+                admitted: window.sent,
+                allowed: self.burst + self.allowed_in(window),
+            };
+            match busiest.iter_mut().find(|known| known.width_ms == window.width_ms) {
+                Some(known) if known.admitted < window.admitted => *known = window,
+                Some(_) => {}
+                None => busiest.push(window),
+            }
+        }
+        Audit {
+            kept: uses().all(|(_, (_, used))| used.kept)
+                && busiest.iter().all(|window| window.admitted <= window.allowed),
+            unaudited_shards: record.shards.iter().filter(|shard| shard.fault.is_some()).count(),
+            worst_window: uses().map(window).max_by(|a, b| a.used().total_cmp(&b.used())),
+            busiest,
+        }
+    }
+
+    /// What the rate comes to in all that was counted of a window.
+    fn allowed_in(&self, window: &BusiestWindow) -> u64 {
+        let Range { start, end } = window.counted();
+        self.rate.permits_in(self.curve.at(end) - self.curve.at(start))
+    }
+}
+
+/// The number of the host that a limit is for; none of the run.
+const fn number(scope: Scope) -> Option<u32> {
+    match scope {
+        Scope::Run => None,
+        Scope::Host(host) => Some(host),
+    }
+}
+
+impl WindowReport {
+    fn used(&self) -> f64 {
+        self.admitted as f64 / self.allowed as f64
+    }
+}
+
 impl BudgetReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
         let rate = plan.rate.filter(|_| plan.has_budget())?;
-        let uses = || record.shards.iter().filter_map(|shard| Some((shard, shard.budget?)));
-        let closeness = |admitted: u64, allowed: u64| admitted as f64 / allowed as f64;
-        let worst = uses().max_by(|(_, a), (_, b)| {
-            closeness(a.worst.admitted, a.worst.allowed).total_cmp(&closeness(b.worst.admitted, b.worst.allowed))
-        });
-        let width_ms = |window: &BusiestWindow| window.slots as u64 * u64::try_from(SLOT.as_millis()).unwrap_or(0);
-        let busiest: Vec<BusiestReport> = record
-            .busiest
-            .iter()
-            .map(|window| BusiestReport {
-                width_ms: width_ms(window),
-                admitted: window.admitted,
-                allowed: plan.at_once() + allowed_in(plan, window),
-            })
-            .collect();
+        let curve = Curve::of(plan.shape, plan.duration);
+        let limit = Limit { rate, curve, burst: plan.at_once(), is_within: |scope| scope == Scope::Run };
+        let Audit { kept, unaudited_shards, worst_window, busiest } = limit.audit(record);
         let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
         Some(Self {
             rate: plan.shaped_rate()?.to_string(),
             rate_per_s: rate.per_second(),
-            burst: plan.at_once(),
+            burst: limit.burst,
             achieved_per_s: totals.attempts_per_s,
             utilisation: share(totals.attempts as f64, allowed).min(1.0),
-            kept: uses().all(|(_, budget)| budget.kept)
-                && busiest.iter().all(|window| window.admitted <= window.allowed),
-            unaudited_shards: record.shards.len() - uses().count(),
-            worst_window: worst.map(|(shard, budget)| WindowReport {
-                shard: shard.plan.shard,
-                width_ms: budget.worst.width_ns as f64 / 1e6,
-                admitted: budget.worst.admitted,
-                allowed: budget.worst.allowed,
-            }),
+            kept,
+            unaudited_shards,
+            worst_window,
             busiest,
         })
+    }
+}
+
+impl HostBudgetReport {
+    pub(super) fn new(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
+        let (rate, burst) = plan.per_host.rate.zip(plan.per_host.at_once(plan.shards))?;
+        let limit = Limit { rate, curve: Curve::FLAT, burst, is_within: |scope| scope != Scope::Run };
+        let Audit { kept, unaudited_shards, worst_window, busiest } = limit.audit(record);
+        let (text, rate_per_s) = (rate.to_string(), rate.per_second());
+        Some(Self { rate: text, rate_per_s, burst, kept, unaudited_shards, worst_window, busiest })
     }
 }
 
@@ -102,13 +203,4 @@ pub(crate) fn offered(plan: &RunPlan, from_s: f64, to_s: f64) -> f64 {
     let curve = Curve::of(plan.shape, plan.duration);
     let own_s = |s: f64| curve.at((s.max(0.0) * 1e9) as u64) as f64 / 1e9;
     rate.per_second() * (own_s(to_s) - own_s(from_s))
-}
-
-/// What the rate comes to in a window of 10 ms slots.
-fn allowed_in(plan: &RunPlan, window: &BusiestWindow) -> u64 {
-    let Some(rate) = plan.rate else { return 0 };
-    let slot_ns = duration_ns(SLOT);
-    let end = (window.last_slot + 1) * slot_ns;
-    let curve = Curve::of(plan.shape, plan.duration);
-    rate.permits_in(curve.at(end) - curve.at(end.saturating_sub(window.slots as u64 * slot_ns)))
 }

@@ -3,18 +3,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::budget::offered;
+use super::schedule::gone;
 use super::{BindingReport, Spread};
 use crate::plan::RunPlan;
 use crate::shard::INTERVAL;
 use crate::stats::{Percentile, Series};
-use crate::supervisor::{Interval, ShardSecond};
+use crate::supervisor::{Interval, RunRecord, ShardSecond};
 
 /// One second over all shards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalRow {
     /// Since the common start.
     pub start_s: u64,
-    /// Requests that the budget offered in it; null without one.
+    /// Requests that the budget offered in it, or that an open loop's timetable held, without those of a shard that was no
+    /// longer there; null without a rate.
     pub offered: Option<f64>,
     /// Attempts intended in it that ended or were cut off.
     pub attempts: u64,
@@ -71,10 +73,13 @@ pub struct IntervalRow {
 }
 
 impl IntervalRow {
-    /// The row with what the budget offered in it, in a run of `duration_s`: the last second is cut off.
-    pub(super) fn with_offer(mut self, plan: &RunPlan, duration_s: f64) -> Self {
+    /// The row with what the rate offered in it, in a run of `duration_s`: the last second is cut off.
+    pub(super) fn with_offer(mut self, plan: &RunPlan, record: &RunRecord, duration_s: f64) -> Self {
         let start_s = self.start_s as f64;
-        self.offered = Some(offered(plan, start_s, (start_s + INTERVAL.as_secs_f64()).min(duration_s).max(start_s)));
+        let end_s = (start_s + INTERVAL.as_secs_f64()).min(duration_s).max(start_s);
+        let missing = |(gone_s, part): (f64, f64)| offered(plan, gone_s.max(start_s), gone_s.max(end_s)) * part;
+        let missing: f64 = gone(record).map(missing).sum();
+        self.offered = Some(offered(plan, start_s, end_s) - missing);
         self
     }
 

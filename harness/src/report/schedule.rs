@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Totals, share};
-use crate::plan::RunPlan;
-use crate::supervisor::RunRecord;
+use super::{Ledger, Totals, share};
+use crate::clock::duration_ns;
+use crate::pacer::Curve;
+use crate::plan::{RunPlan, ShardPlan, TimetablePlan};
+use crate::supervisor::{RunRecord, ShardRecord, Stopped};
 use crate::wire::{TimetableUse, WarmUp};
 
 /// How an open loop kept its timetable.
@@ -20,7 +22,11 @@ pub struct ScheduleReport {
     pub scheduled: u64,
     /// Of these, those that never went, because none of the connections was free until the end.
     pub dropped: u64,
-    /// The others, as a part of all.
+    /// Requests that the timetable held for shards that had died: nobody took them over. Counted from when a shard was last
+    /// heard, by the rate; 0 of an older version.
+    #[serde(default)]
+    pub unscheduled: u64,
+    /// What went, as a part of all of these.
     pub sent_share: f64,
     /// Attempts per second, after the warm-up and until the last request was intended.
     pub achieved_per_s: f64,
@@ -46,18 +52,44 @@ impl ScheduleReport {
         let rate = plan.shaped_rate().filter(|_| !plan.has_budget())?;
         let told = || record.shards.iter().filter_map(|shard| shard.timetable);
         let scheduled = told().map(|used| used.scheduled).sum();
+        let unscheduled = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
+        let (all, missing) = (scheduled + unscheduled, totals.dropped + unscheduled);
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
             rate_per_s: rate.peak.per_second(),
             scheduled,
             dropped: totals.dropped,
-            sent_share: if scheduled > 0 { 1.0 - share(totals.dropped as f64, scheduled as f64) } else { 1.0 },
+            unscheduled,
+            sent_share: if all > 0 { 1.0 - share(missing as f64, all as f64) } else { 1.0 },
             achieved_per_s: totals.attempts_per_s,
             shifted_s: told().map(|TimetableUse { shifted_ns, .. }| shifted_ns).max().unwrap_or(0) as f64 / 1e9,
             untold_shards: record.shards.len() - told().count(),
         })
     }
+}
+
+/// The shards of an open loop that died: when each was last heard, in seconds after the start, and what part of the timetable
+/// it had.
+pub(super) fn gone(record: &RunRecord) -> impl Iterator<Item = (f64, f64)> {
+    record.shards.iter().filter(|shard| shard.fault.is_some()).filter_map(|shard| {
+        let part = 1.0 / f64::from(shard.plan.timetable?.stride.max(1));
+        Some((shard.last_done.since(record.start) as f64 / 1e9, part))
+    })
+}
+
+/// Requests that the timetable held for a shard after it had died, as far as it had IDs for them: until the end of the run's
+/// duration, or until the last shard was heard. None in a closed loop, and of a shard that lived.
+pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
+    let ShardPlan { timetable, shape, duration, .. } = shard.plan;
+    let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
+    let heard = |shard: &ShardRecord| shard.last_done.since(record.start);
+    let last = record.shards.iter().map(heard).max().unwrap_or(0);
+    let was_stopped = record.interrupted.is_some() || record.stopped == Stopped::ByObserver;
+    let end = duration.filter(|_| !was_stopped).map_or(last, duration_ns);
+    let curve = Curve::of(shape, duration);
+    let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard)))) / u64::from(stride.max(1));
+    Some(held.min(Ledger::of(shard).lost))
 }
 
 impl WarmUpReport {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::unscheduled;
 use super::totals::Window;
 use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
 use crate::plan::ShardPlan;
@@ -37,6 +38,10 @@ pub struct ShardReport {
     pub ledger: Ledger,
     /// Requests that its part of an open loop's timetable held; null in a closed loop.
     pub scheduled: Option<u64>,
+    /// Requests that its part of the timetable held after it had died; see
+    /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop, and of a shard that lived.
+    #[serde(default)]
+    pub unscheduled: Option<u64>,
     /// What it counted.
     pub totals: Totals,
     /// What it did over time.
@@ -97,6 +102,7 @@ impl ShardReport {
             fault: record.fault.as_ref().map(ToString::to_string),
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),
+            unscheduled: unscheduled(record, run),
             latency: if record.fault.is_none() {
                 Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)
             } else {

@@ -116,15 +116,16 @@ impl<W: Workload> Engine<W> {
 
     async fn lane(self: Rc<Self>, lane: usize) {
         let mut free = self.clock.now();
-        while let Some(permit) = self.gate.admit(lane, free).await {
+        while let Some(mut permit) = self.gate.admit(lane, free).await {
             self.begin(lane, &permit);
-            let attempt = self.workload.perform(permit.id, &self.flights[lane]).await;
+            let clear_to_send = async || self.gate.clear_to_send(lane, permit.id).await;
+            let attempt = self.workload.perform(permit.id, &self.flights[lane], clear_to_send).await;
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
                 // The client did not run for a while, which is to be known before what waited meanwhile goes.
                 self.beat(attempt.done);
             }
-            let fate = self.gate.settle(&permit, &attempt);
+            let fate = self.gate.settle(lane, &mut permit, &attempt);
             let sample = Sample { permit, attempt, fate };
             self.finish(lane, &sample);
             self.workload.booked(&sample);

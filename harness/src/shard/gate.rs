@@ -1,7 +1,7 @@
 //! The gate that every attempt of a shard passes: it deals out what there is to do, asks every limit, and does the
 //! waiting for them.
 //!
-//! Lanes call [`Gate::admit`] before an attempt and [`Gate::settle`] after it; one task runs [`Gate::keep`], which waits
+//! Lanes call [`Gate::admit`] before an attempt, [`Gate::clear_to_send`] before they write and [`Gate::settle`] after it; one task runs [`Gate::keep`], which waits
 //! for the next moment with the shard's alarm and lets the waiting lanes through first come, first served. While nobody
 //! waits, the alarm is not set. Nothing is allocated per request.
 //!
@@ -25,11 +25,11 @@ use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
-use crate::pacer::Share;
+use crate::pacer::{Pace, Share};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Outcome, Permit};
 use crate::units::IdRange;
-use crate::wire::{Admissions, Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, TimetableUse};
+use crate::wire::{Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, Scope, Sends, TimetableUse};
 
 /// The gate of one shard.
 pub(super) struct Gate {
@@ -49,6 +49,24 @@ const LATE_NS: u64 = 2_000_000;
 struct LaneSlot {
     answer: Cell<Option<Answer>>,
     waker: Cell<Option<Waker>>,
+    /// How its request stands that was let through.
+    sending: Cell<Sending>,
+    /// For how long its request had to wait although it had its connection, ns.
+    held_ns: Cell<u64>,
+}
+
+/// How a request stands that was let through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Sending {
+    /// It has no connection yet.
+    #[default]
+    Pending,
+    /// It has one, and may not be written yet.
+    Held,
+    /// It may be by now.
+    Called,
+    /// It was written.
+    Sent,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,10 +116,7 @@ impl Gate {
             // Without a budget nothing has to be timed: the lane goes on where it was.
             let now = if inner.is_unlimited() { free } else { self.clock.now() };
             match inner.ask(free, now) {
-                Asked::Go(permit) => {
-                    self.announce(&mut inner, now);
-                    return Some(Answer::Go(permit));
-                }
+                Asked::Go(permit) => return Some(Answer::Go(permit)),
                 Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
             }
         }
@@ -111,14 +126,16 @@ impl Gate {
         None
     }
 
-    /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed.
+    /// Lets waiting lanes through when every limit allows it. Returns once the gate is closed and nothing is under way.
     pub(super) async fn keep(&self, alarm: &mut Alarm) {
         loop {
+            let send = self.call_sender();
             let ring = match self.grant_due() {
                 Due::At(ring) => ring,
                 Due::WhenCalled => Ring::from(Nanos(u64::MAX)),
                 Due::Never => return,
             };
+            let ring = if send < ring.at { Ring { at: send, then: Some(ring.at) } } else { ring };
             self.keeper.asleep_until.set(Some(ring.at));
             if ring.at == Nanos(u64::MAX) {
                 self.keeper.called().await;
@@ -139,6 +156,77 @@ impl Gate {
         }
     }
 
+    /// Waits until the limits allow the request for `id` of a lane that has its connection to be written, counts it, and
+    /// returns the moment.
+    pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Nanos {
+        let slot = &self.lanes[lane];
+        if slot.sending.replace(Sending::Pending) != Sending::Sent {
+            self.inner.borrow_mut().end_pending(id);
+        }
+        let began = self.clock.now();
+        poll_fn(|cx| {
+            let state = slot.sending.get();
+            let now = if state == Sending::Pending { began } else { self.clock.now() };
+            if state != Sending::Held && self.try_send((lane, id), state, now) {
+                slot.sending.set(Sending::Sent);
+                slot.held_ns.set(slot.held_ns.get() + now.since(began));
+                return Poll::Ready(now);
+            }
+            slot.sending.set(Sending::Held);
+            slot.waker.set(Some(cx.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Has the request of a lane written at `now` if it may be; otherwise the lane waits to be called.
+    fn try_send(&self, (lane, id): (usize, u64), state: Sending, now: Nanos) -> bool {
+        let mut inner = self.inner.borrow_mut();
+        // Whoever has waited goes first.
+        let is_in_turn = state == Sending::Called || inner.sending.is_empty();
+        let goes = is_in_turn && matches!(inner.peek_send(id, now), Pace::Go(_));
+        if goes {
+            self.tell(inner.sent(id, now));
+        } else if state == Sending::Called {
+            inner.sending.push_front((lane, id));
+        } else {
+            inner.sending.push_back((lane, id));
+        }
+        if !inner.sending.is_empty() {
+            self.keeper.call();
+        }
+        goes
+    }
+
+    /// Calls the first of the lanes whose request may be written now, which has the keeper look for the next one. Otherwise
+    /// says when one may be: the end of time when none waits.
+    fn call_sender(&self) -> Nanos {
+        let mut inner = self.inner.borrow_mut();
+        let mut next = Nanos(u64::MAX);
+        // What holds for one request of a single host holds for all.
+        let looked_at = if inner.hosts.len() > 1 { inner.sending.len() } else { inner.sending.len().min(1) };
+        for at in 0..looked_at {
+            let (lane, id) = inner.sending[at];
+            match inner.peek_send(id, self.clock.now()) {
+                Pace::Go(_) => {
+                    inner.sending.remove(at);
+                    self.lanes[lane].sending.set(Sending::Called);
+                    if let Some(waker) = self.lanes[lane].waker.take() {
+                        waker.wake();
+                    }
+                    return Nanos(u64::MAX);
+                }
+                Pace::Wait(due) => next = next.min(due),
+            }
+        }
+        next
+    }
+
+    /// Tells the other shards of requests that they are to keep their distance from.
+    fn tell(&self, arrivals: impl Iterator<Item = (Scope, Nanos)>) {
+        arrivals.for_each(|(scope, at)| self.messages.send(Frame::Arrived { scope, at }));
+    }
+
     fn grant_due(&self) -> Due {
         let mut inner = self.inner.borrow_mut();
         loop {
@@ -146,13 +234,13 @@ impl Gate {
                 while let Some((lane, _)) = inner.waiting.pop_front() {
                     self.answer(lane, Answer::NoMore);
                 }
-                return Due::Never;
+                // What was let through may still have to wait before it is written.
+                return if inner.under_way > 0 { Due::WhenCalled } else { Due::Never };
             }
             let Some(&(lane, free)) = inner.waiting.front() else { return Due::WhenCalled };
             let now = self.clock.now();
             match inner.ask(free, now) {
                 Asked::Go(permit) => {
-                    self.announce(&mut inner, now);
                     inner.waiting.pop_front();
                     self.answer(lane, Answer::Go(permit));
                     if inner.waiting.is_empty() {
@@ -171,13 +259,6 @@ impl Gate {
         }
     }
 
-    /// Has the other shards keep their distance from a request that goes at `now`.
-    fn announce(&self, inner: &mut Limits, now: Nanos) {
-        if let Some(at) = inner.spacing.admitted(now) {
-            self.messages.send(Frame::Arrived(at));
-        }
-    }
-
     fn answer(&self, lane: usize, answer: Answer) {
         let slot = &self.lanes[lane];
         slot.answer.set(Some(answer));
@@ -186,18 +267,20 @@ impl Gate {
         }
     }
 
-    /// Takes in how an attempt ended, and says what becomes of its item.
-    pub(super) fn settle(&self, permit: &Permit, attempt: &Attempt) -> Fate {
+    /// Takes in how an attempt of a lane ended, and says what becomes of its item. A wait for leave to be written is the
+    /// budget's from then on, not one for a connection.
+    pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.under_way -= 1;
+        if self.lanes[lane].sending.take() != Sending::Sent {
+            inner.end_pending(permit.id);
+        }
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
             self.revoke(&mut inner);
             inner.shift();
         }
-        if let Some(at) = inner.spacing.ended(attempt) {
-            self.messages.send(Frame::Arrived(at));
-        }
+        self.tell(inner.ended(permit.id, attempt));
         let again = inner.try_again(permit, attempt);
         // Lanes may have waited for this attempt to end, or may take up its item sooner than what they wait for.
         if !inner.waiting.is_empty() {
@@ -206,7 +289,11 @@ impl Gate {
                 Waits::ForAnEnd => self.keeper.call(),
             }
         }
+        if inner.state == State::Closed && inner.under_way == 0 {
+            self.keeper.call();
+        }
         self.note_idleness(&mut inner);
+        permit.admitted.0 += self.lanes[lane].held_ns.take();
         if again.is_some() { Fate::Again } else { Fate::Ended }
     }
 
@@ -259,9 +346,11 @@ impl Gate {
         self.keeper.call_before(Nanos(u64::MAX));
     }
 
-    /// Takes in that the target was at a request of shard `by` at `at`.
-    pub(super) fn arrived(&self, at: Nanos, by: u32) {
-        self.inner.borrow_mut().spacing.arrived(at, by);
+    /// Takes in that the target was at a request of shard `by` at `at`, of the limit of that scope.
+    pub(super) fn arrived(&self, scope: Scope, at: Nanos, by: u32) {
+        if let Some(limiter) = self.inner.borrow_mut().limiter(scope) {
+            limiter.arrived(at, by);
+        }
     }
 
     /// Crawls these IDs, too.
@@ -280,7 +369,7 @@ impl Gate {
     pub(super) fn set_share(&self, share: u32) {
         let mut inner = self.inner.borrow_mut();
         let parts = inner.plan.siblings;
-        inner.pacer.set_share(Share(share), parts, self.clock.now());
+        inner.limiter.pacer.set_share(Share(share), parts, self.clock.now());
         drop(inner);
         self.messages.send(Frame::Share(share));
         self.keeper.call();
@@ -301,7 +390,7 @@ impl Gate {
     /// Lets nobody through any more; the waiting lanes are told so. Nothing was to go from `end` on. Returns what will not
     /// happen any more.
     pub(super) fn close(&self, end: Nanos) -> Closed {
-        if self.inner.borrow_mut().pacer.timetable().is_some() {
+        if self.inner.borrow_mut().limiter.pacer.timetable().is_some() {
             // What was due a moment ago and has a connection waiting for it is not to be dropped because this came first.
             self.grant_due();
         }
@@ -324,7 +413,11 @@ impl Gate {
     /// How the timetable was kept; none in a closed loop.
     pub(super) fn timetable_use(&self) -> Option<TimetableUse> {
         let mut inner = self.inner.borrow_mut();
-        inner.pacer.timetable().map(|table| TimetableUse { scheduled: table.taken(), shifted_ns: table.shift_ns() })
+        inner
+            .limiter
+            .pacer
+            .timetable()
+            .map(|table| TimetableUse { scheduled: table.taken(), shifted_ns: table.shift_ns() })
     }
 
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.
@@ -350,13 +443,13 @@ impl Gate {
     pub(super) fn behind_ms(&self, now: Nanos) -> u32 {
         let mut inner = self.inner.borrow_mut();
         inner.skip_idle(now);
-        let behind_ns = inner.pacer.timetable().map_or(0, |table| now.since(table.due()));
+        let behind_ns = inner.limiter.pacer.timetable().map_or(0, |table| now.since(table.due()));
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
-    /// How the budget was used; none without one.
-    pub(super) fn budget_use(&self) -> Option<BudgetUse> {
-        self.inner.borrow().pacer.audit().map(|audit| BudgetUse { worst: audit.worst(), kept: audit.kept() })
+    /// How the budgets were used, of the run and of its hosts, as far as they have any.
+    pub(super) fn budget_uses(&self) -> Vec<(Scope, BudgetUse)> {
+        self.inner.borrow_mut().budget_uses()
     }
 
     /// What has held the shard back until `now`.
@@ -370,9 +463,9 @@ impl Gate {
         inner.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(host.brake().books(now)))
     }
 
-    /// The admissions of the slots that are over at `now`, and were not handed out before.
-    pub(super) fn take_admissions(&self, now: Nanos) -> Admissions {
-        self.inner.borrow_mut().slots.take(now)
+    /// What was sent in the slots that are over at `now`, and was not handed out before; none without any limit.
+    pub(super) fn take_sends(&self, now: Nanos) -> Option<Sends> {
+        self.inner.borrow_mut().take_sends(now)
     }
 }
 

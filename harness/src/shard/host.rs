@@ -6,6 +6,8 @@
 
 use super::brake::Brake;
 use super::deferred::Deferred;
+use super::limiter::Limiter;
+use super::spacing::Spacing;
 use crate::adaptive::{Adaptive, Standing};
 use crate::clock::Nanos;
 use crate::pacer::{Pace, Pacer};
@@ -20,8 +22,8 @@ const FIRST: u64 = 10;
 #[derive(Debug)]
 pub(super) struct Host {
     brake: Brake,
-    /// Its own budget.
-    pacer: Pacer,
+    /// Its own rate limit.
+    pub(super) limiter: Limiter,
     /// What it was found to bear; none unless the run is adaptive.
     adaptive: Option<Adaptive>,
     /// Requests that may be under way at most.
@@ -63,7 +65,11 @@ impl Host {
         let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
         Self {
             brake: Brake::new(host, plan),
-            pacer: Pacer::new(plan.per_host.budget, start),
+            limiter: Limiter::new(
+                Pacer::new(plan.per_host.budget, start),
+                Spacing::new(plan.per_host.spacing, plan),
+                start,
+            ),
             adaptive: plan.manners.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
             most,
             under_way: 0,
@@ -74,7 +80,7 @@ impl Host {
 
     /// Whether nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.resume() == Nanos::default()
+        self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.resume() == Nanos::default()
     }
 
     /// Whether a request may go there at `now`. Nothing is charged.
@@ -102,7 +108,7 @@ impl Host {
             Pace::Go(at) => since = since.max(at),
             Pace::Wait(next) => return Leave::At(next, Binding::Target),
         }
-        match self.pacer.peek(now) {
+        match self.limiter.peek(now) {
             Pace::Go(at) => Leave::Go(since.max(at)),
             Pace::Wait(next) => Leave::At(next, Binding::Rate),
         }
@@ -115,12 +121,13 @@ impl Host {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.admitted(now);
         }
-        self.pacer.poll(now);
+        self.limiter.admitted(now);
     }
 
     /// A request that was let through does not go after all. What it was charged stays charged.
     pub(super) fn revoked(&mut self) {
         self.under_way -= 1;
+        self.limiter.end_pending();
     }
 
     /// Takes in how an attempt ended. Some when all shards have to leave the host alone.

@@ -36,11 +36,11 @@ enum Haste {
 impl Haste {
     const fn of(frame: &Frame) -> Self {
         match frame {
-            Frame::Progress(_) | Frame::Interval(_) | Frame::Admissions(_) => Self::Waits,
+            Frame::Progress(_) | Frame::Interval(_) | Frame::Sends(_) => Self::Waits,
             Frame::Ready
             | Frame::Refused(_)
             | Frame::Pause(_)
-            | Frame::Arrived(_)
+            | Frame::Arrived { .. }
             | Frame::Idle
             | Frame::Shed(_)
             | Frame::Share(_)

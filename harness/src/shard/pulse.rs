@@ -43,7 +43,7 @@ mod tests {
     use tokio::runtime::{Builder, LocalOptions};
 
     use super::*;
-    use crate::clock::Clock;
+    use crate::clock::{Clock, Nanos};
     use crate::plan::tests::plan;
     use crate::sample::Attempt;
     use crate::stats::{Exact, Series};
@@ -52,7 +52,7 @@ mod tests {
     struct Nothing;
 
     impl Workload for Nothing {
-        async fn perform(&self, _: u64, _: &Flight) -> Attempt {
+        async fn perform(&self, _: u64, _: &Flight, _: impl AsyncFn() -> Nanos) -> Attempt {
             std::future::pending().await
         }
     }

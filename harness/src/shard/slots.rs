@@ -1,48 +1,47 @@
-//! Admissions counted in slots of a hundredth of a second, so that a report can audit the budget over all shards.
+//! Requests counted as they are sent, in slots of 10 µs, so that a report can audit a rate limit over all shards.
 //!
-//! Called by the gate for each admission, and by the reporter. It must not read a clock.
-
-use std::collections::VecDeque;
+//! Called by a limiter for each request, and by the reporter. It must not read a clock.
 
 use crate::clock::{Nanos, duration_ns};
-use crate::wire::{Admissions, SLOT};
+use crate::wire::SLOT;
 
-/// Slots that are kept when nobody takes them: ten minutes. What belongs to newer ones is then counted in the newest.
-const MOST_KEPT: usize = 60_000;
+/// Slots that are kept when nobody takes them: more than a second has. What comes after counts in the last of them.
+const MOST_KEPT: usize = 200_000;
 
-/// The slots that were not handed out yet.
+/// The slots that were not handed out yet, without those in which nothing was sent.
 #[derive(Debug)]
 pub(super) struct Slots {
     start: Nanos,
-    first: u64,
-    counts: VecDeque<u32>,
+    counts: Vec<(u64, u32)>,
 }
 
 impl Slots {
     /// None yet, in a run that starts at `start`.
     pub(super) const fn new(start: Nanos) -> Self {
-        Self { start, first: 0, counts: VecDeque::new() }
+        Self { start, counts: Vec::new() }
     }
 
-    /// Counts a request that was admitted at `now`.
-    pub(super) fn admitted(&mut self, now: Nanos) {
-        let slot = usize::try_from(self.slot(now).saturating_sub(self.first)).unwrap_or(MOST_KEPT).min(MOST_KEPT - 1);
-        if self.counts.len() <= slot {
-            self.counts.resize(slot + 1, 0);
+    /// Counts a request that is sent at `now`.
+    pub(super) fn sent(&mut self, now: Nanos) {
+        let slot = self.number(now);
+        let is_full = self.counts.len() >= MOST_KEPT;
+        match self.counts.last_mut().filter(|(last, _)| is_full || *last == slot) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push((slot, 1)),
         }
-        self.counts[slot] += 1;
     }
 
-    /// The slots that are over at `now`, each handed out once.
-    pub(super) fn take(&mut self, now: Nanos) -> Admissions {
-        let complete = self.slot(now).max(self.first);
-        let over = usize::try_from(complete - self.first).unwrap_or(usize::MAX).min(self.counts.len());
-        let admissions = Admissions { first: self.first, counts: self.counts.drain(..over).collect(), complete };
-        self.first = complete;
-        admissions
+    /// Takes the slots before `complete`, each once: how far it is from the one before it, the first from the start; and
+    /// how many were sent in it.
+    pub(super) fn take(&mut self, complete: u64) -> Vec<(u64, u32)> {
+        let over = self.counts.partition_point(|(slot, _)| *slot < complete);
+        let mut before = 0;
+        let gap = |(slot, count)| (slot - std::mem::replace(&mut before, slot), count);
+        self.counts.drain(..over).map(gap).collect()
     }
 
-    fn slot(&self, at: Nanos) -> u64 {
+    /// The number of the slot of `at`: all before it are over then.
+    pub(super) fn number(&self, at: Nanos) -> u64 {
         at.since(self.start) / duration_ns(SLOT)
     }
 }
@@ -53,14 +52,14 @@ mod tests {
 
     #[test]
     fn each_slot_is_handed_out_once() {
-        let ms = |ms: u64| Nanos(7 + ms * 1_000_000);
-        let mut slots = Slots::new(ms(0));
+        let us = |us: u64| Nanos(7 + us * 1_000);
+        let mut slots = Slots::new(us(0));
         for at in [0, 9, 10, 35, 41] {
-            slots.admitted(ms(at));
+            slots.sent(us(at));
         }
-        assert_eq!(slots.take(ms(39)), Admissions { first: 0, counts: vec![2, 1, 0], complete: 3 });
-        slots.admitted(ms(39));
-        assert_eq!(slots.take(ms(1_000)), Admissions { first: 3, counts: vec![2, 1], complete: 100 });
-        assert_eq!(slots.take(ms(1_001)), Admissions { first: 100, counts: vec![], complete: 100 });
+        assert_eq!(slots.take(slots.number(us(39))), [(0, 2), (1, 1)]);
+        slots.sent(us(49));
+        assert_eq!(slots.take(slots.number(us(1_000))), [(3, 1), (1, 2)]);
+        assert_eq!(slots.take(slots.number(us(1_001))), []);
     }
 }

@@ -1,11 +1,12 @@
-//! Keeping any two requests of a slow budget apart, whichever shards they come from and however late they are.
+//! Keeping any two requests of a slow rate limit apart, whichever shards they come from and however late they are.
 //!
 //! A schedule alone cannot do that: when a request is late and the next one is not, they arrive too close together. So
 //! the time until the next one counts from when the target was at the last one. That was between sending it and its
 //! answer, and is taken for a little after it was sent. Of a target that was seen to answer at once, an answer that took
 //! much longer than others may have been late because its request was: then the time counts from the answer. Until the
-//! answer is there, it counts from when the request was let go. The shards take turns: whoever is next in line may go at
-//! once, each of the others a moment later, in which it would hear of the one before it. Called by the gate. It must not read a clock.
+//! answer is there, it counts from when the request was sent; one that still waits for its connection keeps nobody else
+//! back, and is sent no sooner than the others allow. The shards take turns: whoever is next in line may go at once, each of
+//! the others a moment later, in which it would hear of the one before it. Called by a limiter. It must not read a clock.
 
 use std::time::Duration;
 
@@ -33,25 +34,39 @@ pub(super) struct Spacing {
     siblings: u32,
     /// What a shard waits for each one that is before it in line.
     turn: Duration,
+    /// The next request is let through no sooner than this.
     next: Nanos,
+    /// Whatever was let through is sent no sooner than this: the same, without requests that were not sent yet.
+    next_send: Nanos,
 }
 
 impl Spacing {
-    /// The spacing that the plan asks for, if any.
-    pub(super) fn new(plan: &ShardPlan) -> Self {
+    /// Keeps the requests of this shard and of its siblings this far `apart`, if they are to be.
+    pub(super) fn new(apart: Option<Duration>, plan: &ShardPlan) -> Self {
         let siblings = plan.siblings.max(1);
         // All turns together are a tenth of the time at most.
-        let turn = plan.spacing.map_or(TURN, |apart| TURN.min(apart / 10 / siblings));
-        Self { apart: plan.spacing, quickest: Duration::MAX, shard: plan.shard, siblings, turn, next: Nanos(0) }
+        let turn = apart.map_or(TURN, |apart| TURN.min(apart / 10 / siblings));
+        let (next, next_send) = (Nanos(0), Nanos(0));
+        Self { apart, quickest: Duration::MAX, shard: plan.shard, siblings, turn, next, next_send }
     }
 
-    /// The next request goes no sooner than this.
+    /// The next request is let through no sooner than this.
     pub(super) const fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Takes in a request that goes at `now`. Some when the other shards have to know.
-    pub(super) fn admitted(&mut self, now: Nanos) -> Option<Nanos> {
+    /// The next request is sent no sooner than this.
+    pub(super) const fn next_send(&self) -> Nanos {
+        self.next_send
+    }
+
+    /// Takes in a request that is let through at `now`.
+    pub(super) fn admitted(&mut self, now: Nanos) {
+        self.next = self.next.max(self.after(now, self.shard));
+    }
+
+    /// Takes in a request that is sent at `now`. Some when the other shards have to know.
+    pub(super) fn sent(&mut self, now: Nanos) -> Option<Nanos> {
         self.apart?;
         self.arrived(now, self.shard);
         Some(now)
@@ -72,10 +87,14 @@ impl Spacing {
 
     /// Takes in that the target was at a request of shard `by` at `at`.
     pub(super) fn arrived(&mut self, at: Nanos, by: u32) {
-        if let Some(apart) = self.apart {
-            let before_it = (self.shard + self.siblings - 1 - by.min(self.siblings - 1)) % self.siblings;
-            self.next = self.next.max(at.plus(apart + self.turn * before_it));
-        }
+        let after = self.after(at, by);
+        (self.next, self.next_send) = (self.next.max(after), self.next_send.max(after));
+    }
+
+    /// When this shard's next request may follow one of shard `by` at `at`.
+    fn after(&self, at: Nanos, by: u32) -> Nanos {
+        let before_it = (self.shard + self.siblings - 1 - by.min(self.siblings - 1)) % self.siblings;
+        self.apart.map_or(Nanos(0), |apart| at.plus(apart + self.turn * before_it))
     }
 }
 
@@ -93,7 +112,8 @@ mod tests {
     fn spacing_of(shard: usize, permits: u64, burst: u64) -> Spacing {
         let mut run = plan();
         (run.rate, run.burst) = (Some(Rate { permits, period_ns: 1_000_000_000 }), burst);
-        Spacing::new(&run.split(&[])[shard])
+        let plan = &run.split(&[])[shard];
+        Spacing::new(plan.spacing, plan)
     }
 
     const MS: u64 = 1_000_000;
@@ -115,8 +135,14 @@ mod tests {
     #[test]
     fn the_time_counts_from_when_the_target_was_at_the_request() {
         let mut spacing = spacing(2, 2);
-        assert_eq!(spacing.admitted(Nanos(0)), Some(Nanos(0)));
-        assert_eq!(spacing.next(), Nanos(505 * MS));
+        spacing.admitted(Nanos(0));
+        assert_eq!(
+            (spacing.next(), spacing.next_send()),
+            (Nanos(505 * MS), Nanos(0)),
+            "it is let through, and not sent"
+        );
+        assert_eq!(spacing.sent(Nanos(0)), Some(Nanos(0)));
+        assert_eq!((spacing.next(), spacing.next_send()), (Nanos(505 * MS), Nanos(505 * MS)));
         spacing.ended(&attempt(Some(3), 4));
         assert_eq!(spacing.next(), Nanos(509 * MS));
         // It answers at once, so this request was late.
@@ -150,8 +176,8 @@ mod tests {
     #[test]
     fn bursts_and_quick_rates_are_not_spaced() {
         for (permits, burst) in [(2, 3), (6, 2), (5_000, 52)] {
-            assert_eq!(spacing(permits, burst).admitted(Nanos(5)), None, "{permits}/s, {burst} at once");
+            assert_eq!(spacing(permits, burst).sent(Nanos(5)), None, "{permits}/s, {burst} at once");
         }
-        assert!(spacing(5, 2).admitted(Nanos(5)).is_some());
+        assert!(spacing(5, 2).sent(Nanos(5)).is_some());
     }
 }

@@ -13,7 +13,7 @@ use crate::process::ShardExit;
 use crate::stats::Bounds;
 use crate::units::IdRange;
 use crate::wire::{
-    Admissions, Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, WireError, encode,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Scope, Sends, WireError, encode,
 };
 
 /// How long a shard whose pipe has ended may take to end itself.
@@ -52,12 +52,12 @@ pub(super) enum Heard {
     Refused(String),
     /// An interval is complete.
     Interval(Box<IntervalFrame>),
-    /// What it admitted.
-    Admissions(Admissions),
+    /// What it sent.
+    Sends(Sends),
     /// The target asks for patience.
     Pause(PauseOrder),
     /// The target was at a request of its then.
-    Arrived(Nanos),
+    Arrived { scope: Scope, at: Nanos },
     /// It has nothing left to do.
     Idle,
     /// It gave these IDs away.
@@ -167,9 +167,9 @@ impl<L: Line> Member<L> {
                 Frame::Refused(why) => heard.push(Heard::Refused(why)),
                 Frame::Progress(progress) => self.progress = progress,
                 Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
-                Frame::Admissions(admissions) => heard.push(Heard::Admissions(admissions)),
+                Frame::Sends(sends) => heard.push(Heard::Sends(sends)),
                 Frame::Pause(order) => heard.push(Heard::Pause(order)),
-                Frame::Arrived(at) => heard.push(Heard::Arrived(at)),
+                Frame::Arrived { scope, at } => heard.push(Heard::Arrived { scope, at }),
                 Frame::Idle => heard.push(Heard::Idle),
                 Frame::Shed(range) => heard.push(Heard::Shed(range)),
                 Frame::Share(share) => heard.push(Heard::Share(share)),

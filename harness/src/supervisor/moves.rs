@@ -11,13 +11,11 @@ use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder};
 
 impl<L: Line> Supervisor<L> {
-    /// Whoever says nothing any more needs nothing, gives nothing, and admits nothing.
+    /// Whoever says nothing any more needs nothing, gives nothing, and sends nothing.
     pub(super) fn note_silence(&mut self) {
         for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
             self.ranges.gone(i);
-            if let Some(budget) = &mut self.budget {
-                budget.windows.over(i);
-            }
+            self.windows.over(i);
         }
     }
 

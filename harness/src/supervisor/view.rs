@@ -14,7 +14,7 @@ use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, TimetableUse, Usage, WarmUp};
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, Scope, TimetableUse, Usage, WarmUp};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -155,8 +155,8 @@ pub struct RunRecord {
     pub suspended: Duration,
     /// What the supervisor moved between the shards.
     pub moved: Moved,
-    /// The busiest windows over all shards, by when requests were admitted; none without a budget.
-    pub busiest: Vec<BusiestWindow>,
+    /// The busiest windows over all shards of each limit that requests were sent under.
+    pub busiest: BTreeMap<Scope, Vec<BusiestWindow>>,
     /// Each shard.
     pub shards: Vec<ShardRecord>,
     /// What the supervisor itself used, from the fork to the end.
@@ -226,8 +226,8 @@ pub struct ShardRecord {
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
-    /// How it used its budget; none without one, or of a shard with a fault.
-    pub budget: Option<BudgetUse>,
+    /// How it used its budgets, those of hosts included; nothing of a shard with a fault.
+    pub budgets: Vec<(Scope, BudgetUse)>,
     /// How it kept the timetable of an open loop; none in a closed one, or of a shard with a fault.
     pub timetable: Option<TimetableUse>,
     /// What of it all was in the warm-up; nothing of a shard with a fault.
@@ -327,7 +327,7 @@ impl ShardRecord {
                 peak_in_flight: last.frame.peak_in_flight,
                 first_sent: last.frame.first_sent,
                 last_done: last.frame.last_done,
-                budget: last.frame.budget,
+                budgets: last.frame.budgets,
                 timetable: last.frame.timetable,
                 warmup: last.frame.warmup,
                 binding: last.frame.binding,
@@ -349,7 +349,7 @@ impl ShardRecord {
                     peak_in_flight: 0,
                     first_sent: None,
                     last_done: member.heard_at(),
-                    budget: None,
+                    budgets: Vec::new(),
                     timetable: None,
                     warmup: WarmUp::default(),
                     binding: member.progress.binding,

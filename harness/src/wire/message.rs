@@ -26,12 +26,17 @@ pub enum Frame {
     Progress(Progress),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
-    /// Requests admitted, by [slot](SLOT). Sent once for each slot.
-    Admissions(Admissions),
+    /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
+    Sends(Sends),
     /// The target asks for patience, which concerns every shard that it takes for the same client.
     Pause(PauseOrder),
-    /// The target was at a request of this shard then; said of budgets that keep any two requests apart.
-    Arrived(Nanos),
+    /// The target was at a request of this shard then; told of limits that keep any two requests apart.
+    Arrived {
+        /// Of which limit.
+        scope: Scope,
+        /// When.
+        at: Nanos,
+    },
     /// Everything that it had to do is done; it waits for more, or for [`Control::Finish`].
     Idle,
     /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
@@ -53,6 +58,8 @@ pub enum Control {
     Pause(PauseOrder),
     /// The target was at a request of another shard then.
     Arrived {
+        /// Of which limit.
+        scope: Scope,
         /// When.
         at: Nanos,
         /// Which shard.
@@ -95,16 +102,25 @@ pub struct PauseOrder {
     pub promised: Nanos,
 }
 
-/// The length of a slot in which admissions are counted.
-pub const SLOT: Duration = Duration::from_millis(10);
+/// What a rate limit is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Scope {
+    /// All requests of the run.
+    Run,
+    /// Those to the host of this number.
+    Host(u32),
+}
 
-/// Requests admitted in slots of [`SLOT`] since the common start.
+/// The length of a slot in which requests are counted as they are sent: a thousandth of the shortest window that is
+/// reported. It bounds the memory of a second, at any rate.
+pub const SLOT: Duration = Duration::from_micros(10);
+
+/// Requests sent in slots of [`SLOT`] since the common start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admissions {
-    /// The number of the first slot.
-    pub first: u64,
-    /// How many were admitted in each; zeroes at the end are left out.
-    pub counts: Vec<u32>,
+pub struct Sends {
+    /// By limit, the slots in which any were sent, in order: how far each is from the one before it (the first: from the
+    /// start), and how many were sent in it.
+    pub slots: Vec<(Scope, Vec<(u64, u32)>)>,
     /// The slot before which there will be no more.
     pub complete: u64,
 }
@@ -305,8 +321,8 @@ pub struct FinalFrame {
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; the start when there was none.
     pub last_done: Nanos,
-    /// The budget's hardest-used window and whether every window kept the promise; none without a budget.
-    pub budget: Option<BudgetUse>,
+    /// The hardest-used window of each limit that any request was sent under, and whether every window kept to it.
+    pub budgets: Vec<(Scope, BudgetUse)>,
     /// How the timetable of an open loop was kept; none in a closed one.
     pub timetable: Option<TimetableUse>,
     /// What of it all was in the warm-up.

@@ -1,5 +1,7 @@
 //! Gates on each shard: its end, its sums, and whether it had its CPU when it needed it.
 
+use std::fmt::Write as _;
+
 use super::thresholds::{
     CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
     SPEED, STEAL,
@@ -10,7 +12,7 @@ use crate::plan::Pacing;
 use crate::process::ShardExit;
 use crate::report::{Latency, Ledger, ShardReport};
 use crate::stats::Series;
-use crate::units::micros;
+use crate::units::{grouped, micros};
 
 /// A shard that did not tell everything, or that failed after it had.
 pub(super) fn ends(evidence: &Evidence<'_>) -> Seen {
@@ -20,9 +22,17 @@ pub(super) fn ends(evidence: &Evidence<'_>) -> Seen {
 fn unclean(shard: &ShardReport) -> Option<String> {
     let (number, exits, lost) = (shard.shard, shard.exits.join(", "), shard.ledger.lost);
     if let Some(fault) = &shard.fault {
-        return Some(format!(
+        let mut finding = format!(
             "shard {number} {fault} (its process {exits}): {lost} of its items are lost, its times are left out"
-        ));
+        );
+        if let Some(unscheduled) = shard.unscheduled {
+            let _ = write!(
+                finding,
+                "; about {} requests of its part of the schedule were never sent, so the run offered less than the rate",
+                grouped(unscheduled)
+            );
+        }
+        return Some(finding);
     }
     let clean = shard.exits.iter().all(|exit| *exit == ShardExit::Clean.to_string());
     (!clean).then(|| format!("shard {number} told everything, and then its process {exits}"))

@@ -100,6 +100,7 @@ fn shard(number: u32) -> ShardReport {
         binding: BindingReport::new(BindingTimes::NONE),
         ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
         scheduled: None,
+        unscheduled: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),
         latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),

@@ -39,8 +39,8 @@ const SENT: u64 = 90;
 const RECEIVED: u64 = 7;
 
 impl Workload for Target {
-    async fn perform(&self, id: u64, flight: &Flight) -> Attempt {
-        let sent = self.clock.now();
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let sent = clear_to_send().await;
         flight.note(InFlight { sent, bytes_sent: SENT, bytes_received: RECEIVED });
         self.sent.borrow_mut().push(sent);
         let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
@@ -130,7 +130,7 @@ fn a_budget_is_used_whole_and_never_exceeded() {
     let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
     let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
     assert!((1_009..=1_010).contains(&attempts), "{attempts}");
-    let used = engine.gate().budget_use().unwrap();
+    let used = engine.gate().budget_uses()[0].1;
     assert!(used.kept && used.worst.admitted <= used.worst.allowed);
 }
 
@@ -279,7 +279,7 @@ fn retries_pass_the_same_budget_as_everything_else() {
     let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
     let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
     assert!((6_009..=6_010).contains(&attempts), "{attempts}");
-    assert!(engine.gate().budget_use().unwrap().kept);
+    assert!(engine.gate().budget_uses()[0].1.kept);
     let (retries, denied) =
         engine.totals(|stats, _, last| (stats.counters.retries, engine.gate().courtesy(last).retries_denied));
     // One retry for five first attempts, and the reserve.
@@ -422,7 +422,7 @@ struct Destitute {
 }
 
 impl Workload for Destitute {
-    async fn perform(&self, _: u64, _: &Flight) -> Attempt {
+    async fn perform(&self, _: u64, _: &Flight, _: impl AsyncFn() -> Nanos) -> Attempt {
         self.tried.set(self.tried.get() + 1);
         assert!(self.tried.get() < 1_000_000, "nobody else gets to run");
         Attempt {

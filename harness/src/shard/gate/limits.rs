@@ -9,8 +9,8 @@ use super::super::alarm::Ring;
 use super::super::binding::Ribbon;
 use super::super::deferred::Deferred;
 use super::super::host::{Host, Leave};
+use super::super::limiter::Limiter;
 use super::super::retry::{RetryBudget, Spent, backoff};
-use super::super::slots::Slots;
 use super::super::spacing::Spacing;
 use super::super::supply::{Again, Next, Supply, Task};
 use super::lateness::{Going, Stalls, Stamps};
@@ -19,7 +19,7 @@ use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Slack, Timetable};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
-use crate::wire::Binding;
+use crate::wire::{Binding, BudgetUse, Scope, Sends};
 
 /// What paces a shard: the timetable of an open loop, or a budget.
 fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
@@ -43,19 +43,20 @@ pub(super) struct Limits {
     pub(super) behind: VecDeque<u32>,
     /// What the lanes that wait are waiting for.
     pub(super) waits: Waits,
-    pub(super) pacer: Pacer,
+    /// What paces the run.
+    pub(super) limiter: Limiter,
     /// When the client did not run.
     pub(super) stalls: Stalls,
     /// In an open loop, since when the hosts of all turns taken have allowed them.
     in_turn_since: Nanos,
     pub(super) retries: RetryBudget,
     pub(super) ribbon: Ribbon,
-    pub(super) slots: Slots,
-    pub(super) spacing: Spacing,
     pub(super) plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     pub(super) under_way: u32,
     pub(super) waiting: VecDeque<(usize, Nanos)>,
+    /// Lanes whose requests have their connections and may not be written yet, and the IDs.
+    pub(super) sending: VecDeque<(usize, u64)>,
     pub(super) state: State,
 }
 
@@ -117,16 +118,15 @@ impl Limits {
             host_of,
             behind: VecDeque::new(),
             waits: Waits::ForTime,
-            pacer: pacer(plan, start),
+            limiter: Limiter::new(pacer(plan, start), Spacing::new(plan.spacing, plan), start),
             stalls: Stalls::default(),
             in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
             ribbon: Ribbon::new(start),
-            slots: Slots::new(start),
-            spacing: Spacing::new(plan),
             plan: plan.clone(),
             under_way: 0,
             waiting: VecDeque::with_capacity(plan.connections as usize),
+            sending: VecDeque::new(),
             state: State::Open,
         }
     }
@@ -148,7 +148,7 @@ impl Limits {
 
     /// Whether nothing has to be timed: a lane goes on at the moment at which it became free.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
+        self.limiter.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
     }
 
     fn host_of(&self, id: u64) -> usize {
@@ -170,13 +170,13 @@ impl Limits {
     pub(super) fn ask(&mut self, free: Nanos, now: Nanos) -> Asked {
         self.waits = Waits::ForTime;
         self.skip_idle(now);
-        let since = match self.pacer.peek(now) {
-            Pace::Go(_) if self.spacing.next() > now => return self.refused(self.spacing.next(), now),
-            Pace::Go(since) => since.max(self.spacing.next()),
+        let since = match self.limiter.peek(now) {
+            Pace::Go(since) => since,
             Pace::Wait(next) => return self.refused(next, now),
         };
         // What is tried again takes a turn that comes after it is due: an earlier one is somebody else's, and late.
-        let chosen = if self.pacer.timetable().is_some() { self.next_in_turn(since, now) } else { self.choose(now) };
+        let chosen =
+            if self.limiter.pacer.timetable().is_some() { self.next_in_turn(since, now) } else { self.choose(now) };
         match chosen {
             Ok((task, allowed)) => Asked::Go(self.admit(task, Moments { due: since, allowed, free, now })),
             Err(Leave::At(next, binding)) => Asked::At(next, binding),
@@ -200,7 +200,7 @@ impl Limits {
         match self.hosts[0].leave(now) {
             Leave::At(later, binding) if later > next => Asked::At(later, binding),
             // A pause puts the timetable off, which is why nothing is due before its end.
-            Leave::At(_, Binding::Pause) if self.pacer.timetable().is_some() => Asked::At(next, Binding::Pause),
+            Leave::At(_, Binding::Pause) if self.limiter.pacer.timetable().is_some() => Asked::At(next, Binding::Pause),
             Leave::Blocked(binding) => Asked::Blocked(binding),
             Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
         }
@@ -210,7 +210,7 @@ impl Limits {
     /// as there are lanes for them.
     pub(super) fn ring(&self, next: Nanos) -> Ring {
         let span = self.plan.pacing.slack();
-        match self.pacer.rings(Slack { span, most: self.waiting.len() }) {
+        match self.limiter.pacer.rings(Slack { span, most: self.waiting.len() }) {
             Some((at, then)) if at >= next && at <= next.plus(span) => Ring { at, then },
             // It is not the pacer that it waits for.
             Some(_) | None => Ring::from(next),
@@ -323,7 +323,7 @@ impl Limits {
 
     /// Leaves out what the timetable says of a time before `now` in which there was nothing to do.
     pub(super) fn skip_idle(&mut self, now: Nanos) {
-        if let Some(table) = self.pacer.timetable()
+        if let Some(table) = self.limiter.pacer.timetable()
             && let Some(since) = self.supply.nothing_before()
             && self.behind.is_empty()
         {
@@ -335,20 +335,17 @@ impl Limits {
     fn admit(&mut self, task: Task, moments: Moments) -> Permit {
         let Moments { due, allowed, free, now } = moments;
         self.under_way += 1;
-        match &mut self.pacer {
+        match &mut self.limiter.pacer {
             Pacer::Unlimited => {}
             Pacer::Timed(table) => table.take(),
-            pacer @ Pacer::Budgeted(_) => {
-                pacer.poll(now);
-                self.slots.admitted(now);
-            }
+            Pacer::Budgeted(_) => self.limiter.admitted(now),
         }
         self.host(task.id()).admitted(now);
-        let due = match (&self.pacer, task) {
+        let due = match (&self.limiter.pacer, task) {
             (Pacer::Unlimited | Pacer::Budgeted(_), Task::Again(again)) => due.max(again.due),
             _ => due,
         };
-        let (intended, Stamps { ready, admitted }) = match self.pacer {
+        let (intended, Stamps { ready, admitted }) = match self.limiter.pacer {
             Pacer::Timed(_) => (due, Going { intended: due, free, allowed, now }.stamps(&mut self.stalls)),
             Pacer::Unlimited | Pacer::Budgeted(_) => {
                 (due.max(allowed).max(free).min(now), Stamps { ready: now, admitted: now })
@@ -369,7 +366,7 @@ impl Limits {
     pub(super) fn shift(&mut self) {
         // Of several hosts, the others go on.
         if let [host] = &mut self.hosts[..]
-            && let Some(table) = self.pacer.timetable()
+            && let Some(table) = self.limiter.pacer.timetable()
         {
             table.shift_to(host.brake().paused_ns());
         }
@@ -382,7 +379,8 @@ impl Limits {
         if is_back {
             self.under_way -= 1;
             self.hosts[0].revoked();
-            if let Some(table) = self.pacer.timetable() {
+            self.limiter.end_pending();
+            if let Some(table) = self.limiter.pacer.timetable() {
                 table.give_back(permit.intended);
             }
         }
@@ -396,7 +394,73 @@ impl Limits {
         let work =
             self.supply.not_started() + self.supply.waiting_again() + self.deferred_firsts() + self.deferred_agains();
         let work = usize::try_from(work).unwrap_or(usize::MAX);
-        self.pacer.timetable().map_or_else(Vec::new, |table| table.drain_due(now).take(work).collect())
+        self.limiter.pacer.timetable().map_or_else(Vec::new, |table| table.drain_due(now).take(work).collect())
+    }
+
+    /// The limiters that a request for `id` is sent under.
+    fn limiters(&mut self, id: u64) -> [(Scope, &mut Limiter); 2] {
+        let host = self.host_of(id);
+        let number = u32::try_from(host).unwrap_or(u32::MAX);
+        [(Scope::Run, &mut self.limiter), (Scope::Host(number), &mut self.hosts[host].limiter)]
+    }
+
+    /// Whether a request for `id` that has its connection may be written at `now`, or when.
+    pub(super) fn peek_send(&self, id: u64, now: Nanos) -> Pace {
+        let host = &self.hosts[self.host_of(id)].limiter;
+        match (self.limiter.peek_send(now), host.peek_send(now)) {
+            (Pace::Wait(one), Pace::Wait(other)) => Pace::Wait(one.max(other)),
+            (wait @ Pace::Wait(_), _) | (_, wait) => wait,
+        }
+    }
+
+    /// A request for `id` that was let through is about to be written, or never will be.
+    pub(super) fn end_pending(&mut self, id: u64) {
+        for (_, limiter) in self.limiters(id) {
+            limiter.end_pending();
+        }
+    }
+
+    /// Counts a request for `id` that is written at `now`. Returns from what limits the other shards have to be told of it.
+    pub(super) fn sent(&mut self, id: u64, now: Nanos) -> impl Iterator<Item = (Scope, Nanos)> {
+        let told = self.limiters(id).map(|(scope, limiter)| Some((scope, limiter.sent(now)?)));
+        told.into_iter().flatten()
+    }
+
+    /// Takes in how an attempt for `id` ended, in the same way.
+    pub(super) fn ended(&mut self, id: u64, attempt: &Attempt) -> impl Iterator<Item = (Scope, Nanos)> {
+        let told = self.limiters(id).map(|(scope, limiter)| Some((scope, limiter.ended(attempt)?)));
+        told.into_iter().flatten()
+    }
+
+    /// Every limiter.
+    fn all_limiters(&mut self) -> impl Iterator<Item = (Scope, &mut Limiter)> {
+        let hosts = (0..).map(Scope::Host).zip(self.hosts.iter_mut().map(|host| &mut host.limiter));
+        std::iter::once((Scope::Run, &mut self.limiter)).chain(hosts)
+    }
+
+    /// The limiter of that scope; none of a host that there is not.
+    pub(super) fn limiter(&mut self, scope: Scope) -> Option<&mut Limiter> {
+        match scope {
+            Scope::Run => Some(&mut self.limiter),
+            Scope::Host(host) => self.hosts.get_mut(host as usize).map(|host| &mut host.limiter),
+        }
+    }
+
+    /// How the limits were used.
+    pub(super) fn budget_uses(&mut self) -> Vec<(Scope, BudgetUse)> {
+        self.all_limiters().filter_map(|(scope, limiter)| Some((scope, limiter.budget_use()?))).collect()
+    }
+
+    /// What was sent in the slots that are over at `now`, and was not handed out before; none without any limit.
+    pub(super) fn take_sends(&mut self, now: Nanos) -> Option<Sends> {
+        let complete = self.limiter.slots().number(now);
+        let mut is_limited = false;
+        let slots = self.all_limiters().filter_map(|(scope, limiter)| {
+            is_limited |= limiter.budget_use().is_some();
+            Some((scope, limiter.slots().take(complete))).filter(|(_, slots)| !slots.is_empty())
+        });
+        let slots = slots.collect();
+        is_limited.then_some(Sends { slots, complete })
     }
 
     /// Whether there is nothing to do, not even later.

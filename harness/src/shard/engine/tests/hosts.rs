@@ -19,8 +19,8 @@ impl Workload for Several {
         u32::try_from(id % u64::from(self.hosts)).unwrap()
     }
 
-    async fn perform(&self, id: u64, _: &Flight) -> Attempt {
-        let sent = self.clock.now();
+    async fn perform(&self, id: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let sent = clear_to_send().await;
         self.asked.borrow_mut().push((id, sent));
         tokio::time::sleep(MS).await;
         let before = *self.attempts.borrow_mut().entry(id).and_modify(|n| *n += 1).or_insert(0);

@@ -82,7 +82,7 @@ fn a_budget_whose_requests_go_together_is_kept_and_used() {
     let plan = ShardPlan { pacing: Pacing::Coarse, ..shard(1 << 40, 10, Some(budget)) };
     let (ran, _) = run(&plan, None, Duration::from_secs(1));
     assert_eq!(ran.sent[..5], [0, 2, 2, 4, 4].map(ms));
-    assert!(ran.gate().budget_use().unwrap().kept);
+    assert!(ran.gate().budget_uses()[0].1.kept);
     assert!((999..=1_001).contains(&ran.sent.len()), "{}", ran.sent.len());
 }
 
@@ -220,7 +220,7 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
     virtual_time().block_on(async {
         let clock = Clock::start();
         let gate = crate::shard::gate::Gate::new(clock, &plan, clock.now(), Box::new(|_| 0));
-        let first = gate.admit(0, clock.now()).await.unwrap();
+        let mut first = gate.admit(0, clock.now()).await.unwrap();
         // Its answer comes 40 ms later; for 30 of them the client did not run.
         tokio::time::advance(40 * MS).await;
         gate.stalled(ms(5), ms(35));
@@ -236,7 +236,7 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
             outcome,
             advice,
         };
-        gate.settle(&first, &attempt);
+        gate.settle(0, &mut first, &attempt);
         let waits = |permit: &Permit| [permit.ready.since(permit.intended), permit.admitted.since(permit.ready)];
         let second = gate.admit(0, clock.now()).await.unwrap();
         assert_eq!((second.intended, waits(&second)), (ms(1), [30_000_000, 0]));

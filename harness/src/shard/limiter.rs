@@ -1,0 +1,86 @@
+//! A rate limit as one shard keeps it: its share of the rate, the distance to requests of other shards, and what was sent.
+//!
+//! The run has one, and so has each of its hosts. Asked by the gate twice: before a request is let through, and again once
+//! it has its connection, for what was let through in time may come to be sent together with others. It must not wait or
+//! read a clock.
+
+use super::slots::Slots;
+use super::spacing::Spacing;
+use crate::clock::Nanos;
+use crate::pacer::{Pace, Pacer};
+use crate::sample::Attempt;
+use crate::wire::BudgetUse;
+
+/// One rate limit.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    pub(super) pacer: Pacer,
+    spacing: Spacing,
+    slots: Slots,
+}
+
+impl Limiter {
+    /// A limiter of a run that starts at `start`.
+    pub(super) const fn new(pacer: Pacer, spacing: Spacing, start: Nanos) -> Self {
+        Self { pacer, spacing, slots: Slots::new(start) }
+    }
+
+    /// Whether a request may be let through at `now`, and since when. Nothing is charged.
+    pub(super) fn peek(&self, now: Nanos) -> Pace {
+        no_sooner(self.pacer.peek(now), self.spacing.next(), now)
+    }
+
+    /// Charges a request that is let through at `now`, which [`Limiter::peek`] allowed.
+    pub(super) fn admitted(&mut self, now: Nanos) {
+        self.pacer.poll(now);
+        self.spacing.admitted(now);
+    }
+
+    /// Whether a request that was let through may be written at `now`. Nothing is charged.
+    pub(super) fn peek_send(&self, now: Nanos) -> Pace {
+        no_sooner(self.pacer.peek_send(now), self.spacing.next_send(), now)
+    }
+
+    /// Counts a request that is written at `now`. Some when the other shards have to keep their distance from it.
+    pub(super) fn sent(&mut self, now: Nanos) -> Option<Nanos> {
+        self.pacer.sent(now);
+        if self.pacer.audit().is_some() {
+            self.slots.sent(now);
+        }
+        self.spacing.sent(now)
+    }
+
+    /// One of the requests that were let through is about to be written, or never will be.
+    pub(super) fn end_pending(&mut self) {
+        self.pacer.end_pending();
+    }
+
+    /// Takes in an attempt that ended. Some when the other shards have to know when the target was at it.
+    pub(super) fn ended(&mut self, attempt: &Attempt) -> Option<Nanos> {
+        self.spacing.ended(attempt)
+    }
+
+    /// Takes in that the target was at a request of shard `by` at `at`.
+    pub(super) fn arrived(&mut self, at: Nanos, by: u32) {
+        self.spacing.arrived(at, by);
+    }
+
+    /// How the limit was used; none without one.
+    pub(super) fn budget_use(&self) -> Option<BudgetUse> {
+        self.pacer.audit().map(|audit| BudgetUse { worst: audit.worst(), kept: audit.kept() })
+    }
+
+    /// What was sent, by slot; see [`Slots`].
+    pub(super) const fn slots(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+}
+
+/// The same, but not before `next`.
+fn no_sooner(pace: Pace, next: Nanos, now: Nanos) -> Pace {
+    match pace {
+        Pace::Go(since) if next <= now => Pace::Go(since.max(next)),
+        Pace::Go(_) => Pace::Wait(next),
+        Pace::Wait(at) => Pace::Wait(at.max(next)),
+    }
+}
