@@ -17,7 +17,6 @@ use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_harness::{export, plot, render};
 
 use self::side::Side;
-pub(crate) use self::side::{told, told_words};
 use crate::cli::{AbArgs, FormArgs, KeepArgs};
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
 use crate::rounds::{self, Rounds, Taken};

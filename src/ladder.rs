@@ -17,8 +17,8 @@ use crawlmark_harness::{plot, render};
 
 use self::search::Search;
 use self::strategy::Strategy;
-use crate::ab::told_words;
 use crate::cli::LadderArgs;
+use crate::crawl::redact;
 use crate::error::{DONE, Error, signalled};
 use crate::rounds::{self, Rounds, Setup, refuse, understood};
 use crate::run;
@@ -123,12 +123,6 @@ fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     run::check(typed).map(drop)
 }
 
-/// Flags as they are saved and shown: without the values of headers and without bodies.
-fn discreet(flags: &[String]) -> Result<Vec<String>, Error> {
-    let typed = understood("the flags of a rung", flags)?;
-    Ok(told_words(flags, &typed))
-}
-
 /// The flags of `run` that a strategy is, and those of all rungs.
 fn words(strategy: Strategy, args: &LadderArgs, duration: Duration) -> Vec<String> {
     let mut words = strategy.words(duration, args.seed);
@@ -183,7 +177,7 @@ impl Climb<'_> {
         self.environment.get_or_insert_with(|| report.environment.clone());
         self.climbed.push(Climbed {
             rung: *rung,
-            flags: discreet(&flags)?,
+            flags: redact::words(&flags),
             result: folder.display().to_string(),
             started_at: report.started_at,
             finished_at: report.finished_at,
@@ -249,7 +243,7 @@ mod tests {
     fn what_is_saved_of_a_rung_holds_no_secret() {
         let flags =
             ["-c", "2", "-H", "authorization: Bearer hush", "--body", "hush hush", "-Hx-key: hush", "-m", "PUT"];
-        let told = discreet(&words(&flags)).unwrap();
+        let told = redact::words(&words(&flags));
         assert_eq!(told, ["-c", "2", "-H", "authorization: ...", "--body", "...", "-Hx-key: ...", "-m", "PUT"]);
     }
 

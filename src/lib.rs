@@ -53,7 +53,12 @@ pub fn main() -> ExitCode {
         Ok(read) => read,
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
         Err(error) => {
-            let _ = error.print();
+            let said = error.render().to_string();
+            if crawl::redact::text(&said) == said {
+                let _ = error.print();
+            } else {
+                terminal::say(&said);
+            }
             return ExitCode::from(if error.use_stderr() { error::USAGE } else { error::DONE });
         }
     };

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Write};
 pub(crate) use self::progress::Progress;
 use self::progress::{Glyphs, glyphs};
 pub(crate) use self::stages::Stages;
+use crate::crawl::redact;
 
 /// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> io::Result<()> {
@@ -20,11 +21,12 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Says something about the run.
+/// Says something about the run, without the secrets of any URL in it: it may be what another program said.
 pub(crate) fn say(text: &str) {
     // Nobody may be listening; that must not stop a run.
     let mut out = io::stderr().lock();
-    let text = if out.is_terminal() { shown(text, glyphs()) } else { text.into() };
+    let text = redact::text(text);
+    let text = if out.is_terminal() { shown(&text, glyphs()) } else { Cow::from(text) };
     let _ = out.write_all(text.as_bytes());
 }
 

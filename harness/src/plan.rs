@@ -248,8 +248,7 @@ impl RunPlan {
             start: self.ids.start + split_point(self.ids.len(), parts, i),
             end: self.ids.start + split_point(self.ids.len(), parts, i + 1),
         };
-        // Whatever the other shards hand over, there are no more items than these to be under way.
-        let connections = split_share(u64::from(self.connections), parts, i).min(self.ids.len());
+        let connections = split_share(u64::from(self.connections), parts, i);
         let cpu = match self.pinning {
             Pinning::PerCpu if !cpus.is_empty() => Some(cpus[shard as usize % cpus.len()]),
             Pinning::PerCpu | Pinning::None => None,
@@ -259,6 +258,7 @@ impl RunPlan {
             shard,
             ids,
             connections: u32::try_from(connections).unwrap_or(u32::MAX),
+            items_of_run: self.ids.len(),
             budget: self.rate.filter(|_| self.has_budget()).map(|rate| Budget::of(&rate, self.bursts(), parts, i)),
             arrivals: self.arrivals,
             pacing: self.pacing,
@@ -293,6 +293,8 @@ pub struct ShardPlan {
     pub ids: IdRange,
     /// Its requests in flight at most; at least 1.
     pub connections: u32,
+    /// Items of all shards together.
+    pub items_of_run: u64,
     /// Its share of the budget.
     pub budget: Option<Budget>,
     /// How its requests arrive.
@@ -329,6 +331,15 @@ pub struct ShardPlan {
     pub seed: u64,
     /// The CPU that it stays on.
     pub cpu: Option<usize>,
+}
+
+impl ShardPlan {
+    /// Lanes to make room for: connections, as far as there are items for them. Whatever the other shards hand over, no more
+    /// items than there are can be under way.
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        usize::try_from(u64::from(self.connections).min(self.items_of_run)).unwrap_or(usize::MAX)
+    }
 }
 
 #[cfg(test)]

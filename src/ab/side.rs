@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use crawlmark_harness::compare::Arm;
 
-use crate::cli::{AbArgs, RunArgs};
+use crate::cli::AbArgs;
+use crate::crawl::redact;
 use crate::error::Error;
 use crate::rounds::{PORT, Setup, refuse, understood};
 use crate::run;
@@ -18,7 +19,7 @@ pub(super) struct Side {
     pub(super) arm: Arm,
     /// What is run for each of its rounds.
     pub(super) setup: Setup,
-    /// What makes it what it is, as typed, without the values of headers and without bodies: it is saved and published.
+    /// What makes it what it is, as typed, without secrets: it is saved and published.
     pub(super) what: String,
     starts_its_target: bool,
 }
@@ -33,8 +34,8 @@ impl Side {
             Arm::Base => ("--base", &args.base, &args.base_target, &args.base_bin),
             Arm::Candidate => ("--cand", &args.cand, &args.cand_target, &args.cand_bin),
         };
-        let own_words = shlex::split(own)
-            .ok_or_else(|| Error::Usage(format!("{flag} '{own}' has a quotation mark that is not closed")))?;
+        let own_words =
+            shlex::split(own).ok_or_else(|| Error::Usage(format!("{flag} has a quotation mark that is not closed")))?;
         let mut words = args.run.clone();
         words.extend(own_words.iter().cloned());
         let whose = format!("{flag} and the flags after --, together");
@@ -74,7 +75,7 @@ impl Side {
             arm,
             setup: Setup { label: format!("the {arm}"), program, words, target: target.clone() },
             starts_its_target: target.is_some() || (typed.url.is_none() && typed.urls.is_none()),
-            what: what(args, arm, &told(own, &own_words, &typed)),
+            what: what(args, arm, &redact::line(own)),
         })
     }
 
@@ -110,48 +111,9 @@ fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
     };
     let parts = [
         program.as_ref().map(|program| program.display().to_string()),
-        target.clone(),
+        target.as_deref().map(redact::line),
         Some(own.trim().to_owned()).filter(|own| !own.is_empty()),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "as it is".to_owned() } else { parts.join(", ") }
-}
-
-/// A side's own flags as typed, or, where they hold what may be a secret, word by word without it.
-pub(crate) fn told(own: &str, words: &[String], run: &RunArgs) -> String {
-    let told = told_words(words, run);
-    if told == words { own.to_owned() } else { told.join(" ") }
-}
-
-/// Each of the words, without the values of headers and without bodies: `...` stands for them.
-pub(crate) fn told_words(words: &[String], run: &RunArgs) -> Vec<String> {
-    let header = |word: &str| {
-        let header = run.headers.iter().find(|header| word.ends_with(header.as_str()))?;
-        let name = header.split_once(':').map_or("", |(name, _)| name);
-        Some(format!("{}{name}: ...", word.strip_suffix(header.as_str())?))
-    };
-    let body = |word: &str| {
-        let flag = word.strip_suffix(run.body.as_str()).filter(|_| !run.body.is_empty())?;
-        ["", "--body="].contains(&flag).then(|| format!("{flag}..."))
-    };
-    words.iter().map(|word| header(word).or_else(|| body(word)).unwrap_or_else(|| word.clone())).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_side_is_holds_no_secret() {
-        for (own, expected) in [
-            ("-c 8  --target-latency '20ms'", "-c 8  --target-latency '20ms'"),
-            ("-c 8 -H 'authorization: Bearer hush'", "-c 8 -H authorization: ..."),
-            ("-H'x-key: hush' --body hush", "-Hx-key: ... --body ..."),
-            ("'--header=cookie:hush' --body=hush -c 2", "--header=cookie: ... --body=... -c 2"),
-        ] {
-            let words = shlex::split(own).unwrap();
-            let run = understood("--base", &words).unwrap();
-            assert_eq!(told(own, &words, &run), expected);
-        }
-    }
 }

@@ -9,9 +9,8 @@ use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::report::Placement;
 use crawlmark_harness::stats::Series;
 
-use crate::ab::told;
 use crate::cli::{Auto, CapacityArgs};
-use crate::crawl::discreet;
+use crate::crawl::redact;
 use crate::error::Error;
 use crate::rounds::{refuse, typed, understood};
 use crate::run::{self, stranger};
@@ -118,9 +117,7 @@ impl Probing {
             Auto::Auto => FEWEST,
             Auto::Exactly(shards) => FEWEST.max(shards),
         };
-        let url = run.url.as_deref();
-        let line = told(&words.join(" "), &words, &run);
-        let what = url.map_or_else(|| line.clone(), |url| line.replace(url, &discreet(url)));
+        let what = redact::words(&words).join(" ");
         let mut probing = Self {
             question: Question {
                 what,

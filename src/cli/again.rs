@@ -13,7 +13,7 @@ use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::report::CommandLine;
 
 use super::Cli;
-use crate::crawl::discreet;
+use crate::crawl::redact;
 
 /// What is typed again as it was: nobody hides a secret in it, but for the query of a URL.
 const RECORDED: [&str; 48] = [
@@ -101,11 +101,11 @@ impl Typed {
             match id {
                 SHARDS | TARGET_PROCESSES => {}
                 HEADERS => {
-                    all.withheld.extend(values.iter().map(|value| format!("--header '{}: ...'", name_of(value))));
+                    all.withheld.extend(values.iter().map(|value| format!("--header '{}'", redact::header(value))));
                 }
                 BODY => all.withheld.push("--body ...".to_owned()),
                 URL => {
-                    let told: Vec<String> = values.iter().map(|url| discreet(url)).collect();
+                    let told: Vec<String> = values.iter().map(|url| redact::url(url)).collect();
                     if told != values {
                         all.withheld.push("secrets in the query of the URL, which stand there as `...`".to_owned());
                     }
@@ -145,11 +145,6 @@ impl Typed {
         }
         CommandLine { arguments: self.arguments, withheld: self.withheld }
     }
-}
-
-/// The name of a header. What has none is refused before anything is recorded.
-fn name_of(header: &str) -> &str {
-    header.split_once(':').map_or("", |(name, _)| name.trim())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use hyper::Uri;
 
-use super::discreet::discreet;
+use super::redact;
 
 /// Where the ID goes.
 const PLACE: &str = "{id}";
@@ -241,11 +241,11 @@ fn scheme_error(text: &str) -> TemplateError {
     }
 }
 
-/// As it may be shown and saved: see [`discreet`].
+/// As it may be shown and saved: see [`redact::url`].
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let after = self.after.as_ref().map_or_else(String::new, |after| format!("{PLACE}{after}"));
-        f.write_str(&discreet(&format!("http://{}{}{after}", self.authority, self.before)))
+        f.write_str(&redact::url(&format!("http://{}{}{after}", self.authority, self.before)))
     }
 }
 

@@ -16,6 +16,7 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 use super::flags::PORT;
+use crate::crawl::redact;
 use crate::error::Error;
 
 /// Between two looks at whether it accepts connections.
@@ -36,6 +37,7 @@ pub(super) struct Service {
     child: Child,
     port: u16,
     log: PathBuf,
+    /// Its command, without secrets.
     command: String,
 }
 
@@ -56,7 +58,7 @@ impl Service {
             let _ = shell.exec();
             127
         })?;
-        let service = Self { child, port, log: log.to_owned(), command: command.to_owned() };
+        let service = Self { child, port, log: log.to_owned(), command: redact::line(command) };
         service.await_ready(ready, held)?;
         Ok(service)
     }

@@ -8,7 +8,7 @@ use crawlmark_harness::process::usable_cpus;
 use crawlmark_harness::scaling::{Held, Size};
 
 use crate::cli::{Auto, RunArgs, ScaleArgs};
-use crate::crawl::discreet;
+use crate::crawl::redact;
 use crate::error::Error;
 use crate::rounds::{refuse, understood};
 use crate::run;
@@ -306,7 +306,7 @@ fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
 /// What is crawled, in words that hold no secret.
 fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
     match (&typed.url, &typed.urls) {
-        (Some(url), _) => discreet(url),
+        (Some(url), _) => redact::url(url),
         (None, Some(file)) => format!("the URLs in {}", file.display()),
         (None, None) => {
             let processes = processes.unwrap_or(1);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::command::Started;
-use crate::process::{children, is_ended, is_pending, is_stopped, signal, wait_for, working_in};
+use crate::process::{children, is_blocked, is_ended, is_pending, is_stopped, signal, wait_for, working_in};
 use crate::report::Report;
 use crate::run::{Run, program};
 use crate::target::Target;
@@ -200,7 +200,8 @@ fn serve_ends_with_its_books_when_all_of_its_processes_are_asked_to() {
     let others = children(own);
     others.iter().for_each(|(pid, _)| signal(*pid, Signal::SIGTERM));
     // Each has either ended of it or leaves it alone.
-    let has_it = |pid: i32| is_ended(pid) || is_pending(pid, Signal::SIGTERM) || !working_in(&work).contains(&pid);
+    let leaves_it = |pid: i32| is_pending(pid, Signal::SIGTERM) && is_blocked(pid, Signal::SIGTERM);
+    let has_it = |pid: i32| leaves_it(pid) || is_ended(pid) || !working_in(&work).contains(&pid);
     wait_for("the others to have it", || others.iter().all(|(pid, _)| has_it(*pid)).then_some(()));
     signal(own, Signal::SIGTERM);
     let said = serve.wait_with_output().unwrap();

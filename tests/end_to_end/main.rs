@@ -40,6 +40,7 @@ mod run;
 mod scale;
 mod schema;
 mod scripted;
+mod secrets;
 mod selftest;
 mod signals;
 mod starved;

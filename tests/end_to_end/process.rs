@@ -64,9 +64,19 @@ pub(crate) fn working_in(directory: &Path) -> Vec<i32> {
 
 /// Whether `signal` has been sent to the process and not been taken by it yet.
 pub(crate) fn is_pending(pid: i32, signal: Signal) -> bool {
+    is_in(pid, &["SigPnd:", "ShdPnd:"], signal)
+}
+
+/// Whether the process holds `signal` back.
+pub(crate) fn is_blocked(pid: i32, signal: Signal) -> bool {
+    is_in(pid, &["SigBlk:"], signal)
+}
+
+/// Whether `signal` is in one of the sets that the kernel shows of the process by these names.
+fn is_in(pid: i32, sets: &[&str], signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let bits = ["SigPnd:", "ShdPnd:"].into_iter().filter_map(|name| u64::from_str_radix(field(name)?, 16).ok());
+    let bits = sets.iter().filter_map(|name| u64::from_str_radix(field(name)?, 16).ok());
     bits.fold(0, |all, bits| all | bits) >> (signal as i32 - 1) & 1 == 1
 }
 

@@ -10,6 +10,9 @@ use crate::capacity::JOURNAL;
 /// The ending of a directory's name until it is finished.
 pub(super) const PARTIAL: &str = ".partial";
 
+/// The ending of a file of what the processes of a round said.
+const OUTPUT: &str = ".log";
+
 /// Marks the directory as in use until the returned file is closed; none where the file system has no locks.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     let file = File::open(directory).ok()?;
@@ -31,7 +34,7 @@ pub fn holds_measurements(directory: &Path) -> bool {
             // The first line names the search.
             Some(JOURNAL) => has_line(&path, |number, _| number > 0),
             // What the processes of a round said.
-            Some(name) if name.ends_with(".log") => false,
+            Some(name) if name.ends_with(OUTPUT) => false,
             // A file whose writing failed.
             Some(name) if name.ends_with(PARTIAL) => false,
             _ => true,

@@ -69,7 +69,7 @@ impl<W: Workload> Engine<W> {
     /// An engine for `plan` that starts at `start`.
     pub(super) fn new(workload: W, plan: &ShardPlan, clock: Clock, start: Nanos) -> Rc<Self> {
         let bounds = Bounds::for_timeout(plan.timeout);
-        let lanes = plan.connections as usize;
+        let lanes = plan.lanes();
         let [kept, per_interval] = Series::of(plan.arrivals);
         let books = Books {
             stats: ShardStats::with_series(bounds, kept),

@@ -78,7 +78,7 @@ enum Answer {
 impl Gate {
     /// The gate of a shard that starts at `start`.
     pub(super) fn new(clock: Clock, plan: &ShardPlan, start: Nanos, host_of: HostOf) -> Self {
-        let lanes = plan.connections as usize;
+        let lanes = plan.lanes();
         let inner = Limits::new(plan, start, host_of);
         let gate = Self {
             clock,

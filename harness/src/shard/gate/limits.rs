@@ -125,7 +125,7 @@ impl Limits {
             ribbon: Ribbon::new(start),
             plan: plan.clone(),
             under_way: 0,
-            waiting: VecDeque::with_capacity(plan.connections as usize),
+            waiting: VecDeque::with_capacity(plan.lanes()),
             sending: VecDeque::new(),
             state: State::Open,
         }

@@ -1,0 +1,98 @@
+//! A secret that is typed in a URL, a header, a body or a target's command stands in nothing that is saved, shown or said.
+#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Done, Started};
+use crate::run::program;
+use crate::target::Target;
+
+const SECRET: &str = "hush7f3a";
+
+/// Files below `place` that hold the secret.
+fn tellers(place: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(tellers(&path));
+        } else if String::from_utf8_lossy(&fs::read(&path).unwrap()).contains(SECRET) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// Runs a command that ends with one of these codes and tells no secret, by its output or by any file.
+#[track_caller]
+fn tells_nothing(started: Started, codes: &[i32]) -> Done {
+    let done = started.end().code(codes);
+    assert_eq!(tellers(done.place.path()), Vec::<String>::new(), "{}{}", done.stdout, done.stderr);
+    done
+}
+
+#[test]
+fn no_command_saves_or_shows_what_was_typed_in_secret() {
+    let target = Target::start("--processes 1 --latency 1ms");
+    let url = format!("{}?api_key={SECRET}", target.url());
+    let header = format!("authorization: Bearer {SECRET}");
+    let crawl = ["-H", &header, "--body", SECRET, "-m", "GET", "-c", "2"];
+    let command = |first: &[&str], rest: &[&str]| Started::new(&[first, &["--out", "out"], rest].concat());
+
+    let run = tells_nothing(command(&["run", &url], &[&crawl[..], &["-n", "20", "-s", "1"]].concat()), &[0]);
+    assert!(
+        fs::read_to_string(run.out().join("result.json")).unwrap().contains("api_key=..."),
+        "it is named all the same"
+    );
+    let out = run.out();
+    tells_nothing(Started::new(&["report", out.to_str().unwrap()]), &[0]);
+
+    let [base, candidate] = ["1", "2"].map(|more| format!("-H 'x-more: {SECRET}{more}' --connect-timeout {more}s"));
+    let served = format!(
+        "exec {} serve --processes 1 --listen 127.0.0.1:{{port}} --proxy --proxy-auth user:{SECRET}",
+        program().display()
+    );
+    let own = format!("http://127.0.0.1:{{port}}/items/{{id}}?api_key={SECRET}");
+    let sides = ["--base", &base, "--cand", &candidate, "--base-target", &served, "--cand-target", &served];
+    let crawled = [&["--", &own][..], &crawl, &["-n", "20", "-s", "1"]].concat();
+    let compared = tells_nothing(command(&["ab", "--pairs", "2"], &[&sides[..], &crawled].concat()), &[5]);
+    let summary = fs::read_to_string(compared.out().join("comparison.json")).unwrap();
+    assert!(summary.contains("--proxy-auth ...") && summary.contains("x-more: ..."), "{summary}");
+    tells_nothing(Started::new(&["compare", compared.out().to_str().unwrap()]), &[5]);
+
+    let rounds = ["--no-ceiling", "-s", "1,2", "-d", "500ms", "--repeats", "1", "--"];
+    tells_nothing(command(&["scale", &url], &[&rounds[..], &crawl[..6]].concat()), &[0, 5]);
+    let probes = ["--probe", "1s", "--warmup", "0s", "--rest", "0s", "--from", "20", "--max-rate", "40", "--"];
+    tells_nothing(command(&["capacity", &url], &[&probes[..], &crawl[..6]].concat()), &[0, 5]);
+    tells_nothing(
+        Started::new(&[&["ladder", "--out", "out", "--rungs", "1", "-d", "500ms", "--"], &crawl[..6]].concat()),
+        &[0],
+    );
+}
+
+#[test]
+fn no_message_repeats_a_secret() {
+    let with_password = format!("http://user:{SECRET}@127.0.0.1:9/{{id}}");
+    let with_key = format!("http://127.0.0.1:9/{{id}}?token={SECRET}");
+    let twice = format!("http://127.0.0.1:9/{{id}}/{{id}}?token={SECRET}");
+    let target = format!("echo 'http://user:{SECRET}@h/?token={SECRET}'; API_KEY={SECRET} exit 3");
+    let port = format!("http://127.0.0.1:{{port}}/{{id}}?token={SECRET}");
+    for (args, codes) in [
+        (&["run", &with_password][..], &[2][..]),
+        (&["run", &with_key], &[1]),
+        (&["run", &twice], &[2]),
+        (&["run", "http://127.0.0.1:9/", &with_password], &[2]),
+        (&["ab", "--base", &with_password, "--", "-n", "5", "-s", "1"], &[1]),
+        (&["ab", "--base", &format!("'{with_password}"), "--", "-n", "5"], &[2]),
+        (&["ab", "--cand", &format!("--nonsense {with_key}"), "--", "-n", "5"], &[2]),
+        (&["ab", "--base-target", &target, "--cand-target", &target, "--", &port, "-n", "5"], &[1]),
+        (&["scale", &with_password], &[2]),
+        (&["capacity", &with_password], &[2]),
+        (&["capacity", &with_key], &[1]),
+        (&["ladder", "--", &with_password], &[2]),
+    ] {
+        let done = tells_nothing(Started::new(args), codes);
+        assert!(done.stderr.contains("error: "), "{args:?}: {}", done.stderr);
+    }
+}
