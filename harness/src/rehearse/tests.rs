@@ -198,7 +198,7 @@ impl Workload for Cold {
         u32::try_from(id % u64::from(self.hosts)).unwrap()
     }
 
-    async fn perform(&self, id: u64, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+    async fn perform(&self, id: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let began = self.clock.now();
         let delay_ms = self.delays_ms[usize::try_from(id).unwrap() % self.delays_ms.len()];
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
