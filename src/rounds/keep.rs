@@ -38,7 +38,7 @@ pub(crate) fn left_over(out: &Path) -> String {
     };
     let mut notes: String = left.iter().take(NAMED).map(note).collect();
     if let Some(more) = left.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        notes += &format!("note: {more} more such directories are in {}: .*.partial\n", parent.display());
+        notes.extend([format!("note: {more} more such directories are in {}: .*.partial\n", parent.display())]);
     }
     notes
 }
