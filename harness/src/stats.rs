@@ -279,7 +279,7 @@ impl ShardStats {
 /// How old a request was when it was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age {
-    /// Since it was sent, as far as that is known, ns: 0 when it may have been sent just then. None of one that never was.
+    /// Since it was sent, ns. None of one that never was.
     pub service_ns: Option<u64>,
     /// Since it was intended, ns.
     pub response_ns: u64,

@@ -248,7 +248,7 @@ impl<W: Workload> Engine<W> {
         self.books.borrow().warmup
     }
 
-    /// When the first request was sent, of those that ended by themselves; none when none did.
+    /// When the first request was sent; none when none was.
     pub(super) fn first_sent(&self) -> Option<Nanos> {
         Some(self.books.borrow().first_sent).filter(|sent| *sent != NEVER)
     }

@@ -222,7 +222,7 @@ pub struct ShardRecord {
     pub remaining: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
-    /// When its first request was sent, of those that ended by themselves; none when none did, or of a shard with a fault.
+    /// When its first request was sent; none when none was, or of a shard with a fault.
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,

@@ -317,7 +317,7 @@ pub struct FinalFrame {
     pub received: u64,
     /// The most requests under way at once.
     pub peak_in_flight: u32,
-    /// When its first request was sent, of those that ended by themselves; none when none did.
+    /// When its first request was sent; none when none was.
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; the start when there was none.
     pub last_done: Nanos,
