@@ -13,7 +13,7 @@ use crawlmark_harness::results::{RESULT, ReadError, ResultDir, read, read_contes
 
 use crate::ab::{exit_code, files, print};
 use crate::cli::{CompareArgs, FormArgs};
-use crate::error::{DONE, Error};
+use crate::error::{DONE, Error, INCONCLUSIVE};
 use crate::terminal;
 
 /// Compares, and returns the exit code.
@@ -34,7 +34,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
     Ok(exit_code(contest.verdict))
 }
 
-/// Where the results in a directory changed: advice, so nothing fails.
+/// Where the results in a directory changed: advice, so nothing fails. Too few results are inconclusive.
 fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     let (found, unreadable) = readable(Arm::Base, directory)?;
     for error in unreadable {
@@ -50,7 +50,7 @@ fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
         render::history_text(&history, terminal::columns())
     };
     terminal::print(&text)?;
-    Ok(DONE)
+    Ok(if history.is_enough() { DONE } else { INCONCLUSIVE })
 }
 
 /// What an `ab` saved, judged again from its rounds.

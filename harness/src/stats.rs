@@ -5,6 +5,7 @@
 
 mod cells;
 mod counters;
+mod order;
 mod timing;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::cells::{Cells, highest_beside};
 pub use self::counters::Counters;
+pub(crate) use self::order::{median, rank, samples_for};
 pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
 pub(crate) use self::timing::{CLOSE, SAMPLES_BEYOND};
 use crate::plan::Arrivals;

@@ -12,7 +12,7 @@ base, ...), get a verdict; so does the directory of an `ab`. Two single results
 get a table of what they measured: one run of each proves nothing, whatever it
 shows. Runs that did not take turns are refused.
 
-Exit codes: 0 pass · 3 regression · 5 inconclusive, or single results
+Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, or too few for a history
             2 the results are of different things, or were not run in pairs
 
 Examples:
@@ -34,10 +34,11 @@ pub struct CompareArgs {
     /// A result, or a directory of results
     #[arg(value_name = "CAND")]
     pub candidate: Option<PathBuf>,
-    /// Where the results in this directory changed over time: advice only, exit code 0
+    /// Where the results in this directory changed over time: advice only
     ///
     /// Looked at are the results of the latest one's plan, machine and name. A change is shown from 2 % on, when chance parts
     /// a history as well in no more than 1 of 100 cases, and with five results on either side.
+    /// The exit code is 0 whatever is found, and 5 with fewer than ten results.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate", "out", "markdown"])]
     pub history: Option<PathBuf>,
     /// Save the comparison, with its plot, to this directory

@@ -8,7 +8,7 @@ use crate::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report}
 use crate::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
 use crate::report::{Distribution, IntervalRow, Latency, Report, Verdict};
 use crate::sample::ErrorKind;
-use crate::stats::Series;
+use crate::stats::{Series, rank};
 use crate::units::{grouped, micros};
 
 /// The part of the requests that have to go, each on time, for a probe to speak for its rate.
@@ -313,8 +313,8 @@ fn of_few(latency: &Latency, q: f64, limit_us: f64) -> Option<Measured> {
         Percentile::TooFew if distribution.all() == 0 => return None,
         Percentile::TooFew => {}
     }
-    let beyond = beyond(&distribution, limit_us) as f64;
-    let may = (distribution.all() as f64 * (1.0 - q)).ceil() - 1.0;
+    let beyond = beyond(&distribution, limit_us);
+    let may = distribution.all() - rank(q, distribution.all());
     // Just below the limit, so that `<` holds.
     let value = if beyond <= may { limit_us * (1.0 - 1e-9) } else { latency.max_us?.max(limit_us * (1.0 + 1e-9)) };
     Some(Measured::Exactly(value))

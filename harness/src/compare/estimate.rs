@@ -17,6 +17,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::signed_rank::NullDistribution;
+use crate::stats::median;
 
 /// The two-sided level of every interval: its upper end is the one-sided bound of 97.5 % that a pass needs.
 pub const LEVEL: f64 = 0.95;
@@ -69,18 +70,6 @@ impl Centre {
         let between = critical.map_or(0..walsh.len(), |k| k..walsh.len() - k);
         Some(Self { estimate: median(walsh.get_mut(between)?)?, interval: ends })
     }
-}
-
-/// The median, and the values in another order; none of none.
-fn median(values: &mut [f64]) -> Option<f64> {
-    let half = values.len() / 2;
-    if values.is_empty() {
-        return None;
-    }
-    let odd = !values.len().is_multiple_of(2);
-    let (below, above, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let below = if odd { *above } else { below.iter().copied().max_by(f64::total_cmp)? };
-    Some(f64::midpoint(below, *above))
 }
 
 /// All averages of two differences and of each with itself.

@@ -22,12 +22,16 @@ use serde::{Deserialize, Serialize};
 use super::differences::differences;
 use super::metric::{Metric, Readings};
 use crate::report::Report;
+use crate::stats::median;
 
 /// The name of the format.
 pub const HISTORY_SCHEMA: &str = "crawlmark.history/1";
 
 /// The fewest results on either side of a change: of fewer, one bad day is a change.
 const SHORTEST: usize = 5;
+
+/// The fewest results in which a change can be found.
+const NEEDED: usize = 2 * SHORTEST;
 
 /// Permutations of each test: p is known to 0.5 %.
 const PERMUTATIONS: u32 = 199;
@@ -65,6 +69,8 @@ pub struct History {
     pub results: Vec<PastResult>,
     /// Results that were left out: of another plan, machine or name than the latest, or beyond the [`LONGEST`] history.
     pub left_out: usize,
+    /// The fewest results in which a change can be found: of fewer, `metrics` says nothing.
+    pub results_needed: usize,
     /// Each metric that every result has.
     pub metrics: Vec<MetricHistory>,
 }
@@ -113,9 +119,16 @@ impl History {
             schema: HISTORY_SCHEMA.to_owned(),
             name: latest.name,
             left_out: all - results.len(),
+            results_needed: NEEDED,
             metrics: metrics.collect(),
             results,
         })
+    }
+
+    /// True if there are enough results to find a change in.
+    #[must_use]
+    pub const fn is_enough(&self) -> bool {
+        self.results.len() >= self.results_needed
     }
 }
 
@@ -138,14 +151,15 @@ pub fn changes(values: &[f64], seed: u64) -> Vec<Change> {
     if logarithms.iter().any(|value| !value.is_finite()) {
         return Vec::new();
     }
+    let level = |values: &[f64]| median(&mut values.to_vec()).unwrap_or(f64::NAN);
     let mut found = Vec::new();
     part(&logarithms, 0, &mut fastrand::Rng::with_seed(seed), &mut found);
     found.sort_by_key(|(at, _)| *at);
     let ends: Vec<usize> = std::iter::once(0).chain(found.iter().map(|(at, _)| *at)).chain([values.len()]).collect();
     let change = |(number, (at, p)): (usize, &(usize, f64))| Change {
         at: *at,
-        before: median(&values[ends[number]..*at]),
-        after: median(&values[*at..ends[number + 2]]),
+        before: level(&values[ends[number]..*at]),
+        after: level(&values[*at..ends[number + 2]]),
         p: *p,
     };
     let changes = found.iter().enumerate().map(change);
@@ -196,12 +210,6 @@ fn best(segment: &[f64]) -> Option<(usize, f64)> {
     best
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +237,13 @@ mod tests {
             }
         }
         assert!(found >= 98 && near >= 85, "{found}, {near}");
+    }
+
+    #[test]
+    fn the_level_of_an_even_number_of_results_is_the_mean_of_the_middle_two() {
+        let values = [100.0, 104.0, 100.0, 104.0, 100.0, 104.0, 200.0, 208.0, 200.0, 208.0, 200.0, 208.0];
+        let [change] = changes(&values, 1)[..] else { panic!("one change") };
+        assert_eq!((change.at, change.before, change.after), (6, 102.0, 204.0));
     }
 
     #[test]

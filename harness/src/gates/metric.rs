@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::stats::Series;
+use crate::stats::{Series, samples_for};
 
 /// A figure that can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,8 +293,8 @@ impl Quantile {
 
     /// How many samples there must be for so many of them to lie beyond it.
     #[must_use]
-    pub const fn samples_for(self, beyond: u64) -> u64 {
-        (beyond * Self::WHOLE as u64).div_ceil((Self::WHOLE - self.0) as u64)
+    pub fn samples_for(self, beyond: u64) -> u64 {
+        samples_for(self.part(), beyond)
     }
 }
 

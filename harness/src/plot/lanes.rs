@@ -10,6 +10,7 @@ use super::scale::{Scale, spoken, trimmed};
 use super::seconds::{LEAST_S, Seconds};
 use super::{Plot, flight, percent};
 use crate::report::{Course, Report, ShardReport};
+use crate::stats;
 use crate::units::{grouped, micros};
 
 /// The most lanes: each is at least three pixels high.
@@ -227,13 +228,8 @@ fn straggler(report: &Report) -> Option<u32> {
 
 /// The attempts of the median shard; of an even number, the mean of the middle two.
 fn median(report: &Report) -> f64 {
-    let mut attempts: Vec<u64> = report.shards.iter().map(|shard| shard.totals.attempts).collect();
-    attempts.sort_unstable();
-    match attempts.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => attempts[n / 2] as f64,
-        n => f64::midpoint(attempts[n / 2 - 1] as f64, attempts[n / 2] as f64),
-    }
+    let mut attempts: Vec<f64> = report.shards.iter().map(|shard| shard.totals.attempts as f64).collect();
+    stats::median(&mut attempts).unwrap_or(0.0)
 }
 
 fn caption(report: &Report, straggler: Option<u32>) -> String {

@@ -132,6 +132,6 @@ fn caption(report: &Report, curves: &[Curve<'_>]) -> String {
         0 => String::new(),
         n => format!("; {} more were cut off or never sent, and rank beyond the end of the curve", grouped(n)),
     };
-    let beyond = if curve.total < SAMPLES_BEYOND * 10.0 { "; with so few, the tail is chance" } else { "" };
+    let beyond = if curve.total < (SAMPLES_BEYOND * 10) as f64 { "; with so few, the tail is chance" } else { "" };
     format!("{tail}{slowest}{cut}{beyond}.")
 }

@@ -26,6 +26,17 @@ pub fn history_text(history: &History, columns: usize) -> String {
             columns,
         );
     }
+    if !history.is_enough() {
+        let is = if count == 1 { "is" } else { "are" };
+        let needed = history.results_needed;
+        write_row(
+            &mut out,
+            "changes",
+            &format!("{count} {results} {is} not enough to find a change: {needed} needed"),
+            columns,
+        );
+        return out;
+    }
     for found in &history.metrics {
         let rows: Vec<String> = found.changes.iter().map(|change| told(history, found.metric, change)).collect();
         let row = if rows.is_empty() { "no change".to_owned() } else { rows.join("\n") };

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
 use super::{Latency, Report};
-use crate::stats::{CLOSE, Percentile, SAMPLES_BEYOND, Series};
+use crate::stats::{CLOSE, Percentile, SAMPLES_BEYOND, Series, rank, samples_for};
 use crate::wire::v2;
 
 /// A distribution of times with its histogram.
@@ -68,19 +68,18 @@ impl Distribution<'_> {
                 Some(value) => Percentile::Exact(value),
             };
         }
-        let (all, inside) = (self.all() as f64, self.histogram.len() as f64);
-        // 0.9999 of 100,000 leaves ten, and a little less in floating point.
-        if inside < 1.0 || all * (1.0 - q) < SAMPLES_BEYOND * (1.0 - 1e-9) {
+        let (all, inside) = (self.all(), self.histogram.len());
+        if inside == 0 || all < samples_for(q, SAMPLES_BEYOND) {
             return Percentile::TooFew;
         }
-        let rank = (q * all * (1.0 - f64::EPSILON)).ceil();
+        let rank = rank(q, all);
         let greatest = max_us.map_or(u64::MAX, ns);
         // Half a rank lower the quotient is of that rank, however it is rounded.
-        let at = |rank: f64| {
-            let quantile = (rank.max(1.0) - 0.5) / inside;
+        let at = |rank: u64| {
+            let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
             (rank <= inside).then(|| self.histogram.value_at_quantile(quantile).min(greatest))
         };
-        match (at(rank - censored as f64), at(rank)) {
+        match (at(rank.saturating_sub(censored)), at(rank)) {
             (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
             (Some(least), _) => Percentile::AtLeast(least),
             (None, _) => Percentile::AtLeast(self.histogram.high()),

@@ -15,6 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Interval;
+use crate::stats::median;
 
 /// The least level of an interval, where there are enough values for it.
 pub const LEVEL: f64 = 0.9;
@@ -37,10 +38,10 @@ impl Estimate {
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        values.sort_by(f64::total_cmp);
         let count = values.len();
-        let median = f64::midpoint(*values.get(count.checked_sub(1)? / 2)?, values[count / 2]);
+        let median = median(&mut values)?;
         let left_away = left_away(count);
+        values.sort_by(f64::total_cmp);
         let interval = (count > 1).then(|| Interval { low: values[left_away], high: values[count - 1 - left_away] });
         Some(Self { median, interval, level: interval.map(|_| level(count, left_away)), count })
     }

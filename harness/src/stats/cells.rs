@@ -29,11 +29,11 @@ impl Cells {
     }
 
     /// The greatest value of the cell that so high a rank is in; none above all of them.
-    fn value_at(&self, rank: f64) -> Option<u64> {
+    fn value_at(&self, rank: u64) -> Option<u64> {
         let mut below = 0_u64;
         let reaches = |(_, count): &&(usize, u64)| {
             below = below.saturating_add(*count);
-            below as f64 >= rank
+            below >= rank
         };
         self.0.iter().find(reaches).map(|(cell, _)| highest_beside(lowest_in(*cell)))
     }

@@ -6,13 +6,14 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::cells::{Cells, count_up_to, lowest_in};
+use super::order::{rank, samples_for};
 use crate::clock::duration_ns;
 
 /// Significant decimal digits of every histogram: a relative error of 0.1 % at most, 216 KiB at a limit of a minute.
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Samples that must lie beyond a percentile before it is printed.
-pub(crate) const SAMPLES_BEYOND: f64 = 10.0;
+pub(crate) const SAMPLES_BEYOND: u64 = 10;
 
 /// Two values this close are the same for a reader.
 pub(crate) const CLOSE: f64 = 1.01;
@@ -84,10 +85,9 @@ impl Exact {
     const EMPTY: Self = Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0 };
 
     /// The rank of the `q`-th quantile, from 1 on, the censored attempts included; none with too few samples beyond it.
-    pub(super) fn rank(&self, q: f64) -> Option<f64> {
-        let all = (self.count + self.censored) as f64;
-        // 0.276 of 100,000 is 27,600 and a little in floating point, which is not the 27,601st.
-        (all * (1.0 - q) >= SAMPLES_BEYOND).then(|| (q * all * (1.0 - f64::EPSILON)).ceil())
+    pub(super) fn rank(&self, q: f64) -> Option<u64> {
+        let all = self.count + self.censored;
+        (all >= samples_for(q, SAMPLES_BEYOND)).then(|| rank(q, all))
     }
 
     fn merge(&mut self, other: &Self) {
@@ -225,10 +225,11 @@ fn fill(histogram: &mut Histogram<u64>, cells: &Cells) {
 }
 
 /// The value of so high a rank; none above all of them. No rank is below the first.
-fn value_at(histogram: &Histogram<u64>, rank: f64) -> Option<u64> {
-    let inside = histogram.len() as f64;
+fn value_at(histogram: &Histogram<u64>, rank: u64) -> Option<u64> {
+    let inside = histogram.len();
     // Half a rank lower the quotient is of that rank, however it is rounded.
-    (rank <= inside && inside > 0.0).then(|| histogram.value_at_quantile((rank.max(1.0) - 0.5) / inside))
+    let quantile = || (rank.max(1) as f64 - 0.5) / inside as f64;
+    (rank <= inside && inside > 0).then(|| histogram.value_at_quantile(quantile()))
 }
 
 #[cfg(test)]
@@ -258,6 +259,17 @@ mod tests {
         assert_eq!(timing.percentile(0.99), Percentile::TooFew);
         timing.record(5);
         assert_eq!(timing.percentile(0.99), Percentile::Exact(5));
+    }
+
+    #[test]
+    fn ten_samples_beyond_are_ten_for_every_percentile() {
+        for (q, needed) in [(0.5, 20), (0.7, 34), (0.75, 40), (0.9, 100), (0.95, 200), (0.99, 1_000), (0.999, 10_000)] {
+            let mut timing = Timing::new(bounds());
+            (1..needed).for_each(|_| timing.record(5));
+            assert_eq!(timing.percentile(q), Percentile::TooFew, "{q} of {}", needed - 1);
+            timing.record(5);
+            assert_eq!(timing.percentile(q), Percentile::Exact(5), "{q} of {needed}");
+        }
     }
 
     #[test]
