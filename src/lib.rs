@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
         Err(error) => {
             let said = error.render().to_string();
-            if crawl::redact::text(&said) == said {
+            if !error.use_stderr() || crawl::redact::text(&said) == said {
                 let _ = error.print();
             } else {
                 terminal::say(&said);

@@ -44,15 +44,14 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     }
     origins::check_addresses(&resolved)?;
     let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
-    ResultDir::check(&out)?;
-    let unreached = reach::check_hosts(&mut resolved, clock)?;
-    for host in &unreached {
-        voice.warn(host);
-    }
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
     let directory = ResultDir::create(&out)?;
+    let unreached = reach::check_hosts(&mut resolved, clock)?;
+    for host in &unreached {
+        voice.warn(host);
+    }
     voice.say(&left_over(&out));
     let Crawled { mut report, lookout, log } = match crawl((resolved, &directory), voice, clock) {
         Ok(crawled) => crawled,

@@ -106,11 +106,7 @@ fn remedy(kept: &[String], place: &Path) -> String {
 }
 
 impl ResultDir {
-    /// Refuses a path that a result cannot have.
-    ///
-    /// # Errors
-    /// When `path` exists and is not an empty directory.
-    pub fn check(path: &Path) -> Result<(), ResultError> {
+    fn check(path: &Path) -> Result<(), ResultError> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(ResultError::Io { path: path.to_owned(), error }),

@@ -455,7 +455,8 @@ fn a_result_whose_name_was_taken_meanwhile_is_kept() {
 
 /// Where an unfinished result of `path` lies.
 fn unfinished(path: &Path) -> PathBuf {
-    path.with_file_name(format!(".{}.{}.partial", path.file_name().unwrap().to_string_lossy(), std::process::id()))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.partial", std::process::id()))
 }
 
 proptest! {

@@ -229,9 +229,14 @@ fn processes_that_a_comparison_did_not_start_are_none_of_its_to_end() {
     }
     // What is left is the test's to end; of the targets nothing is.
     let left = working_in(&work);
-    left.iter().for_each(|pid| signal(*pid, Signal::SIGKILL));
+    let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim().to_owned();
+    let names: Vec<String> = left.iter().map(name).collect();
+    for pid in &left {
+        signal(*pid, Signal::SIGKILL);
+    }
     assert_eq!(alive, [("inherited", true), ("service", true)]);
-    assert_eq!(left.len(), 3, "one service of each round, and what was inherited");
+    // One service of each round, of which there are more where pairs were disturbed, and what was inherited.
+    assert!(names.len() >= 3 && names.iter().all(|name| name == "sleep"), "{names:?}");
 }
 
 #[test]

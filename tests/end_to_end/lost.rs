@@ -175,7 +175,9 @@ fn a_signal_to_all_processes_at_once_is_the_supervisors_alone() {
         assert_eq!(all.len(), 5, "a supervisor, two shards, two of the target");
         // The supervisor last: what the others make of it, it finds.
         all.sort_unstable_by_key(|pid| *pid == run.pid());
-        all.iter().for_each(|pid| signal(*pid, number));
+        for pid in all {
+            signal(pid, number);
+        }
         let report = run.end().report(code);
         assert_eq!(*report.at("/interrupted_by"), json!(number as i32));
         for shard in report.shards() {
@@ -198,7 +200,9 @@ fn serve_ends_with_its_books_when_all_of_its_processes_are_asked_to() {
     let mut line = [0; 12];
     std::io::Read::read_exact(serve.stdout.as_mut().unwrap(), &mut line).unwrap();
     let others = children(own);
-    others.iter().for_each(|(pid, _)| signal(*pid, Signal::SIGTERM));
+    for (pid, _) in &others {
+        signal(*pid, Signal::SIGTERM);
+    }
     // Each has either ended of it or leaves it alone.
     let leaves_it = |pid: i32| is_pending(pid, Signal::SIGTERM) && is_blocked(pid, Signal::SIGTERM);
     let has_it = |pid: i32| leaves_it(pid) || is_ended(pid) || !working_in(&work).contains(&pid);
