@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::ended_children_cpu;
 use crawlmark_harness::report::{Environment, Verdict};
 use crawlmark_harness::scaling::{Ceiling, Circumstances, FILE, Round, Scaling, Size, order};
@@ -198,13 +199,13 @@ impl Bench<'_> {
         let number = self.seen.rounds.len() + 1;
         let result = format!("{ROUNDS}/{number:03}-s{}-c{}", size.shards, size.connections);
         let setup = Setup::of_this_program(in_words(size), sized(&self.asked.words, size))?;
-        let (clock, before) = (Clock::start(), ended_children_cpu());
+        // What a target uses that somebody else started is only known as a part of what the whole machine uses.
+        let is_own = self.asked.target_processes.is_some();
+        let used = || if is_own { ended_children_cpu() } else { Proc::default().busy() };
+        let (clock, before) = (Clock::start(), used());
         let Taken { report, .. } = self.rounds.run(&setup, &self.place.join(&result))?.by_the_clock(&setup.label)?;
         self.takes = Duration::from_nanos(clock.now().0);
-        // What a target uses that somebody else started is not known.
-        let all_known = self.asked.target_processes.is_some() || !report.environment.colocated;
-        let cpu =
-            before.zip(ended_children_cpu()).map(|(before, after)| after.saturating_sub(before)).filter(|_| all_known);
+        let cpu = before.zip(used()).map(|(before, after)| after.saturating_sub(before));
         let round = Round::new(&report, (replicate, size, result), cpu);
         self.seen.environment.get_or_insert(report.environment);
         Ok(round)

@@ -11,11 +11,15 @@ mod watch;
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::speed::{probe_speed, probe_speed_since};
 pub use self::watch::{HostRecord, Watch};
+
+/// The unit of [`CpuTicks`].
+const TICK: Duration = Duration::from_millis(10);
 
 /// The kernel's files: `/proc` unless another directory was handed in.
 #[derive(Debug, Clone)]
@@ -76,6 +80,13 @@ impl Proc {
     #[must_use]
     pub fn cpu_ticks(&self, cpu: Option<usize>) -> Option<CpuTicks> {
         text::cpu_ticks(&self.read("stat")?, cpu)
+    }
+
+    /// CPU time that everything on the machine has used since it booted.
+    #[must_use]
+    pub fn busy(&self) -> Option<Duration> {
+        let tick_ms = u64::try_from(TICK.as_millis()).ok()?;
+        Some(Duration::from_millis(text::busy_ticks(&self.read("stat")?)?.saturating_mul(tick_ms)))
     }
 
     /// What the machine has counted.
@@ -164,13 +175,14 @@ pub(crate) mod tests {
         // Time of guests is in that of users already.
         assert_eq!(proc.cpu_ticks(Some(0)), Some(CpuTicks { stolen: 20, all: 500 }));
         assert_eq!(proc.cpu_ticks(Some(2)), None);
+        assert_eq!(proc.busy(), Some(Duration::from_millis(600)), "user and system");
     }
 
     #[test]
     fn what_a_machine_does_not_say_is_absent_and_not_nothing() {
         let (_directory, proc) = proc_with(&[]);
         assert_eq!(proc.counters(), Counters::default());
-        assert_eq!((proc.cpu_ticks(None), proc.time_wait()), (None, None));
+        assert_eq!((proc.cpu_ticks(None), proc.time_wait(), proc.busy()), (None, None, None));
         let (_directory, proc) = proc_with(&[
             ("stat", "cpu  40 0 20 900\n"),
             ("pressure/cpu", "some avg10=0.00\n"),

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::command::{Done, Started};
 use crate::process::wait_for;
+use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../results/schema/scale-1.schema.json")).unwrap());
@@ -209,4 +210,29 @@ fn the_schema_can_say_no() {
     assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
     assert_eq!(SCHEMA["properties"]["schema"]["const"], crawlmark_harness::scaling::SCHEMA);
     assert!(!VALIDATOR.is_valid(&serde_json::json!({ "schema": "crawlmark.scale/2" })));
+}
+
+#[test]
+fn cpu_is_measured_beside_a_target_that_somebody_else_started() {
+    // As many shards as CPUs beside a target of one process, which all of them hardly use.
+    let target = Target::start("--processes 1 --latency 100ms");
+    let cores = std::thread::available_parallelism().unwrap().get().to_string();
+    let sizes = format!("1,{cores}");
+    let sizes = if cores == "1" { "1,2" } else { &sizes };
+    let url = target.url();
+    let done =
+        scale(&["--shards", sizes, "--connections-per-shard", "1", "--repeats", "1", "-d", "1s", &url]).code(&[0, 5]);
+    let scaling = done.scaling();
+    let rounds = scaling["rounds"].as_array().unwrap();
+    // How busy the machine is with other things is not for this test to say.
+    let used = |round: &Value| round["machine_cpu_share"].as_f64().unwrap_or_else(|| panic!("not measured: {round}"));
+    assert!(rounds.iter().all(|round| used(round) > 0.0), "{rounds:?}");
+    let is_scarce =
+        |round: &Value| used(round) >= 0.5 || round["run_delay_share"].as_f64().is_none_or(|waited| waited > 0.05);
+    for point in scaling["curves"][0]["points"].as_array().unwrap() {
+        let is_of = |round: &&Value| round["shards"] == point["shards"] && round["left_out"] == serde_json::json!([]);
+        let of_size: Vec<&Value> = rounds.iter().filter(is_of).collect();
+        let scarce = of_size.iter().filter(|round| is_scarce(round)).count();
+        assert_eq!(point["lacked_cpu"].as_bool(), Some(scarce * 2 > of_size.len()), "{point}");
+    }
 }

@@ -5,13 +5,27 @@ use super::CpuTicks;
 /// Where the stolen time stands among the times of a CPU; what follows is part of the others already.
 const STOLEN: usize = 7;
 
+/// Where the times are in which a CPU had nothing to do, or waited for a disk.
+const IDLE: [usize; 2] = [3, 4];
+
 /// Of `stat`: a line for all CPUs and one for each, times in ticks.
 pub(super) fn cpu_ticks(text: &str, cpu: Option<usize>) -> Option<CpuTicks> {
+    let times = cpu_times(text, cpu)?;
+    Some(CpuTicks { stolen: times[STOLEN], all: times.iter().sum() })
+}
+
+/// The ticks in which CPUs ran something, over all of them.
+pub(super) fn busy_ticks(text: &str) -> Option<u64> {
+    let times = cpu_times(text, None)?;
+    Some(times.iter().enumerate().filter(|(at, _)| *at != STOLEN && !IDLE.contains(at)).map(|(_, ticks)| ticks).sum())
+}
+
+/// The times of a CPU, or of all, none of which is counted twice.
+fn cpu_times(text: &str, cpu: Option<usize>) -> Option<[u64; STOLEN + 1]> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let mut lines = text.lines().map(str::split_whitespace);
     let fields = lines.find_map(|mut fields| (fields.next() == Some(&name)).then_some(fields))?;
-    let times: Vec<u64> = fields.take(STOLEN + 1).map_while(|field| field.parse().ok()).collect();
-    Some(CpuTicks { stolen: *times.get(STOLEN)?, all: times.iter().sum() })
+    fields.take(STOLEN + 1).map_while(|field| field.parse().ok()).collect::<Vec<u64>>().try_into().ok()
 }
 
 /// Of `pressure/cpu`: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`.

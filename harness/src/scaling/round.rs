@@ -57,7 +57,8 @@ pub struct Round {
     pub cpu_share: Option<f64>,
     /// The part of its time that a shard waited for a CPU, of the one that waited longest.
     pub run_delay_share: Option<f64>,
-    /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the target that it started.
+    /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the target that it started; of
+    /// a target that it did not start, of everything on the machine.
     pub machine_cpu_share: Option<f64>,
 }
 
