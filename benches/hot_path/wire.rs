@@ -5,7 +5,8 @@ use std::hint::black_box;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::stats::{Series, ShardStats};
 use crawlmark_harness::wire::{
-    BindingTimes, Frame, FrameDecoder, IntervalFrame, Progress, WireError, decode_stats, encode, encode_timings,
+    BindingTimes, Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, WireError, decode_stats, encode,
+    encode_timings,
 };
 use criterion::Criterion;
 
@@ -46,6 +47,7 @@ fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
         standing: None,
         max_sched_lag_ns: 80_000,
         counters: stats.counters.clone(),
+        scheduled: Scheduled::default(),
         timings: encode_timings(stats)?,
     })))
 }

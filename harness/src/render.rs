@@ -29,7 +29,7 @@ pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
 pub(crate) use self::times::spectrum;
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
-    ShardReport, WindowReport, Witness,
+    ShardReport, Totals, WindowReport, Witness,
 };
 use crate::stats::Series;
 pub use crate::units::{grouped, micros};
@@ -122,9 +122,10 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         (
             "rate",
             format!(
-                "{} items/s over {}{} ({} attempts/s, {} in flight at most)",
+                "{} items/s{} over {}{} ({} attempts/s, {} in flight at most)",
                 decimal(totals.items_per_s),
-                seconds(report.rates_until_s()),
+                good_part(totals).map_or_else(String::new, |part| format!(", {part} of it good,")),
+                seconds(totals.duration_s),
                 report
                     .warmup
                     .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s))),
@@ -150,7 +151,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("patience", patience(report)));
     }
     if let Some(schedule) = &report.schedule {
-        rows.push(("schedule", times::schedule(schedule)));
+        rows.push(("schedule", times::schedule(schedule, totals, report.ledger.aborted)));
     }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(budget)));
@@ -181,6 +182,13 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     }
     rows.push(("validity", validity(report)));
     rows
+}
+
+/// What part of the rate is good, where not all of it is.
+pub(crate) fn good_part(totals: &Totals) -> Option<String> {
+    let part = totals.good_share().filter(|part| *part < 1.0)?;
+    // Not `100 %` of what is not all of it.
+    Some(if part < 0.99 { format!("{:.0} %", part * 100.0) } else { percent(part.min(0.999)) })
 }
 
 fn retries(report: &Report) -> String {

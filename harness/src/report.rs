@@ -38,7 +38,6 @@ pub use self::manners::{BindingReport, MannersReport, MovedReport};
 pub use self::schedule::{ScheduleReport, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
-use self::totals::Window;
 pub use self::totals::{Ledger, Totals};
 pub(crate) use self::validity::thresholds;
 pub use self::validity::{Evidence, Validity, Verdict};
@@ -229,9 +228,11 @@ impl Report {
         let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
         let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
-        let RunPlan { arrivals, warmup, duration, .. } = *plan;
-        let window = Window { arrivals, warmup, duration };
-        let totals = Totals::new(&merged.counters, duration_s, peak).measured(window, warm);
+        let totals = Totals::new(&merged.counters, duration_s, peak).without_warmup(
+            &merged.counters,
+            warm,
+            plan.warmup.as_secs_f64(),
+        );
         if plan.rate.is_some() {
             intervals = intervals.into_iter().map(|row| row.with_offer(plan, record, duration_s)).collect();
         }
@@ -290,6 +291,15 @@ impl Report {
             .then(|| format!("the target's own books differ: {}", witness.differences.join("; ")));
         self.validity.check("the target's books", found, Verdict::Incomplete);
         self.witness = Some(witness);
+    }
+
+    /// Attempts per second, as far as there is a rate that was asked for: see [`ScheduleReport::achieved_per_s`] and
+    /// [`BudgetReport::achieved_per_s`].
+    #[must_use]
+    pub fn achieved_per_s(&self) -> f64 {
+        let of_budget = || self.budget.as_ref().map(|budget| budget.achieved_per_s);
+        let asked = self.schedule.as_ref().map(|schedule| schedule.achieved_per_s).or_else(of_budget);
+        asked.unwrap_or(self.totals.attempts_per_s)
     }
 
     /// The times of a series over all shards.

@@ -159,6 +159,12 @@ impl ErrorKind {
         matches!(self, Self::Timeout)
     }
 
+    /// True if this machine lacked something: the target was not asked.
+    #[must_use]
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::AddressUnavailable | Self::TooManyFiles)
+    }
+
     /// The name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {

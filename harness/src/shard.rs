@@ -405,6 +405,7 @@ fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
         max_sched_lag_ns: interval.max_sched_lag_ns,
         binding: interval.binding,
         standing: interval.standing,
+        scheduled: interval.scheduled,
         timings: encode_timings(&interval.stats)?,
         counters: interval.stats.counters,
     })))

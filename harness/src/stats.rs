@@ -181,6 +181,11 @@ impl ShardStats {
     /// Books one attempt that ended, in some of the distributions.
     pub fn record_only(&mut self, sample: &Sample, kept: &[Series]) {
         self.counters.record(sample);
+        self.record_times(sample, kept);
+    }
+
+    /// Books the times of an attempt that ended, in some of the distributions, and counts nothing.
+    pub(crate) fn record_times(&mut self, sample: &Sample, kept: &[Series]) {
         self.record_timings(sample, kept);
         if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
             self.censor(kept, Age { service_ns: Some(sample.service_ns()), response_ns: sample.response_ns() });

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::message::{
     Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, PauseCause,
-    PauseOrder, Progress, SLOT, Scope, Sends, TimetableUse, Usage, WarmUp,
+    PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, TimetableUse, Usage, WarmUp,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};
@@ -197,6 +197,7 @@ mod tests {
             binding: BindingTimes { rate_ns: 17, ..BindingTimes::NONE },
             standing: Some(Standing { limit: 19, pace_per_s: Some(23.5) }),
             counters: stats.counters.clone(),
+            scheduled: Scheduled { requests: 29, good: 27, failed: 2 },
             timings: encode_timings(&stats).unwrap(),
         };
         (stats, Frame::Interval(Box::new(frame)))

@@ -26,7 +26,7 @@ use crawlmark_harness::supervisor::{
     BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scope, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scheduled, Scope, Usage, WarmUp};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -156,6 +156,11 @@ fn first_second() -> Interval {
     (0..1_000).for_each(|id| merged.record(&sample(id)));
     Interval {
         index: 0,
+        scheduled: Scheduled {
+            requests: 1_000,
+            good: merged.counters.ok + merged.counters.not_found,
+            failed: merged.counters.failed,
+        },
         merged,
         shards: Vec::new(),
         in_flight: 7,

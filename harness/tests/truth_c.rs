@@ -15,7 +15,7 @@ use crawlmark_harness::results::ResultDir;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, ShardTimes};
-use crawlmark_harness::wire::{BindingTimes, decode_stats, encode_timings};
+use crawlmark_harness::wire::{BindingTimes, Scheduled, decode_stats, encode_timings};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -143,6 +143,7 @@ fn interval(index: u64, stats: &ShardStats) -> Interval {
     Interval {
         index,
         merged: stats.clone(),
+        scheduled: Scheduled::default(),
         shards: vec![(3, ShardTimes::of(stats).unwrap())],
         in_flight: 0,
         cpu_us: 0,

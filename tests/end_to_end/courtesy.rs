@@ -159,20 +159,20 @@ fn latency_that_drifts_costs_no_rate_while_connections_last() {
         let (report, _) = confirmed(&target, "--ids 0..480 --rate 40/s --shards 1 -c 64 --timeout 10s");
         report.assert_states(&[("ok", 480)]);
         let rows = report.at("/intervals").as_array().unwrap();
-        let attempts = |from: usize, to: usize| -> u64 {
-            rows[from..to].iter().map(|row| row["attempts"].as_u64().unwrap()).sum()
+        let scheduled = |from: usize, to: usize| -> u64 {
+            rows[from..to].iter().map(|row| row["scheduled"].as_u64().unwrap()).sum()
         };
         let binding = |row: &Value, limit: &str| row["binding"][limit].as_f64().unwrap();
         // Until the sixth second nothing but the rate holds it back; from the ninth on it is the connections.
-        let in_time = attempts(1, 6).abs_diff(200) <= 4;
+        let in_time = scheduled(1, 6).abs_diff(200) <= 4;
         let by_rate = rows[1..6].iter().all(|row| binding(row, "rate") > 0.98);
         let late = &rows[rows.len() * 3 / 4..rows.len() - 3];
         let by_connections = late.iter().any(|row| binding(row, "concurrency") > 0.5);
-        let falls = late.iter().all(|row| row["attempts"].as_u64() < Some(40));
+        let falls = late.iter().all(|row| row["scheduled"].as_u64() < Some(40));
         if in_time && by_rate && by_connections && falls {
             return;
         }
-        figures.push((attempts(1, 6), report.at("/intervals").clone()));
+        figures.push((scheduled(1, 6), report.at("/intervals").clone()));
     }
     assert_eq!(figures, []);
 }

@@ -44,6 +44,7 @@ mod secrets;
 mod selftest;
 mod signals;
 mod starved;
+mod statements;
 mod stubs;
 mod target;
 mod urls;

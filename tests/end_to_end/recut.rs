@@ -104,7 +104,8 @@ fn a_part_shows_what_the_whole_hides_and_the_parts_add_up() {
 
     // Some second began with a stall, or ran into one: what was due in it waited for most of 700 ms. Half of what was due in
     // another did not. When the first stall comes is the target's affair.
-    let worst = |part: &Value| part["latency"]["response"]["max_us"].as_f64().unwrap();
+    // In the last seconds only answers came.
+    let worst = |part: &Value| part["latency"]["response"]["max_us"].as_f64().unwrap_or(0.0);
     let worst_of_all = parts.iter().map(worst).fold(0.0, f64::max);
     assert!(worst_of_all > 500_000.0 && (worst(&all) - worst_of_all).abs() < 1.0, "{worst_of_all}");
     let medians = parts.iter().filter_map(|part| part["latency"]["response"]["p50_us"].as_f64());

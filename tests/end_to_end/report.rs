@@ -269,6 +269,7 @@ impl Report {
             assert_eq!(sum(counter), self.count(&format!("/totals/{counter}")), "{counter}");
         }
         assert_eq!(sum("items"), self.ended(), "items");
+        assert_eq!(sum("scheduled"), self.count("/totals/attempts") + self.count("/totals/dropped"), "scheduled");
     }
 
     /// The times of the limits add up to all of the time, of the run, of each shard and of each second.

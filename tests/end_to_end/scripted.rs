@@ -14,6 +14,11 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// The client at the other end of `stream`.
+    pub(crate) fn of(stream: TcpStream) -> Self {
+        Self { reader: BufReader::new(stream) }
+    }
+
     /// Reads a request without a body, and returns its target. None when the client has left.
     pub(crate) fn request(&mut self) -> Option<String> {
         Some(self.head()?.split(' ').nth(1)?.to_owned())
@@ -58,8 +63,8 @@ pub(crate) fn with_server<T>(serve: impl Fn(Peer) + Sync, test: impl FnOnce(Sock
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                let reader = BufReader::new(stream.unwrap());
-                scope.spawn(move || serve(Peer { reader }));
+                let peer = Peer::of(stream.unwrap());
+                scope.spawn(move || serve(peer));
             }
         });
         // Also when the test fails: the scope waits for its threads.

@@ -6,7 +6,7 @@ use super::search::{Kind, Seen};
 use super::{Growth, Pace};
 use crate::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
 use crate::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
-use crate::report::{Distribution, IntervalRow, Latency, Report, Verdict};
+use crate::report::{Distribution, IntervalRow, Latency, Report, ScheduleReport, Verdict};
 use crate::sample::ErrorKind;
 use crate::stats::{Series, rank};
 use crate::units::{grouped, micros};
@@ -143,8 +143,8 @@ impl ProbeReport {
             finished_at: report.finished_at.clone(),
             validity: report.validity.verdict,
             connections: report.plan.run.connections,
-            achieved_per_s: report.totals.attempts_per_s,
-            sent_share: sent_share(report),
+            achieved_per_s: report.achieved_per_s(),
+            sent_share: not_dropped(report),
             throttled_share: Counted::of(measured_rows(report)).throttled(),
             error_share: Counted::of(measured_rows(report)).errors(),
             response_p50_us: response.and_then(|latency| latency.p50_us),
@@ -206,7 +206,7 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
         let broken = broken.iter().map(|(_, why)| why);
         starved.iter().chain(broken).chain(&behind).cloned().collect::<Vec<_>>()
     };
-    if broken.is_empty() && behind.is_none() && sent_share(report) >= SENT {
+    if broken.is_empty() && behind.is_none() && not_dropped(report) >= SENT {
         return Judged::new(Seen::Pass, Vec::new());
     }
     // What could not be measured speaks neither for nor against the target.
@@ -394,8 +394,9 @@ impl Counted {
     }
 }
 
-fn sent_share(report: &Report) -> f64 {
-    report.schedule.as_ref().map_or(1.0, |schedule| schedule.sent_share)
+/// The part of the requests that found a connection free before the end.
+fn not_dropped(report: &Report) -> f64 {
+    1.0 - report.schedule.as_ref().map_or(0.0, ScheduleReport::dropped_share)
 }
 
 /// Attempts that failed for a lack of this machine's.
@@ -468,7 +469,7 @@ fn shortfall(report: &Report) -> Option<String> {
 
 /// All connections were in use when requests were due.
 fn starved(report: &Report) -> Option<String> {
-    let dropped = 1.0 - sent_share(report);
+    let dropped = 1.0 - not_dropped(report);
     let waited = report.validity.verdict == Verdict::ConcurrencyLimited;
     let connections = report.plan.run.connections;
     (dropped > 1.0 - SENT || waited)

@@ -7,9 +7,12 @@ use crate::stats::Series;
 /// A column: its name, with the unit where there is one, and its field in a row.
 type Column<T> = (&'static str, fn(&T) -> String);
 
-const SECONDS: [Column<IntervalRow>; 29] = [
+const SECONDS: [Column<IntervalRow>; 32] = [
     ("start_s", |row| row.start_s.to_string()),
     ("offered", |row| optional(row.offered)),
+    ("scheduled", |row| count(row.scheduled)),
+    ("scheduled_good", |row| count(row.scheduled_good)),
+    ("scheduled_failed", |row| count(row.scheduled_failed)),
     ("attempts", |row| row.attempts.to_string()),
     ("items", |row| row.items.to_string()),
     ("ok", |row| row.ok.to_string()),
@@ -39,7 +42,7 @@ const SECONDS: [Column<IntervalRow>; 29] = [
     ("pace_per_s", |row| optional(row.pace_per_s)),
 ];
 
-const SHARDS: [Column<ShardReport>; 34] = [
+const SHARDS: [Column<ShardReport>; 35] = [
     ("shard", |shard| shard.shard.to_string()),
     ("pid", |shard| shard.pid.to_string()),
     ("cpu", |shard| shard.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
@@ -62,6 +65,7 @@ const SHARDS: [Column<ShardReport>; 34] = [
     ("bytes_received", |shard| shard.totals.bytes_received.to_string()),
     ("duration_s", |shard| number(shard.totals.duration_s)),
     ("items_per_s", |shard| number(shard.totals.items_per_s)),
+    ("ok_per_s", |shard| optional(shard.totals.ok_per_s)),
     ("attempts_per_s", |shard| number(shard.totals.attempts_per_s)),
     ("service_p50_us", |shard| percentile(shard, "p50_us", |service| service.p50_us)),
     ("service_p90_us", |shard| percentile(shard, "p90_us", |service| service.p90_us)),
@@ -114,6 +118,10 @@ fn service(shard: &ShardReport) -> Option<&Latency> {
 
 fn percentile(shard: &ShardReport, key: &str, of: fn(&Latency) -> Option<f64>) -> String {
     optional(service(shard).filter(|service| !service.is_at_least(key)).and_then(of))
+}
+
+fn count(value: Option<u64>) -> String {
+    value.map_or_else(String::new, |count| count.to_string())
 }
 
 fn optional(value: Option<f64>) -> String {

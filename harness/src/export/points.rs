@@ -38,7 +38,7 @@ pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, Expo
         return Err(ExportError::Partial(format, "is incomplete"));
     }
     if report.validity.verdict == Verdict::TargetLimited {
-        return Err(ExportError::Partial(format, "was mostly refused or failed"));
+        return Err(ExportError::Partial(format, "has too many refused or failed requests"));
     }
     if report.interrupted {
         return Err(ExportError::Partial(format, "was stopped early"));

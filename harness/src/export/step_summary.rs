@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use self::cells::{cell, more};
 use self::sparkline::sparkline;
-use crate::render::{decimal, grouped, grouped_f64, micros, percent, seconds, seen, spectrum};
+use crate::render::{decimal, good_part, grouped, grouped_f64, micros, percent, seconds, seen, spectrum};
 use crate::report::{IntervalRow, Report, Verdict};
 use crate::stats::Series;
 
@@ -82,7 +82,15 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("target", report.plan.run.target.clone()),
         ("items", list(states.map(|(state, count)| format!("{} {state}", grouped(count))))),
-        ("rate", format!("{} items/s over {}", decimal(totals.items_per_s), seconds(report.rates_until_s()))),
+        (
+            "rate",
+            format!(
+                "{} items/s{} over {}",
+                decimal(totals.items_per_s),
+                good_part(totals).map_or_else(String::new, |part| format!(", {part} of it good,")),
+                seconds(totals.duration_s)
+            ),
+        ),
         ("attempts", format!("{}, {}/s", grouped(totals.attempts), decimal(totals.attempts_per_s))),
     ];
     for (name, series) in [("response times", Series::ResponseOk), ("service times", Series::ServiceOk)] {

@@ -2,7 +2,8 @@
 //! closes the report.
 //!
 //! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. A second is heard once every attempt
-//! that was intended in it has ended, so a target that does not answer puts the look at it off by the timeout at most.
+//! that was intended in it has ended, so a target that does not answer puts the look at it off by the timeout at most. Counts
+//! and rates are of what ended in a second, times of what was intended in it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub struct Lookout {
     watched: Vec<Watched>,
     /// The first second that is not, in part, warm-up.
     first: u64,
+    /// The first second in which nothing is started any more, and only answers come; none when that is not planned.
+    end: Option<u64>,
     /// The second to look at next.
     next: u64,
     /// Seconds that came before an earlier one was complete.
@@ -73,6 +76,7 @@ impl Lookout {
             bounds,
             watched: objectives.iter().map(watched).collect(),
             first: Duration::try_from_secs_f64(first).map_or(u64::MAX, |first| first.as_secs()),
+            end: plan.duration.map(|duration| duration.as_secs()),
             next: 0,
             waiting: BTreeMap::new(),
             history: VecDeque::new(),
@@ -154,6 +158,10 @@ impl Lookout {
             let objective = self.watched[i].objective;
             let wanted = if objective.condition.needs_whole_seconds() { Look::WholeSeconds } else { Look::Others };
             if !objective.is_live() || self.stop.is_some() || look != wanted {
+                continue;
+            }
+            // While the last answers come, fewer of them are no slower target.
+            if look == Look::WholeSeconds && self.end.is_some_and(|end| self.next > end) {
                 continue;
             }
             let Some(measured) = self.measure(&objective) else { continue };
@@ -251,7 +259,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::plan;
     use crate::stats::{Counters, Timing};
-    use crate::wire::BindingTimes;
+    use crate::wire::{BindingTimes, Scheduled};
 
     /// A second with `count` attempts, all good but the `errors`, each served in `ms`.
     fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
@@ -262,6 +270,7 @@ mod tests {
         Interval {
             index,
             merged: ShardStats::from_parts(bounds, counters, [(Series::ServiceOk, timing)].into()),
+            scheduled: Scheduled::default(),
             shards: Vec::new(),
             in_flight: 0,
             cpu_us: 0,
@@ -341,6 +350,24 @@ mod tests {
         assert_eq!(stops_after("items[1s] < 100", 0.0, &[GOOD]), Some(1), "more of them do not mend it");
         assert_eq!(verdict("rate[1s] > 100", &[GOOD, GOOD, [50, 0, 5]], 2.4), (Some(true), Some(200.0), 2, Some(1)));
         assert_eq!(verdict("rate[1s] > 100", &[GOOD, GOOD, [50, 0, 5]], 3.0), (Some(false), Some(50.0), 3, Some(3)));
+    }
+
+    #[test]
+    fn a_rate_is_not_judged_while_only_the_last_answers_come() {
+        let judged = |duration: Option<Duration>| {
+            let objective = Objective { condition: "rate[1s] > 100".parse().unwrap(), breach: Breach::Fails };
+            let mut lookout = Lookout::new(&[objective], &crate::plan::RunPlan { duration, ..plan() });
+            for (numbers, i) in [GOOD, GOOD, [50, 0, 5], [1, 0, 5]].iter().zip(0..) {
+                lookout.hear(&second(i, *numbers));
+            }
+            lookout.hear_the_rest(4.0);
+            let watched = &lookout.watched[0];
+            (watched.judged, watched.worst.as_ref().and_then(|worst| worst.measured.value()))
+        };
+        assert_eq!(judged(None), (4, Some(1.0)));
+        assert_eq!(judged(Some(Duration::from_secs(2))), (2, Some(200.0)));
+        assert_eq!(judged(Some(Duration::from_millis(2_900))), (2, Some(200.0)));
+        assert_eq!(judged(Some(Duration::from_secs(3))), (3, Some(50.0)));
     }
 
     #[test]

@@ -115,6 +115,7 @@ struct Tally {
     retries: u64,
     throttled: u64,
     soft_blocked: u64,
+    errors: u64,
 }
 
 impl Tally {
@@ -130,6 +131,7 @@ impl Tally {
             retries: totals.retries,
             throttled: totals.throttled,
             soft_blocked: totals.soft_blocked,
+            errors: totals.failed(ledger),
         }
     }
 
@@ -144,6 +146,7 @@ impl Tally {
             retries: counters.retries,
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
+            errors: counters.failed_attempts(),
         }
     }
 
@@ -152,16 +155,10 @@ impl Tally {
         self.ok + self.not_found + self.failed + self.gave_up
     }
 
-    /// Attempts that were neither good, nor not found, nor throttled, nor cut off. A good item, and one that is not there,
-    /// has one attempt that says so.
-    const fn errors(&self) -> u64 {
-        self.attempts.saturating_sub(self.ok + self.not_found + self.throttled + self.aborted)
-    }
-
     fn measure(&self, quantity: Quantity, basis: Basis) -> Measured {
         let count = match quantity {
             Quantity::ThrottledRate => return share(self.throttled, self.attempts, ("attempts", basis)),
-            Quantity::ErrorRate => return share(self.errors(), self.attempts, ("attempts", basis)),
+            Quantity::ErrorRate => return share(self.errors, self.attempts, ("attempts", basis)),
             Quantity::RetryRate => return share(self.retries, self.attempts, ("attempts", basis)),
             Quantity::OkRate => return share(self.ok, self.items(), ("items", basis)),
             Quantity::Items => self.items(),
@@ -174,7 +171,7 @@ impl Tally {
             Quantity::Retries => self.retries,
             Quantity::Throttled => self.throttled,
             Quantity::SoftBlocked => self.soft_blocked,
-            Quantity::Errors => self.errors(),
+            Quantity::Errors => self.errors,
             Quantity::Rate
             | Quantity::AttemptsRate
             | Quantity::NotAttempted

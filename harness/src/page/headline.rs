@@ -4,7 +4,7 @@ use super::frame::{Column, Html, Last, Table, capital};
 use crate::plot::percent;
 use crate::render::gates::Words;
 use crate::render::times::{CORRECTED, UNCORRECTED, cut_off, figure};
-use crate::render::{cpu_us_per_attempt, decimal, grouped, micros, seconds};
+use crate::render::{cpu_us_per_attempt, decimal, good_part, grouped, micros, seconds};
 use crate::report::{GateReport, Latency, Report};
 use crate::stats::Series;
 
@@ -86,10 +86,11 @@ fn figures(report: &Report, clocked: &Clocked<'_>) -> Vec<(String, String, Strin
     };
     let left_out =
         report.warmup.map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s)));
+    let good = good_part(totals).map_or_else(String::new, |part| format!("{part} of it good, "));
     let figure = |name: &str, value: String, of: String| (name.to_owned(), value, of);
     let cpu = cpu_us_per_attempt(report).map_or_else(|| UNKNOWN.to_owned(), micros);
     vec![
-        figure("items", per_s(totals.items_per_s), format!("over {}{left_out}", seconds(report.rates_until_s()))),
+        figure("items", per_s(totals.items_per_s), format!("{good}over {}{left_out}", seconds(totals.duration_s))),
         figure("attempts", per_s(totals.attempts_per_s), format!("{} in all", grouped(totals.attempts))),
         figure("items ok", grouped(ledger.ok), format!("of {} planned", grouped(ledger.planned))),
         figure("throttled", percent(report.manners.throttled_share), "of attempts".to_owned()),

@@ -21,29 +21,36 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         Clocked::Response(_) => ("response p50", "response p99"),
         Clocked::Service(_) | Clocked::Nothing => ("service p50", "service p99"),
     };
-    html.details(&format!("{}, cut by when requests were intended", counted(count as u64, "second")), |html| {
-        Table {
-            caption: "Each second",
-            columns: &[
-                Column::Numbers("second"),
-                Column::Numbers("offered"),
-                Column::Numbers("attempts"),
-                Column::Numbers("items"),
-                Column::Numbers("ok"),
-                Column::Numbers("failed"),
-                Column::Numbers("throttled"),
-                Column::Numbers("retries"),
-                Column::Numbers("in flight"),
-                Column::Numbers(p50),
-                Column::Numbers(p99),
-                Column::Numbers("greatest lag"),
-                Column::Numbers("CPU of the shards"),
-            ],
-            rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),
-            last: Last::Row,
-        }
-        .write(html);
-    });
+    html.details(
+        &format!(
+            "{}: times and scheduled by when requests were due, counts by when they ended",
+            counted(count as u64, "second")
+        ),
+        |html| {
+            Table {
+                caption: "Each second",
+                columns: &[
+                    Column::Numbers("second"),
+                    Column::Numbers("offered"),
+                    Column::Numbers("scheduled"),
+                    Column::Numbers("attempts"),
+                    Column::Numbers("items"),
+                    Column::Numbers("ok"),
+                    Column::Numbers("failed"),
+                    Column::Numbers("throttled"),
+                    Column::Numbers("retries"),
+                    Column::Numbers("in flight"),
+                    Column::Numbers(p50),
+                    Column::Numbers(p99),
+                    Column::Numbers("greatest lag"),
+                    Column::Numbers("CPU of the shards"),
+                ],
+                rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),
+                last: Last::Row,
+            }
+            .write(html);
+        },
+    );
 }
 
 fn second(row: &IntervalRow, clocked: &Clocked<'_>) -> Vec<String> {
@@ -55,6 +62,7 @@ fn second(row: &IntervalRow, clocked: &Clocked<'_>) -> Vec<String> {
     vec![
         row.start_s.to_string(),
         or_none(row.offered.map(decimal)),
+        or_none(row.scheduled.map(grouped)),
         grouped(row.attempts),
         grouped(row.items),
         grouped(row.ok),

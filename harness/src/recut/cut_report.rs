@@ -25,11 +25,12 @@ pub struct CutReport {
     pub shards: Vec<u32>,
     /// Of which answers the times are told: `all`, `ok`, `throttled` or `error`.
     pub outcome: String,
-    /// Attempts that were sent and ended by themselves, by what they came to: `ok`, `throttled`, `error`.
+    /// Attempts that were intended in these seconds, were sent and ended by themselves, by what they came to: `ok`, `throttled`,
+    /// `error`.
     pub answers: BTreeMap<String, Answered>,
     /// The times of the chosen answers, by series, as in a result; to 0.1 %, the least, the greatest and the mean included.
     pub latency: BTreeMap<String, Latency>,
-    /// What was counted in these seconds; null of a part of the shards, for it is only known of all of them.
+    /// What ended in these seconds; null of a part of the shards, for it is only known of all of them.
     pub counted: Option<Counted>,
     /// What is not known of this part, or should be known of it, in sentences.
     pub notes: Vec<String>,
@@ -59,8 +60,7 @@ pub struct Part {
     pub from_s: u64,
     /// The one after the last.
     pub to_s: u64,
-    /// How long that is, without what lies after the run's last answer, and in an open loop after its last request was
-    /// intended: what rates are counted over.
+    /// How long that is, without what lies after the run's last answer: what rates are counted over.
     pub duration_s: f64,
     /// Where the run's last second ends.
     pub run_s: u64,

@@ -132,10 +132,10 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The run's last second ends where its rates do.
+    /// The run's last second ends with its last answer, as its rates do.
     fn duration_s(&self) -> f64 {
         let from = self.cut.from_s as f64;
-        (self.cut.to_s as f64).min(self.report.rates_until_s().max(from)) - from
+        (self.cut.to_s as f64).min(self.report.totals.duration_s.max(from)) - from
     }
 
     fn part(&self, duration_s: f64) -> Part {

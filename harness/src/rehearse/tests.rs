@@ -75,14 +75,17 @@ fn every_item_is_done_once_and_the_seconds_add_up_to_the_whole() {
     assert_eq!(ids, (0..10_000).collect::<Vec<_>>());
     let report = rehearsal.report(&plan);
     assert_eq!((report.totals.attempts, report.ledger.ok, report.intervals.len()), (10_000, 10_000, 3));
-    assert_eq!(rehearsal.intervals.iter().map(|row| row.ok).collect::<Vec<_>>(), [4_000, 4_000, 2_000]);
+    // What ends at the full second is in the next one.
+    assert_eq!(rehearsal.intervals.iter().map(|row| row.ok).collect::<Vec<_>>(), [3_996, 4_000, 2_004]);
+    let scheduled: Vec<_> = rehearsal.intervals.iter().map(|row| row.scheduled).collect();
+    assert_eq!(scheduled, [Some(4_000), Some(4_000), Some(2_000)]);
     assert!(rehearsal.record.shards.iter().all(|shard| shard.last_done == Nanos::default().plus(2_500 * MS)));
     assert_eq!(report.latency["service"].max_us, Some(1_000.0));
     for shard in &rehearsal.record.shards {
         assert_eq!((shard.exit, &shard.fault, shard.remaining), (ShardExit::Clean, &None, 0));
     }
     for shard in &report.shards {
-        assert_eq!(shard.course.attempts, [Some(2_000), Some(2_000), Some(1_000)], "as the seconds have it");
+        assert_eq!(shard.course.attempts, [Some(1_998), Some(2_000), Some(1_002)], "as the seconds have it");
     }
     let spread = report.intervals.iter().flat_map(|row| &row.spread).flat_map(|spread| &spread.counts);
     assert_eq!(spread.sum::<u64>(), 10_000);
@@ -340,5 +343,99 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
         assert!((offered[4..10].iter().sum::<f64>() - 600.0).abs() < 2.0, "{offered:?}");
         let reason = "about 600 requests of its part of the schedule were never sent";
         assert!(report.validity.reasons.iter().any(|said| said.contains(reason)), "{:?}", report.validity.reasons);
+    }
+}
+
+/// One shard of an open loop at so many requests per second, for so long.
+fn timed(connections: u32, per_s: u64, duration: Duration) -> RunPlan {
+    let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
+    let arrivals = crate::plan::Arrivals::Constant;
+    RunPlan { rate: Some(rate), arrivals, duration: Some(duration), ..run_of(1, connections, 1 << 40) }
+}
+
+#[test]
+fn an_open_loop_is_as_fast_as_its_answers_came() {
+    // 50 connections of 1.9 s each carry 26.3/s. In 10 s they start 275 requests, the last of which ends at 11.88 s.
+    let plan = timed(50, 50, 10 * S);
+    let report = run(&plan, &[], |_, _| 1_900 * MS).report(&plan);
+    assert_eq!((report.totals.attempts, report.totals.duration_s), (275, 11.88));
+    for per_s in [report.totals.items_per_s, report.totals.attempts_per_s, report.shards[0].totals.items_per_s] {
+        assert!((per_s - 275.0 / 11.88).abs() < 1e-9, "{per_s}");
+    }
+    // What was intended in the warm-up is left out, and so is its time.
+    let plan = RunPlan { warmup: 4 * S, ..plan };
+    let report = run(&plan, &[], |_, _| 1_900 * MS).report(&plan);
+    let (warm, all) = (report.warmup.unwrap().items, report.totals.attempts);
+    assert!((report.totals.items_per_s - (all - warm) as f64 / 7.88).abs() < 1e-9, "{}", report.totals.items_per_s);
+    assert!(report.totals.items_per_s <= 50.0 / 1.9);
+}
+
+#[test]
+fn a_stall_is_a_hole_and_then_a_spike_of_answers() {
+    let plan = timed(1_000, 100, 8 * S);
+    let stall = |_, sent: Nanos| {
+        let over = Nanos::default().plus(5 * S + MS);
+        if sent >= Nanos::default().plus(3 * S) { Duration::from_nanos(over.since(sent)).max(MS) } else { MS }
+    };
+    let rows = run(&plan, &[], stall).intervals;
+    let items: Vec<u64> = rows.iter().map(|row| row.items).collect();
+    assert_eq!(items[..8], [100, 100, 100, 0, 0, 300, 100, 100]);
+    let attempts: Vec<u64> = rows.iter().map(|row| row.attempts).collect();
+    assert_eq!(attempts, items);
+    let scheduled: Vec<_> = rows.iter().filter_map(|row| row.scheduled).collect();
+    assert_eq!(scheduled[..8], [100; 8]);
+    assert_eq!((scheduled.iter().sum::<u64>(), items.iter().sum::<u64>()), (800, 800));
+    // Times are of the second in which a request was due.
+    assert!(rows[3].response_p50_us > Some(1_400_000.0) && rows[5].response_p50_us < Some(10_000.0));
+}
+
+#[test]
+fn a_target_that_is_dead_for_a_third_of_a_run_spoils_it_however_few_attempts_that_are() {
+    fn is_dead(sent: Nanos) -> bool {
+        (Nanos::default().plus(10 * S)..Nanos::default().plus(20 * S)).contains(&sent)
+    }
+    let plan = RunPlan { duration: Some(30 * S), timeout: 2 * S, ..run_of(1, 4, 1 << 40) };
+    let takes = |_, sent| if is_dead(sent) { 2 * S } else { MS };
+    let answer =
+        |_, sent| if is_dead(sent) { (Outcome::Error(crate::sample::ErrorKind::Timeout), GOOD.1) } else { GOOD };
+    let report = run_against(&plan, &[], takes, answer).report(&plan);
+    let failed: u64 = report.totals.errors_by_kind.values().sum();
+    assert!(failed > 0 && failed * 1_000 < report.totals.attempts, "{failed} of {}", report.totals.attempts);
+    assert_eq!(report.validity.verdict, crate::report::Verdict::TargetLimited, "{:?}", report.validity);
+    assert!(report.validity.reasons[0].contains("no good answer for 10 of the 30 seconds"), "{:?}", report.validity);
+}
+
+#[test]
+fn a_slow_target_that_lives_is_not_dead() {
+    // Waves of 200 requests that take 5 s each, one of which fails in every wave: no good answer comes for 4 of 5 seconds.
+    let plan = RunPlan { duration: Some(30 * S), ..run_of(1, 200, 1 << 40) };
+    let waves = std::cell::Cell::new((Nanos::default(), 0));
+    let target = |shard: &ShardPlan, clock| Waves { clock, shard: shard.shard, seen: waves.clone() };
+    let report = rehearse(&plan, &[], target).unwrap().report(&plan);
+    assert!(report.totals.errors_by_kind["reset"] >= 6, "{:?}", report.totals);
+    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
+    // Nothing came of most seconds, and nothing failed.
+    let plan = RunPlan { duration: Some(60 * S), timeout: 40 * S, grace: 60 * S, ..run_of(1, 1, 1 << 40) };
+    let report = run(&plan, &[], |_, _| 25 * S).report(&plan);
+    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
+}
+
+/// A target that takes 5 s, and fails the first request of each wave.
+struct Waves {
+    clock: Clock,
+    shard: u32,
+    seen: std::cell::Cell<(Nanos, u64)>,
+}
+
+impl Workload for Waves {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let (wave, count) = self.seen.get();
+        let now = self.clock.now();
+        let first = count == 0 || now != wave;
+        self.seen.set((now, count + 1));
+        let target = Target { clock: self.clock, shard: self.shard, takes: |_, _| 5 * S, answer: |_, _| GOOD };
+        let attempt = target.perform(id, flight, clear_to_send).await;
+        let outcome = if first { Outcome::Error(crate::sample::ErrorKind::Reset) } else { attempt.outcome };
+        Attempt { outcome, ..attempt }
     }
 }

@@ -109,7 +109,7 @@ fn answers(cut: &CutReport) -> String {
         let rate = if count > 0 { format!(" ({}/s)", decimal(per_s)) } else { String::new() };
         format!("{} {word}{rate}", grouped(count))
     });
-    shown.join(", ")
+    format!("of what was due then: {}", shown.join(", "))
 }
 
 fn spectrum(latency: &Latency) -> String {

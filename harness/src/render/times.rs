@@ -1,7 +1,7 @@
 //! The times of a run, and what they are worth.
 
 use super::{grouped, micros, percent, seconds};
-use crate::report::{Latency, Report, ScheduleReport};
+use crate::report::{Latency, Report, ScheduleReport, Totals};
 use crate::stats::Series;
 
 /// What a closed loop's times are worth, in one sentence.
@@ -93,14 +93,20 @@ fn culprit(report: &Report) -> String {
 }
 
 /// How the timetable of an open loop was kept.
-pub(super) fn schedule(schedule: &ScheduleReport) -> String {
+pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, aborted: u64) -> String {
     let mut row = format!(
-        "{} arrivals, {} asked; {} requests due, {} of them sent",
+        "{} arrivals, {} asked; {} requests due, {} sent ({})",
         schedule.arrivals,
         schedule.rate,
         grouped(schedule.scheduled),
+        grouped(totals.attempts_sent),
         percent(schedule.sent_share)
     );
+    // What was cut off may have been sent.
+    let unsent = totals.attempts.saturating_sub(totals.attempts_sent + aborted);
+    if unsent > 0 {
+        row = format!("{row}\n{} never had a connection", grouped(unsent));
+    }
     if schedule.dropped > 0 {
         row = format!(
             "{row}\n{} were still waiting for a connection at the end and were dropped",

@@ -22,7 +22,8 @@ pub struct BudgetReport {
     pub rate_per_s: f64,
     /// Requests at once over all shards.
     pub burst: u64,
-    /// Attempts per second.
+    /// Attempts per second, each with the time that its place in the budget takes: `N` requests that are one period apart take
+    /// `N` periods. No more than was asked while the budget was kept.
     pub achieved_per_s: f64,
     /// Attempts over what was allowed at once at the start and what the rate came to in the duration, at most 1.
     pub utilisation: f64,
@@ -172,11 +173,17 @@ impl BudgetReport {
         let limit = Limit { rate, curve, burst: plan.at_once(), is_within: |scope| scope == Scope::Run };
         let Audit { kept, unaudited_shards, worst_window, busiest } = limit.audit(record);
         let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
+        let achieved_per_s = {
+            let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
+            let at_once_s = plan.at_once_at_start() as f64 / rate.per_second();
+            share(totals.attempts_per_s * measured_s, measured_s + at_once_s)
+        };
         Some(Self {
             rate: plan.shaped_rate()?.to_string(),
             rate_per_s: rate.per_second(),
             burst: limit.burst,
-            achieved_per_s: totals.attempts_per_s,
+            // What a late shard makes up for after the warm-up was offered before.
+            achieved_per_s: if kept { achieved_per_s.min(rate.per_second()) } else { achieved_per_s },
             utilisation: share(totals.attempts as f64, allowed).min(1.0),
             kept,
             unaudited_shards,

@@ -60,12 +60,13 @@ mod tests {
     use super::*;
     use crate::stats::{Bounds, ShardStats};
     use crate::supervisor::{Interval, ShardSecond};
-    use crate::wire::BindingTimes;
+    use crate::wire::{BindingTimes, Scheduled};
 
     fn row(index: u64, seconds: Vec<ShardSecond>) -> IntervalRow {
         IntervalRow::new(&Interval {
             index,
             merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
+            scheduled: Scheduled::default(),
             shards: Vec::new(),
             in_flight: 0,
             cpu_us: 0,

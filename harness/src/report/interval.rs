@@ -10,7 +10,8 @@ use crate::shard::INTERVAL;
 use crate::stats::{Percentile, Series};
 use crate::supervisor::{Interval, RunRecord, ShardSecond};
 
-/// One second over all shards.
+/// One second over all shards. What is counted is in the second in which it ended; `scheduled` and the times are in the second in
+/// which a request was intended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalRow {
     /// Since the common start.
@@ -18,7 +19,18 @@ pub struct IntervalRow {
     /// Requests that the budget offered in it, or that an open loop's timetable held, without those of a shard that was no
     /// longer there; null without a rate.
     pub offered: Option<f64>,
-    /// Attempts intended in it that ended or were cut off.
+    /// Requests intended in it: attempts, and those of an open loop that never went. Null of an older version, which counted
+    /// everything in the second in which it was intended.
+    #[serde(default)]
+    pub scheduled: Option<u64>,
+    /// Of these, those that came to a good answer, or to one that says that there is no such item. Null of an older version.
+    #[serde(default)]
+    pub scheduled_good: Option<u64>,
+    /// Of these, those that failed: rejected, challenged, or without a valid answer; not those for which this machine had no
+    /// port or descriptor. Null of an older version.
+    #[serde(default)]
+    pub scheduled_failed: Option<u64>,
+    /// Attempts that ended in it or were cut off.
     pub attempts: u64,
     /// Items that ended.
     pub items: u64,
@@ -42,7 +54,7 @@ pub struct IntervalRow {
     pub bytes_received: u64,
     /// Requests under way at its end.
     pub in_flight: u32,
-    /// Median service time.
+    /// Median service time of what was intended in it.
     pub p50_us: Option<f64>,
     /// 90th percentile of the service time.
     pub p90_us: Option<f64>,
@@ -94,6 +106,9 @@ impl IntervalRow {
         Self {
             start_s: interval.index,
             offered: None,
+            scheduled: Some(interval.scheduled.requests),
+            scheduled_good: Some(interval.scheduled.good),
+            scheduled_failed: Some(interval.scheduled.failed),
             attempts: counters.attempts,
             items: counters.items(),
             ok: counters.ok,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Ledger, Totals, share};
 use crate::clock::duration_ns;
 use crate::pacer::Curve;
-use crate::plan::{RunPlan, ShardPlan, TimetablePlan};
+use crate::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
 use crate::supervisor::{RunRecord, ShardRecord, Stopped};
 use crate::wire::{TimetableUse, WarmUp};
 
@@ -26,9 +26,10 @@ pub struct ScheduleReport {
     /// heard, by the rate; 0 of an older version.
     #[serde(default)]
     pub unscheduled: u64,
-    /// What went, as a part of all of these.
+    /// Those that had a connection and were sent, as a part of the scheduled and the unscheduled ones.
     pub sent_share: f64,
-    /// Attempts per second, after the warm-up and until the last request was intended.
+    /// Attempts per second of the timetable: after the warm-up, until the last request was intended. Answers may take longer
+    /// than that, so this is no throughput; that is `totals.attempts_per_s`.
     pub achieved_per_s: f64,
     /// By how much the timetable was put off because the target asked for patience, in the shard where it was most.
     pub shifted_s: f64,
@@ -53,7 +54,7 @@ impl ScheduleReport {
         let told = || record.shards.iter().filter_map(|shard| shard.timetable);
         let scheduled = told().map(|used| used.scheduled).sum();
         let unscheduled = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
-        let (all, missing) = (scheduled + unscheduled, totals.dropped + unscheduled);
+        let all = scheduled + unscheduled;
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -61,8 +62,8 @@ impl ScheduleReport {
             scheduled,
             dropped: totals.dropped,
             unscheduled,
-            sent_share: if all > 0 { 1.0 - share(missing as f64, all as f64) } else { 1.0 },
-            achieved_per_s: totals.attempts_per_s,
+            sent_share: if all > 0 { share(totals.attempts_sent as f64, all as f64) } else { 1.0 },
+            achieved_per_s: achieved_per_s(plan, record, totals),
             shifted_s: told().map(|TimetableUse { shifted_ns, .. }| shifted_ns).max().unwrap_or(0) as f64 / 1e9,
             untold_shards: record.shards.len() - told().count(),
         })
@@ -92,9 +93,29 @@ pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64
     Some(held.min(Ledger::of(shard).lost))
 }
 
+/// Attempts per second of the timetable. One of constant gaps is never ahead of its rate: its last request, too, has a gap.
+fn achieved_per_s(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> f64 {
+    let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+    let end_s = plan.duration.map_or(totals.duration_s, |duration| totals.duration_s.min(duration.as_secs_f64()));
+    let sent = totals.attempts.saturating_sub(warm.attempts) as f64;
+    let per_s = share(sent, (end_s - plan.warmup.as_secs_f64()).max(0.0));
+    match plan.rate {
+        Some(rate) if plan.arrivals == Arrivals::Constant => per_s.min(rate.per_second()),
+        _ => per_s,
+    }
+}
+
+impl ScheduleReport {
+    /// Requests that were intended and never went, as a part of all.
+    #[must_use]
+    pub fn dropped_share(&self) -> f64 {
+        share(self.dropped as f64, self.scheduled as f64)
+    }
+}
+
 impl WarmUpReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
-        let WarmUp { attempts, items } =
+        let WarmUp { attempts, items, ok: _ } =
             record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
         let duration_s = plan.warmup.as_secs_f64();
         (duration_s > 0.0).then_some(Self { duration_s, attempts, items })

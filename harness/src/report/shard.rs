@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::schedule::unscheduled;
-use super::totals::Window;
 use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
 use crate::plan::ShardPlan;
 use crate::stats::Series;
@@ -86,10 +85,14 @@ pub struct UsageReport {
 
 impl ShardReport {
     pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
-        let ShardPlan { shard, ids, connections, cpu, arrivals, warmup, duration, .. } = record.plan;
+        let ShardPlan { shard, ids, connections, cpu, warmup, .. } = record.plan;
         let duration_s = record.last_done.since(run.start) as f64 / 1e9;
-        let totals = Totals::new(&record.stats.counters, duration_s, u64::from(record.peak_in_flight))
-            .measured(Window { arrivals, warmup, duration }, record.warmup);
+        let counters = &record.stats.counters;
+        let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight)).without_warmup(
+            counters,
+            record.warmup,
+            warmup.as_secs_f64(),
+        );
         Self {
             shard,
             pid: record.pid,

@@ -1,12 +1,10 @@
 //! What was counted, over the run or over a shard: items by state, attempts by what they came to.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Report, share};
-use crate::plan::{Arrivals, RunPlan};
+use super::share;
 use crate::stats::Counters;
 use crate::supervisor::ShardRecord;
 use crate::units::IdRange;
@@ -62,9 +60,12 @@ pub struct Totals {
     pub bytes_received: u64,
     /// From the common start to the end of the last attempt.
     pub duration_s: f64,
-    /// Items that ended by themselves, per second: the aborted ones did not. After the warm-up, and in an open loop until the
-    /// last request was intended.
+    /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was intended after the warm-up,
+    /// over the time from the end of the warm-up to the end of the last attempt.
     pub items_per_s: f64,
+    /// Of these, good ones per second. Null of an older version.
+    #[serde(default)]
+    pub ok_per_s: Option<f64>,
     /// Attempts per second of the same time.
     pub attempts_per_s: f64,
     /// The most requests under way at once; over shards, the sum of each one's, which they may not have reached together.
@@ -113,6 +114,7 @@ impl Ledger {
 
 impl Totals {
     pub(super) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
+        let per_s = |count: u64| share(count as f64, duration_s);
         Self {
             attempts: counters.attempts,
             retries: counters.retries,
@@ -127,50 +129,33 @@ impl Totals {
             bytes_sent: counters.bytes_sent,
             bytes_received: counters.bytes_received,
             duration_s,
-            items_per_s: share((counters.items() - counters.aborted) as f64, duration_s),
-            attempts_per_s: share(counters.attempts as f64, duration_s),
+            items_per_s: per_s(counters.items() - counters.aborted),
+            ok_per_s: Some(per_s(counters.ok)),
+            attempts_per_s: per_s(counters.attempts),
             peak_in_flight,
         }
     }
 
-    /// The same, with rates over what was measured: without the warm-up, and of an open loop without the time after the
-    /// last request was intended, in which its answers came.
-    pub(super) fn measured(mut self, window: Window, warm: WarmUp) -> Self {
-        let measured_s = window.measured_s(self.duration_s);
-        let items = self.items_per_s * self.duration_s - warm.items as f64;
-        self.items_per_s = share(items.max(0.0), measured_s);
-        self.attempts_per_s = share(self.attempts.saturating_sub(warm.attempts) as f64, measured_s);
+    /// With rates that leave out what was intended in a warm-up of `warmup_s`, and its time.
+    pub(super) fn without_warmup(mut self, counters: &Counters, warm: WarmUp, warmup_s: f64) -> Self {
+        let measured_s = (self.duration_s - warmup_s).max(0.0);
+        let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
+        self.items_per_s = per_s(counters.items() - counters.aborted, warm.items);
+        self.ok_per_s = Some(per_s(counters.ok, warm.ok));
+        self.attempts_per_s = per_s(self.attempts, warm.attempts);
         self
     }
-}
 
-/// What part of a run is measured.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
-    pub(super) arrivals: Arrivals,
-    pub(super) warmup: Duration,
-    pub(super) duration: Option<Duration>,
-}
-
-impl Window {
-    /// Its length, of a run whose last attempt ended `last_s` after the start, s.
-    fn measured_s(&self, last_s: f64) -> f64 {
-        (self.end_s(last_s) - self.warmup.as_secs_f64()).max(0.0)
-    }
-
-    /// Where it ends, s after the start.
-    fn end_s(&self, last_s: f64) -> f64 {
-        let intended_until = self.duration.filter(|_| self.arrivals.gaps().is_some());
-        intended_until.map_or(last_s, |duration| last_s.min(duration.as_secs_f64()))
-    }
-}
-
-impl Report {
-    /// What the rates of the totals are counted up to, from the end of the warm-up on, s after the common start: the last
-    /// answer, and in an open loop no later than the last request was intended.
+    /// The part of the rate of items that is good; none of no items.
     #[must_use]
-    pub fn rates_until_s(&self) -> f64 {
-        let RunPlan { arrivals, warmup, duration, .. } = self.plan.run;
-        Window { arrivals, warmup, duration }.end_s(self.totals.duration_s)
+    pub fn good_share(&self) -> Option<f64> {
+        (self.items_per_s > 0.0).then_some(self.ok_per_s? / self.items_per_s)
+    }
+
+    /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. `items` are what the attempts were for: a
+    /// good item, and one that is not there, has one attempt that says so.
+    #[must_use]
+    pub const fn failed(&self, items: &Ledger) -> u64 {
+        self.attempts.saturating_sub(items.ok + items.not_found + self.throttled + items.aborted)
     }
 }

@@ -14,7 +14,7 @@ use super::gate::{Closed, Gate};
 use super::intervals::Intervals;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{Fate, Permit, Sample};
+use crate::sample::{Fate, Outcome, Permit, Sample};
 use crate::stats::{Age, Bounds, Series, ShardStats};
 use crate::wire::{Progress, WarmUp};
 use crate::workload::{Flight, Workload};
@@ -218,7 +218,7 @@ impl<W: Workload> Engine<W> {
             let age = Age { service_ns, response_ns: now.since(intended) };
             books.stats.abort(attempt, in_flight);
             books.censor(intended, age);
-            books.intervals.abort((interval, attempt), in_flight, age);
+            books.intervals.abort((interval, attempt), in_flight, (now, age));
             books.first_sent = books.first_sent.min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
             books.last_done = books.last_done.max(now);
         }
@@ -265,6 +265,7 @@ impl Books {
         let kept = if sample.permit.intended < self.measured_from {
             self.warmup.attempts += 1;
             self.warmup.items += u64::from(sample.fate == Fate::Ended);
+            self.warmup.ok += u64::from(sample.fate == Fate::Ended && sample.attempt.outcome == Outcome::Ok);
             &[]
         } else {
             self.stats.record_overhead(sample);

@@ -1,4 +1,4 @@
-//! A shard's series of seconds, cut by intended time.
+//! A shard's series of seconds: times by the second in which a request was intended, counts by the second in which it ended.
 //!
 //! An interval stays open while an attempt that was intended in it is under way, and is then handed over exactly once.
 //! At any time only a handful are open: one per second that an attempt still under way was intended in.
@@ -10,7 +10,7 @@ use crate::adaptive::Standing;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::{Outcome, Sample};
 use crate::stats::{Age, Bounds, Series, ShardStats};
-use crate::wire::BindingTimes;
+use crate::wire::{BindingTimes, Scheduled};
 use crate::workload::InFlight;
 
 /// The length of an interval.
@@ -50,8 +50,11 @@ pub(super) struct Meters {
 pub(super) struct Interval {
     /// Its index from the common start.
     pub(super) index: u64,
-    /// What was intended in it.
+    /// The counters: what ended in it, and requests that were due in it and never went. The distributions: of what was
+    /// intended in it.
     pub(super) stats: ShardStats,
+    /// What was intended in it.
+    pub(super) scheduled: Scheduled,
     /// Requests under way at its end.
     pub(super) in_flight: u32,
     /// CPU used during it, us.
@@ -81,6 +84,7 @@ impl Intervals {
         self.in_flight += 1;
         let interval = self.at(intended);
         interval.pending += 1;
+        interval.scheduled.requests += 1;
         interval.index
     }
 
@@ -90,29 +94,37 @@ impl Intervals {
         let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.record_only(sample, kept);
+            interval.stats.record_times(sample, kept);
+            interval.scheduled.record(sample.attempt.outcome);
             interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
+        self.at(sample.attempt.done).stats.counters.record(sample);
     }
 
-    /// Books an attempt that began in interval `index` and was cut off at this age; its item had been attempted `attempt`
+    /// Books an attempt that began in interval `index` and was cut off `now`, at this age; its item had been attempted `attempt`
     /// times before.
-    pub(super) fn abort(&mut self, (index, attempt): (u64, u32), in_flight: Option<InFlight>, age: Age) {
+    pub(super) fn abort(
+        &mut self,
+        (index, attempt): (u64, u32),
+        in_flight: Option<InFlight>,
+        (now, age): (Nanos, Age),
+    ) {
         self.in_flight -= 1;
         let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.abort(attempt, in_flight);
             interval.stats.censor(kept, age);
         }
+        self.at(now).stats.abort(attempt, in_flight);
     }
 
     /// Books a request of an open loop that was intended and never went; it was so old when that was over.
     pub(super) fn drop_request(&mut self, intended: Nanos, age: Age) {
         let kept = self.kept;
-        let stats = &mut self.at(intended).stats;
-        stats.drop_request();
-        stats.censor(kept, age);
+        let interval = self.at(intended);
+        interval.scheduled.requests += 1;
+        interval.stats.drop_request();
+        interval.stats.censor(kept, age);
     }
 
     /// Books an item that gets no other attempt after all, at `now`; the last one came to `outcome`.
@@ -173,10 +185,10 @@ impl Intervals {
         rest
     }
 
-    /// The interval of `intended`; the next one still open when its own was handed out already, the newest when too
+    /// The interval of `moment`; the next one still open when its own was handed out already, the newest when too
     /// many are open.
-    fn at(&mut self, intended: Nanos) -> &mut Interval {
-        let wanted = intended.since(self.start) / duration_ns(INTERVAL);
+    fn at(&mut self, moment: Nanos) -> &mut Interval {
+        let wanted = moment.since(self.start) / duration_ns(INTERVAL);
         let mut slot = usize::try_from(wanted.saturating_sub(self.first)).unwrap_or(usize::MAX);
         while self.open.get(slot).is_some_and(Option::is_none) {
             slot += 1;
@@ -219,6 +231,7 @@ impl Interval {
         Self {
             index,
             stats: ShardStats::new(bounds),
+            scheduled: Scheduled::default(),
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
@@ -241,7 +254,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{Advice, Attempt, Fate, Permit};
+    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Permit};
     use crate::stats::tests::bounds;
 
     fn sample(intended: Nanos, done: Nanos) -> Sample {
@@ -279,6 +292,19 @@ mod tests {
     }
 
     #[test]
+    fn what_this_machine_lacked_is_no_failure_of_the_target() {
+        let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+        for kind in [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles, ErrorKind::Reset] {
+            let index = intervals.begin(Nanos(1));
+            let mut sample = sample(Nanos(1), Nanos(2));
+            sample.attempt.outcome = Outcome::Error(kind);
+            intervals.finish(index, &sample);
+        }
+        let scheduled = intervals.take_all(Meters::default())[0].scheduled;
+        assert_eq!(scheduled, Scheduled { requests: 3, good: 0, failed: 1 });
+    }
+
+    #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
         let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
         intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
@@ -304,6 +330,40 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn counts_are_of_the_second_of_the_end_and_times_of_the_second_that_was_intended(
+            attempts in prop::collection::vec((0..40_u64 * S, 0..20_u64 * S), 1..60),
+        ) {
+            let mut events: Vec<(u64, bool, usize)> = Vec::new();
+            for (i, (at, took)) in attempts.iter().enumerate() {
+                events.push((*at, false, i));
+                events.push((at + took, true, i));
+            }
+            events.sort_unstable();
+            let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+            let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
+            for (at, ends, i) in events {
+                intervals.cut(Nanos(at), Meters::default());
+                out.extend(intervals.take_complete());
+                if ends {
+                    intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
+                } else {
+                    began[i] = intervals.begin(Nanos(at));
+                }
+            }
+            out.extend(intervals.take_all(Meters::default()));
+            for interval in &out {
+                let second = interval.index * S..(interval.index + 1) * S;
+                let ended = attempts.iter().filter(|(at, took)| second.contains(&(at + took))).count() as u64;
+                let due = attempts.iter().filter(|(at, _)| second.contains(at)).count() as u64;
+                let counters = &interval.stats.counters;
+                prop_assert_eq!((counters.attempts, counters.ok), (ended, ended));
+                prop_assert_eq!((interval.scheduled.requests, interval.scheduled.good), (due, due));
+                let timed = interval.stats.timing(Series::ServiceOk).map_or(0, |timing| timing.exact().count);
+                prop_assert_eq!(timed, due);
+            }
+        }
+
         #[test]
         fn every_second_is_handed_out_once_and_nothing_is_lost(
             attempts in prop::collection::vec((0..200_u64 * S, 0..100_u64 * S), 1..150),

@@ -52,6 +52,13 @@ impl Counters {
         self.ok + self.not_found + self.failed + self.gave_up + self.aborted
     }
 
+    /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. A good item, and one that is not there, has
+    /// one attempt that says so.
+    #[must_use]
+    pub const fn failed_attempts(&self) -> u64 {
+        self.attempts.saturating_sub(self.ok + self.not_found + self.throttled + self.aborted)
+    }
+
     /// Attempts without a valid answer.
     #[must_use]
     pub fn errors(&self) -> u64 {
@@ -103,7 +110,7 @@ impl Counters {
     }
 
     /// Books one attempt that ended, and its item if that was its last.
-    pub(super) fn record(&mut self, sample: &Sample) {
+    pub(crate) fn record(&mut self, sample: &Sample) {
         let attempt = &sample.attempt;
         self.attempts += 1;
         self.retries += u64::from(sample.permit.attempt > 0);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, ShardSecond};
 use crate::stats::{Bounds, ShardStats};
-use crate::wire::{BindingTimes, IntervalFrame, WireError};
+use crate::wire::{BindingTimes, IntervalFrame, Scheduled, WireError};
 
 /// Intervals that some shard has yet to report.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ impl Timeline {
         let mut interval = Interval {
             index,
             merged: ShardStats::new(self.bounds),
+            scheduled: Scheduled::default(),
             shards: Vec::with_capacity(frames.len()),
             in_flight: 0,
             cpu_us: 0,
@@ -74,6 +75,7 @@ impl Timeline {
         }
         let recent = Recent::told(self.bounds, told());
         interval.merged.counters.merge(&frame.counters);
+        interval.scheduled = interval.scheduled.plus(frame.scheduled);
         interval.in_flight += frame.in_flight;
         interval.cpu_us += frame.cpu_us;
         interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);

@@ -14,7 +14,9 @@ use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, Scope, TimetableUse, Usage, WarmUp};
+use crate::wire::{
+    BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, Scheduled, Scope, TimetableUse, Usage, WarmUp,
+};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -107,8 +109,11 @@ pub enum LiveState {
 pub struct Interval {
     /// Its index: 0 is the second after the common start.
     pub index: u64,
-    /// All shards together.
+    /// All shards together. The counters: what ended in it, and what was due in it and never went. The distributions: of what
+    /// was intended in it.
     pub merged: ShardStats,
+    /// What was intended in it.
+    pub scheduled: Scheduled,
     /// The times of each shard, by its number.
     pub shards: Vec<(u32, ShardTimes)>,
     /// Requests under way at its end.
@@ -130,7 +135,7 @@ pub struct Interval {
 pub struct ShardSecond {
     /// Its number.
     pub shard: u32,
-    /// Attempts intended in it that ended or were cut off.
+    /// Attempts that ended in it or were cut off.
     pub attempts: u64,
     /// Its greatest lateness, ns.
     pub max_sched_lag_ns: u64,

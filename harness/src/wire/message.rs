@@ -12,6 +12,7 @@ use crate::adaptive::Standing;
 use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
+use crate::sample::Outcome;
 use crate::stats::Counters;
 use crate::units::IdRange;
 
@@ -283,7 +284,38 @@ pub struct Progress {
     pub binding: BindingTimes,
 }
 
-/// One second of a shard, cut by intended time on the common clock.
+/// What was intended in a second, and what came of it, whenever that was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduled {
+    /// Requests: attempts, and those of an open loop that never went.
+    pub requests: u64,
+    /// Of these, those with a good answer, or one that says that there is no such item.
+    pub good: u64,
+    /// Of these, those that failed: rejected, challenged, or without a valid answer. Not those for which this machine had no
+    /// port or descriptor.
+    pub failed: u64,
+}
+
+impl Scheduled {
+    /// Books what a request came to.
+    pub(crate) const fn record(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Ok | Outcome::NotFound => self.good += 1,
+            Outcome::Error(kind) if kind.is_local() => {}
+            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
+            Outcome::Throttled => {}
+        }
+    }
+
+    /// With another shard's.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        let Self { requests, good, failed } = other;
+        Self { requests: self.requests + requests, good: self.good + good, failed: self.failed + failed }
+    }
+}
+
+/// One second of a shard on the common clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalFrame {
     /// Its index: 0 is the second after the common start.
@@ -298,9 +330,11 @@ pub struct IntervalFrame {
     pub binding: BindingTimes,
     /// What it allowed itself at its end; none unless it is adaptive.
     pub standing: Option<Standing>,
-    /// What was counted in it.
+    /// What ended in it, and what was due in it and never went.
     pub counters: Counters,
-    /// Its distributions.
+    /// What was intended in it.
+    pub scheduled: Scheduled,
+    /// The distributions of what was intended in it.
     pub timings: Vec<EncodedTiming>,
 }
 
@@ -353,14 +387,16 @@ pub struct WarmUp {
     pub attempts: u64,
     /// Items that ended by themselves.
     pub items: u64,
+    /// Of these, good ones.
+    pub ok: u64,
 }
 
 impl WarmUp {
     /// With another shard's.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
-        let Self { attempts, items } = other;
-        Self { attempts: self.attempts + attempts, items: self.items + items }
+        let Self { attempts, items, ok } = other;
+        Self { attempts: self.attempts + attempts, items: self.items + items, ok: self.ok + ok }
     }
 }
 

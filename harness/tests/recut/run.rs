@@ -17,7 +17,7 @@ use crawlmark_harness::supervisor::{
     Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Scheduled, Usage, WarmUp};
 use tempfile::TempDir;
 
 const S: u64 = 1_000_000_000;
@@ -114,6 +114,7 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
     };
     Interval {
         index,
+        scheduled: Scheduled { requests: merged.counters.attempts, ..Scheduled::default() },
         in_flight: 3,
         cpu_us: 20 * merged.counters.attempts,
         max_sched_lag_ns: 700_000,

@@ -1,0 +1,172 @@
+//! Statements that a script would act on: validity of runs with failures, rates, counts of what was sent, percentiles.
+#![expect(clippy::unwrap_used, reason = "a test whose result cannot be read is over")]
+
+use std::fs;
+use std::net::TcpListener;
+
+use crate::command::Started;
+use crate::report::Report;
+use crate::run::{Ended, ONE_ATTEMPT, Run};
+use crate::scripted::{OK, Peer, with_server};
+use crate::target::Target;
+
+/// Runs `line`, whose spaces separate arguments, with `more`, which may hold spaces.
+fn run(line: &str, more: &[&str]) -> Ended {
+    Run::start(line.split_whitespace().chain(more.iter().copied())).end()
+}
+
+/// The findings of a report, one a line.
+fn reasons(report: &Report) -> String {
+    let reasons = report.at("/validity/reasons").as_array().unwrap();
+    reasons.iter().map(|reason| reason.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+/// Answers with `status` for each ID that `is_bad`, and well for the others.
+fn serve(mut peer: Peer, status: u16, is_bad: impl Fn(u64) -> bool) {
+    while let Some(target) = peer.request() {
+        let id: u64 = target.rsplit('/').next().and_then(|id| id.parse().ok()).unwrap_or(0);
+        if is_bad(id) {
+            peer.send(&format!("HTTP/1.1 {status} Bad\r\ncontent-length: 0\r\n\r\n"));
+        } else {
+            peer.send(OK);
+        }
+    }
+}
+
+#[test]
+fn a_run_whose_answers_fail_is_not_valid_whatever_the_status() {
+    for status in [500, 401, 302, 999] {
+        for (one_in, verdict) in [(1, "target_limited"), (2, "target_limited"), (20, "errors"), (300, "")] {
+            with_server(
+                |peer| serve(peer, status, |id| id % one_in == 0),
+                |address| {
+                    let line = format!("http://{address}/{{id}} --ids 0..600 -s 1 -c 4 --strict {ONE_ATTEMPT}");
+                    let ended = run(&line, &[]);
+                    let saved = ended.result().join("result.json");
+                    let (report, failed) = (Report::read(&saved), 600 / one_in);
+                    let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
+                    if verdict.is_empty() {
+                        assert!(!reasons(&report).contains("requests failed"), "{}", reasons(&report));
+                        return;
+                    }
+                    assert_eq!(ended.code(), Some(4), "{status}, 1 in {one_in}: {}", report.at("/validity"));
+                    // On a busy machine there are graver findings as well.
+                    assert_ne!(report.text("/validity/verdict"), "valid");
+                    assert!(reasons(&report).contains("% of requests failed"), "{}", reasons(&report));
+                    assert!(reasons(&report).contains(&format!("{failed} status {status}")), "{}", reasons(&report));
+                    let (all, ok) = (report.number("/totals/items_per_s"), report.number("/totals/ok_per_s"));
+                    let good = 1.0 - 1.0 / one_in as f64;
+                    assert!((ok - all * good).abs() < all * 1e-9, "{ok} of {all}");
+                    assert!(summary.contains(&format!("{:.0} % of it good", good * 100.0)), "{summary}");
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_with_failing_answers_is_not_valid_from_one_in_a_hundred_on() {
+    with_server(
+        |peer| serve(peer, 401, |id| id % 50 == 0),
+        |address| {
+            let line =
+                format!("http://{address}/{{id}} --ids 0..200 -R 400 --arrivals constant -s 1 -c 40 {ONE_ATTEMPT}");
+            let report = run(&line, &[]).report(0);
+            assert_ne!(report.text("/validity/verdict"), "valid");
+            assert!(reasons(&report).contains("2.0 % of requests failed (4 status 401)"), "{}", reasons(&report));
+        },
+    );
+}
+
+#[test]
+fn an_open_loop_is_never_faster_than_its_connections() {
+    // Five connections of 300 ms each carry 16.7/s, however many requests were started in the last moment.
+    let target = Target::start("--processes 1 --latency 300ms");
+    let line = format!("{} -R 50 -d 1s --arrivals constant -s 1 -c 5", target.url());
+    let ended = run(&line, &["--fail-if", "rate <= 16.67", "--fail-if", "attempts_rate <= 16.67"]);
+    let report = ended.report(0);
+    let (items, attempts) = (report.number("/totals/items_per_s"), report.number("/totals/attempts_per_s"));
+    assert!(items <= 5.0 / 0.3 && attempts <= 5.0 / 0.3, "{items} {attempts}");
+    let exact = report.count("/totals/attempts") as f64 / report.number("/totals/duration_s");
+    assert!((attempts - exact).abs() < 1e-9, "{attempts} {exact}");
+}
+
+#[test]
+fn a_stall_is_a_hole_in_the_rate_of_each_second() {
+    // A stall of 2.5 s holds a whole second, whenever the run starts, and 5 s hold a stall.
+    let target = Target::start("--processes 1 --stall 3s,2500ms");
+    let line = format!("{} -R 100 -d 6s --arrivals constant -s 1 -c 600", target.url());
+    let report = run(&line, &["--fail-if", "rate[1s] > 1"]).report(3);
+    assert_eq!(report.at("/gates/0/value").as_f64(), Some(0.0), "{}", report.at("/gates"));
+    let column = |name: &str| -> Vec<u64> {
+        report.at("/intervals").as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).collect()
+    };
+    assert!(column("items").iter().any(|items| *items >= 200), "{:?}", column("items"));
+    assert_eq!(column("scheduled")[..6], [100; 6]);
+}
+
+#[test]
+fn what_found_no_connection_was_not_sent() {
+    // A target that answers ten requests, and is gone.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let target = move || {
+        let mut answered = 0;
+        while answered < 10 {
+            let mut peer = Peer::of(listener.accept().unwrap().0);
+            while answered < 10 && peer.request().is_some() {
+                peer.send(OK);
+                answered += 1;
+            }
+        }
+    };
+    let line = format!("http://{address}/{{id}} --ids 0..200 -R 200 --arrivals constant -s 1 -c 1 {ONE_ATTEMPT}");
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(target);
+        run(&line, &[])
+    });
+    let report = Report::read(&ended.result().join("result.json"));
+    let (scheduled, sent) = (report.count("/schedule/scheduled"), report.count("/totals/attempts_sent"));
+    assert!(scheduled == 200 && (10..20).contains(&sent), "{scheduled} {sent}");
+    assert!((report.number("/schedule/sent_share") - sent as f64 / 200.0).abs() < 1e-9, "{}", report.at("/schedule"));
+    let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
+    assert!(summary.contains(&format!("200 requests due, {sent} sent")), "{summary}");
+    assert!(summary.contains(&format!("{} never had a connection", 200 - sent)), "{summary}");
+    assert!(reasons(&report).contains(" connection refused"), "{}", reasons(&report));
+}
+
+#[test]
+fn a_budget_that_was_kept_was_not_exceeded_on_average() {
+    let target = Target::start("--processes 1");
+    for (flags, asked) in [("-R 100 --ids 0..11 -s 1", 100.0), ("-R 600/min --ids 0..3 -s 2", 10.0)] {
+        let report = run(&format!("{} {flags} -c 4", target.url()), &[]).report(0);
+        let achieved = report.number("/budget/achieved_per_s");
+        assert!(report.at("/budget/kept").as_bool().unwrap(), "{}", report.at("/budget"));
+        assert!(achieved <= asked && achieved > asked * 0.2, "{flags}: {achieved}");
+    }
+}
+
+#[test]
+fn a_percentile_is_printed_with_exactly_ten_samples_beyond_it() {
+    let target = Target::start("--processes 1");
+    for (items, known) in [(99, false), (100, true)] {
+        let report = run(&format!("{} --ids 0..{items} -s 1 -c 2", target.url()), &[]).report(0);
+        assert_eq!(report.at("/latency/service/p90_us").is_null(), !known, "{}", report.at("/latency/service"));
+    }
+}
+
+#[test]
+fn one_result_has_no_history() {
+    let target = Target::start("--processes 1");
+    let url = target.url();
+    let one = Started::new(&["run", &url, "--ids", "0..50", "-s", "1", "-c", "2", "--quiet", "--out", "one"]).end();
+    assert_eq!(one.code, Some(0), "{}", one.stderr);
+    let place = one.work().join("one").display().to_string();
+    let history = Started::new(&["compare", "--history", &place]).end();
+    assert_eq!(history.code, Some(5), "{}{}", history.stdout, history.stderr);
+    assert!(!history.stdout.contains("no change"), "{}", history.stdout);
+    assert!(history.stdout.contains("1 result is not enough to find a change: 10 needed"), "{}", history.stdout);
+    let json = Started::new(&["compare", "--history", &place, "--json"]).end();
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["results_needed"], 10, "{json}");
+}
