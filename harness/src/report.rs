@@ -246,6 +246,7 @@ impl Report {
             shards: &shards,
             totals: &totals,
             ledger: &ledger,
+            intervals: &intervals,
         });
         validity.note_interruptions(record, &totals);
         Self {

@@ -335,7 +335,7 @@ fn a_run_of_mostly_errors_measured_how_fast_they_came() {
             counters.failed += count;
         })
     };
-    assert_eq!((errors(900), errors(1_100)), (Verdict::Valid, Verdict::TargetLimited));
+    assert_eq!((errors(5), errors(900), errors(1_100)), (Verdict::Valid, Verdict::Errors, Verdict::TargetLimited));
 }
 
 #[test]

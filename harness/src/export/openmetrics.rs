@@ -15,8 +15,9 @@ use crate::stats::Series;
 
 const NS_PER_S: f64 = 1e9;
 
-const VERDICTS: [Verdict; 7] = [
+const VERDICTS: [Verdict; 8] = [
     Verdict::Valid,
+    Verdict::Errors,
     Verdict::BudgetLimited,
     Verdict::ConcurrencyLimited,
     Verdict::ClientLimited,

@@ -7,9 +7,11 @@ use crate::report::{Report, Verdict};
 pub(super) const fn gravity(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Valid => ("verdict good", "\u{2713}"),
-        Verdict::BudgetLimited | Verdict::ConcurrencyLimited | Verdict::ClientLimited | Verdict::TargetLimited => {
-            ("verdict limited", "!")
-        }
+        Verdict::Errors
+        | Verdict::BudgetLimited
+        | Verdict::ConcurrencyLimited
+        | Verdict::ClientLimited
+        | Verdict::TargetLimited => ("verdict limited", "!"),
         Verdict::Disturbed | Verdict::Incomplete => ("verdict bad", "\u{d7}"),
     }
 }

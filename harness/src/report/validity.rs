@@ -12,7 +12,7 @@ mod wording;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, HostReport, Ledger, ShardReport, Totals};
+use super::{Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals};
 use crate::plan::RunPlan;
 use crate::supervisor::RunRecord;
 use crate::units::micros;
@@ -23,13 +23,15 @@ use crate::units::micros;
 pub enum Verdict {
     /// No check that was made found anything.
     Valid,
+    /// Some requests failed: the rate counts them as well.
+    Errors,
     /// The budget set the pace where the load was to.
     BudgetLimited,
     /// The number of connections set the pace where the load was to.
     ConcurrencyLimited,
     /// The client, not the target, set the pace.
     ClientLimited,
-    /// The target gave hardly any valid answers.
+    /// Too many requests failed or were refused.
     TargetLimited,
     /// Something happened that a measurement should not see.
     Disturbed,
@@ -43,6 +45,7 @@ impl Verdict {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
+            Self::Errors => "errors",
             Self::BudgetLimited => "budget_limited",
             Self::ConcurrencyLimited => "concurrency_limited",
             Self::ClientLimited => "client_limited",
@@ -57,6 +60,7 @@ impl Verdict {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Valid => "No check that was made found anything against these numbers.",
+            Self::Errors => "Some requests failed: the rate counts them as well, and the times leave them out.",
             Self::BudgetLimited => {
                 "The budget or another limit set the pace where the timetable was to: the response times hold waits that are \
                  not the target's."
@@ -68,7 +72,9 @@ impl Verdict {
             Self::ClientLimited => {
                 "The client, not the target, set the pace: the target may be faster than these numbers say."
             }
-            Self::TargetLimited => "The target gave too few valid answers for these numbers to be about its answers.",
+            Self::TargetLimited => {
+                "Too many requests failed or were refused: these figures do not describe normal responses."
+            }
             Self::Disturbed => {
                 "Something happened that a measurement should not see: another run may say something else."
             }
@@ -107,6 +113,8 @@ pub struct Evidence<'a> {
     pub totals: &'a Totals,
     /// What became of the items.
     pub ledger: &'a Ledger,
+    /// Each second, in order.
+    pub intervals: &'a [IntervalRow],
 }
 
 /// What a gate saw.
@@ -139,10 +147,12 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> S
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 20] = [
+const GATES: [Gate; 22] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
-    gate("answers", Verdict::TargetLimited, answers::unanswered),
+    gate("answers", Verdict::TargetLimited, answers::most_failed),
+    gate("failed requests", Verdict::Errors, answers::some_failed),
+    gate("time without a good answer", Verdict::TargetLimited, answers::dead),
     gate("a measured time", Verdict::TargetLimited, answers::nothing_measured),
     gate("throttling", Verdict::TargetLimited, answers::throttled),
     gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),

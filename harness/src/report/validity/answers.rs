@@ -1,11 +1,12 @@
 //! Gates on what the target answered.
 
-use super::thresholds::{ERRORS, ERRORS_OF_RESPONSE, HARDLY_ANY, THROTTLED};
+use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, MOST_FAILED, PAUSED, THROTTLED};
 use super::wording::percent;
 use super::{Evidence, Seen};
 use crate::plan::OnThrottle;
 use crate::report::share;
 use crate::sample::ErrorKind;
+use crate::shard::INTERVAL;
 use crate::stats::Series;
 use crate::units::grouped;
 
@@ -17,22 +18,111 @@ pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
     evidence.totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0)
 }
 
-/// Hardly any valid answers.
-pub(super) fn unanswered(evidence: &Evidence<'_>) -> Seen {
-    let totals = evidence.totals;
-    let own: u64 = OWN.into_iter().map(|kind| failed_with(evidence, kind)).sum();
-    let errors = totals.errors_by_kind.values().sum::<u64>() - own;
-    // A challenge page is an answer to another question.
-    let part = share((errors + totals.soft_blocked) as f64, totals.attempts as f64);
+/// So many failed requests that the figures are not those of normal responses. The response times of an open loop leave them
+/// out.
+pub(super) fn most_failed(evidence: &Evidence<'_>) -> Seen {
     let is_open_loop = evidence.plan.arrivals.gaps().is_some();
-    let finding = match part {
-        part if part > ERRORS => Some("the rate is how fast they failed"),
-        part if part > ERRORS_OF_RESPONSE && is_open_loop => Some("the response times are those of the others"),
+    Seen::perhaps(failed_share(evidence).and_then(|part| match part {
+        part if part >= MOST_FAILED => Some(format!("{}, so the rate shows how fast they failed", failures(evidence))),
+        part if part >= FAILED && is_open_loop => {
+            Some(format!("{}, so the response times leave them out", failures(evidence)))
+        }
         _ => None,
-    };
-    Seen::perhaps(finding.map(|finding| {
-        format!("{} of the attempts had no valid answer: {finding}; see `errors` for why", percent(part))
     }))
+}
+
+/// Failed requests in a closed loop, which its rate counts as well.
+pub(super) fn some_failed(evidence: &Evidence<'_>) -> Seen {
+    let is_open_loop = evidence.plan.arrivals.gaps().is_some();
+    let part = failed_share(evidence).filter(|part| (FAILED..MOST_FAILED).contains(part) && !is_open_loop);
+    Seen::perhaps(part.map(|_| format!("{}, and the rate counts them as well", failures(evidence))))
+}
+
+/// A target that was dead for much of the run, however few requests failed meanwhile: each may take a timeout.
+///
+/// By the seconds in which requests were due: from one of which some failed and none was good, to the next one with a good one.
+/// A slow target has good answers to what was sent in such a second, whenever they come. Pauses that the target asked for are
+/// left out.
+pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
+    // When nothing is due any more, only the last answers are missing.
+    let planned_s = evidence.plan.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let duration_s = evidence.totals.duration_s.min(planned_s);
+    let (mut is_dead, mut dead_s) = (false, 0.0);
+    for row in evidence.intervals {
+        is_dead = match (row.scheduled_good.unwrap_or(0), row.scheduled_failed.unwrap_or(0)) {
+            (0, 0) => is_dead,
+            (good, _) => good == 0,
+        };
+        if is_dead && row.binding.pause < PAUSED {
+            dead_s += (duration_s - row.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64());
+        }
+    }
+    let dead = dead_s >= LEAST_DEAD_S && dead_s >= duration_s * DEAD;
+    Seen::perhaps(dead.then(|| {
+        format!(
+            "no good answer for {dead_s:.0} of the {duration_s:.0} seconds while requests failed, so the rate includes a time \
+             in which the target did not work; look at its log, or at the plot of errors for when that was"
+        )
+    }))
+}
+
+/// Attempts that failed, without the failures that are this machine's own.
+fn failed(evidence: &Evidence<'_>) -> u64 {
+    let own: u64 = OWN.into_iter().map(|kind| failed_with(evidence, kind)).sum();
+    evidence.totals.failed(evidence.ledger).saturating_sub(own)
+}
+
+/// The same as a part of all attempts; none when none failed.
+fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
+    let failed = failed(evidence);
+    (failed > 0).then(|| share(failed as f64, evidence.totals.attempts as f64))
+}
+
+/// `56 % of requests failed (2,519 connection refused, 3 status 500)`, the commonest causes first.
+fn failures(evidence: &Evidence<'_>) -> String {
+    /// The most causes that are listed.
+    const MOST: usize = 4;
+    let totals = evidence.totals;
+    let errors = totals.errors_by_kind.iter().filter(|(name, _)| OWN.iter().all(|own| own.name() != *name));
+    let errors: Vec<(String, u64)> = errors.map(|(name, n)| (in_words(name), *n)).collect();
+    let known = errors.iter().map(|(_, n)| n).sum::<u64>() + totals.soft_blocked;
+    let mut causes = rejected(evidence, failed(evidence).saturating_sub(known));
+    causes.extend(errors);
+    causes.push(("challenge pages".to_owned(), totals.soft_blocked));
+    causes.retain(|(_, n)| *n > 0);
+    causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let rest: u64 = causes.iter().skip(MOST).map(|(_, n)| n).sum();
+    causes.truncate(MOST);
+    causes.extend((rest > 0).then(|| ("others".to_owned(), rest)));
+    let causes: Vec<String> = causes.iter().map(|(what, n)| format!("{} {what}", grouped(*n))).collect();
+    let part = percent(failed_share(evidence).unwrap_or(0.0));
+    format!("{part} of requests failed ({})", causes.join(", "))
+}
+
+/// Answers that were rejected: by status, where it is sure that these are all of them.
+fn rejected(evidence: &Evidence<'_>, count: u64) -> Vec<(String, u64)> {
+    // What a target has not, and what it throttles, have statuses of their own.
+    const NO_FAILURE: [&str; 4] = ["404", "410", "429", "503"];
+    let is_failure = |status: &str| !status.starts_with('2') && !NO_FAILURE.contains(&status);
+    let by_status = evidence.totals.attempts_by_status.iter().filter(|(status, _)| is_failure(status));
+    let by_status: Vec<(String, u64)> = by_status.map(|(status, n)| (format!("status {status}"), *n)).collect();
+    if by_status.iter().map(|(_, n)| n).sum::<u64>() == count {
+        return by_status;
+    }
+    vec![("rejected by status or body".to_owned(), count)]
+}
+
+/// The name of a kind of error in words.
+fn in_words(kind: &str) -> String {
+    match kind {
+        "connect_refused" => "connection refused".to_owned(),
+        "connect_timeout" => "connection timed out".to_owned(),
+        "connect_failed" => "connection failed".to_owned(),
+        "timeout" => "timed out".to_owned(),
+        "closed" => "closed without an answer".to_owned(),
+        "incomplete" => "closed in the answer".to_owned(),
+        other => other.replace('_', " "),
+    }
 }
 
 /// A run of which nothing was measured.

@@ -9,9 +9,10 @@ use crate::machine::{CpuTicks, Watch};
 use crate::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION, tests::plan};
 use crate::report::{BindingReport, Course, Latency, UsageReport, share};
 use crate::sample::ErrorKind;
-use crate::stats::{Counters, Series};
+use crate::stats::{Bounds, Counters, Series, ShardStats};
+use crate::supervisor::Interval;
 use crate::units::{IdRange, Rate};
-use crate::wire::BindingTimes;
+use crate::wire::{BindingTimes, Scheduled};
 
 /// A run that can be spoilt.
 #[derive(Clone)]
@@ -22,6 +23,7 @@ struct Run {
     shards: Vec<ShardReport>,
     counters: Counters,
     ledger: Ledger,
+    intervals: Vec<IntervalRow>,
 }
 
 impl Run {
@@ -56,6 +58,7 @@ impl Run {
             shards: vec![shard(0), shard(1)],
             counters: Counters { ok: 1_000, attempts: 1_000, connections_opened: 8, ..Counters::default() },
             ledger,
+            intervals: Vec::new(),
         }
     }
 
@@ -67,6 +70,7 @@ impl Run {
             shards: &self.shards,
             totals: &Totals::new(&self.counters, 10.0, 8),
             ledger: &self.ledger,
+            intervals: &self.intervals,
         })
     }
 
@@ -76,6 +80,13 @@ impl Run {
 
     fn times(&mut self, series: Series) -> &mut Latency {
         self.shards[1].latency.entry(series.name().to_owned()).or_insert_with(|| times(0.0))
+    }
+
+    fn reject(&mut self, status: u16, attempts: u64) {
+        self.counters.by_status.insert(status, attempts);
+        self.counters.ok -= attempts;
+        self.ledger.ok -= attempts;
+        self.ledger.failed += attempts;
     }
 
     fn fail(&mut self, kind: ErrorKind, attempts: u64) {
@@ -176,13 +187,104 @@ fn g_ends_and_sums() {
     trips(Verdict::Incomplete, &["does not add up"], |run| run.shards[0].ledger.ok -= 1);
 }
 
+/// The ways in which attempts can fail that are the target's.
+const FAILURES: [fn(&mut Run, u64); 4] = [
+    |run, count| run.fail(ErrorKind::ConnectRefused, count),
+    |run, count| run.fail(ErrorKind::WrongBody, count),
+    |run, count| run.reject(500, count),
+    |run, count| {
+        run.reject(200, count);
+        run.counters.soft_blocked = count;
+    },
+];
+
 #[test]
-fn g_answers() {
-    trips(Verdict::TargetLimited, &["50 % of the attempts had no valid answer"], |run| {
-        run.fail(ErrorKind::ConnectRefused, 501);
+fn g_answers_and_failed_requests() {
+    for fail in FAILURES {
+        let failed = |count: u64, said: &str, verdict| {
+            trips(verdict, &[said, "of requests failed ("], |run| fail(run, count));
+        };
+        passes(|run| fail(run, 9));
+        failed(10, "1.0 % of requests failed (10 ", Verdict::Errors);
+        failed(499, "and the rate counts them as well", Verdict::Errors);
+        failed(500, "so the rate shows how fast they failed", Verdict::TargetLimited);
+        let open = |run: &mut Run, count| {
+            run.plan.arrivals = Arrivals::Constant;
+            fail(run, count);
+        };
+        passes(|run| open(run, 9));
+        trips(Verdict::TargetLimited, &["1.0 % of requests failed (10 "], |run| open(run, 10));
+    }
+    let both = |run: &mut Run| {
+        run.reject(401, 30);
+        run.reject(302, 40);
+        run.fail(ErrorKind::ConnectRefused, 20);
+        // What is not there has not failed, and what was throttled or cut off has not, either.
+        run.ledger.not_found += 100;
+        run.ledger.ok -= 100;
+        run.counters.by_status.insert(404, 100);
+    };
+    trips(
+        Verdict::Errors,
+        &["9.0 % of requests failed (40 status 302, 30 status 401, 20 connection refused), and the rate"],
+        both,
+    );
+    for spared in [
+        |run: &mut Run| (run.counters.throttled, run.ledger.ok, run.ledger.gave_up) = (200, 800, 200),
+        |run: &mut Run| (run.ledger.aborted, run.ledger.ok) = (200, 800),
+        |run: &mut Run| (run.ledger.not_found, run.ledger.ok) = (200, 800),
+    ] {
+        passes(spared);
+    }
+}
+
+/// A second in which so many were due that came to something good, and so many that failed.
+fn second(start_s: u64, (good, failed): (u64, u64)) -> IntervalRow {
+    let merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
+    IntervalRow::new(&Interval {
+        index: start_s,
+        merged,
+        scheduled: Scheduled { requests: good + failed, good, failed },
+        shards: Vec::new(),
+        in_flight: 0,
+        cpu_us: 0,
+        max_sched_lag_ns: 0,
+        binding: BindingTimes::NONE,
+        standing: None,
+        seconds: Vec::new(),
+    })
+}
+
+#[test]
+fn g_time_without_a_good_answer() {
+    const GOOD: (u64, u64) = (100, 0);
+    const MIXED: (u64, u64) = (1, 99);
+    const NONE: (u64, u64) = (0, 0);
+    const FAILED: (u64, u64) = (0, 1);
+    let seconds = |seconds: &[(u64, u64)]| -> Vec<IntervalRow> {
+        seconds.iter().zip(0..).map(|(counts, start_s)| second(start_s, *counts)).collect()
+    };
+    let dead = |said: &str, rows: &[(u64, u64)]| {
+        trips(Verdict::TargetLimited, &[said], |run| run.intervals = seconds(rows));
+    };
+    let alive = |rows: &[(u64, u64)]| passes(|run| run.intervals = seconds(rows));
+    // One failure, and nothing was sent until it had timed out.
+    dead("no good answer for 4 of the 10 seconds", &[GOOD, GOOD, FAILED, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
+    dead("no good answer for 4 of the", &[GOOD, GOOD, FAILED, GOOD, GOOD, FAILED, GOOD, GOOD, FAILED, NONE]);
+    alive(&[GOOD, GOOD, FAILED, NONE, NONE, GOOD, GOOD, GOOD, GOOD, GOOD]);
+    // A slow target: nothing is due while all connections wait for answers, which are good but for one.
+    alive(&[MIXED, NONE, NONE, NONE, NONE, MIXED, NONE, NONE, NONE, NONE]);
+    alive(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]);
+    // Nothing was due any more, and the last answer was missing for long.
+    passes(|run| {
+        run.plan.duration = Some(std::time::Duration::from_secs(4));
+        run.intervals = seconds(&[GOOD, GOOD, GOOD, FAILED, NONE, NONE, NONE, NONE, NONE, NONE]);
     });
-    passes(|run| run.fail(ErrorKind::ConnectRefused, 500));
-    trips(Verdict::TargetLimited, &["no valid answer"], |run| run.counters.soft_blocked = 501);
+    // The target had asked for the pause.
+    passes(|run| {
+        run.intervals = seconds(&[GOOD, FAILED, NONE, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
+        run.intervals[2..6].iter_mut().for_each(|row| row.binding.pause = 1.0);
+    });
 }
 
 #[test]
@@ -457,19 +559,7 @@ fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
 }
 
 #[test]
-fn g_answers_of_an_open_loop_and_a_measured_time() {
-    trips(
-        Verdict::TargetLimited,
-        &["1.1 % of the attempts had no valid answer: the response times are those"],
-        |run| {
-            run.plan.arrivals = Arrivals::Constant;
-            run.fail(ErrorKind::ConnectRefused, 11);
-        },
-    );
-    passes(|run| {
-        run.plan.arrivals = Arrivals::Constant;
-        run.fail(ErrorKind::ConnectRefused, 10);
-    });
+fn g_a_measured_time() {
     let warmed = |run: &mut Run, measured: u64| {
         run.plan.warmup = std::time::Duration::from_secs(5);
         for shard in &mut run.shards {

@@ -62,12 +62,21 @@ pub(super) const WAIT_OF_RESPONSE: f64 = 0.1;
 /// The least such wait that matters, us: opening a connection to this machine takes less.
 pub(super) const WAIT_US: f64 = 2_000.0;
 
-/// Part of the attempts without a valid answer. With more than this, the run measured how fast it failed.
-pub(super) const ERRORS: f64 = 0.5;
+/// Part of the attempts that failed. From this on, the run measured how fast it failed.
+pub(super) const MOST_FAILED: f64 = 0.5;
 
-/// The same of an open loop, whose response times are to tell what all of its users would have waited: with more, the 99th
-/// percentile leaves some of them out.
-pub(super) const ERRORS_OF_RESPONSE: f64 = 0.01;
+/// Part of the attempts that failed, from which on a reader has to know: a rate counts them as if they were good, and the 99th
+/// percentile of an open loop's response times, which are to tell what all of its users would have waited, leaves them out.
+pub(super) const FAILED: f64 = 0.01;
+
+/// Part of the run without a good answer while requests failed. From this on, its rate is not that of a working target.
+pub(super) const DEAD: f64 = 1.0 / 3.0;
+
+/// The least such time, s: the series has whole seconds.
+pub(super) const LEAST_DEAD_S: f64 = 2.0;
+
+/// Part of a second in which the target had asked for a pause, from which on it is no time without an answer.
+pub(super) const PAUSED: f64 = 0.5;
 
 /// Part of the attempts that were throttled, of a run that does not do as it is told. With more than this, the run
 /// measured how fast it was refused.
