@@ -1,7 +1,7 @@
 //! Saved results that are damaged or made up: real ones, with values changed, are refused in one line that names the field, or can be
 //! shown. The same laws as in `fuzz/`.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use std::fs;
 

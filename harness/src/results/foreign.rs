@@ -1,7 +1,7 @@
 //! Bounds of saved files. Whoever reads a result may have it from somebody else, or from a disk that failed: no number, text or histogram
 //! in it may make a reader loop, allocate or draw without an end. Everything that reads saved JSON calls this.
 //!
-//! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit; [`check`] bounds what a report's values mean.
+//! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit; `check` bounds what a report's values mean.
 
 use std::fmt;
 use std::fs::File;
