@@ -42,8 +42,7 @@ pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
 
-/// Crawls a range of IDs as fast as a target, a rate budget and the machine allow, and tells the truth about how fast
-/// that was.
+/// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]
 #[command(version, about, long_about = None, after_help = EXIT_CODES, max_term_width = 110)]
 pub struct Cli {
@@ -53,15 +52,20 @@ pub struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, every gate passed · 1 could not start or complete · 2 usage
-            3 a gate failed (with `run --k6-exit-codes` 99); selftest: a row failed;
-              ab, compare: a regression; capacity: even the least rate fails
-            4 the measurement is invalid (a shard died, or --strict)
-            5 a gate could not be decided; ab, compare: inconclusive; capacity: not
-              found; scale: nothing to compare; selftest: disturbed, nothing
-              proved; report: no steady state found
-            129 / 130 / 143 ended by SIGHUP / SIGINT / SIGTERM, partial report written
-            Of several, the signal's comes first, then 4, 3, 5";
+Exit codes:
+  0    done, every gate passed
+  1    could not start or complete
+  2    usage
+  3    a gate failed (99 with `run --k6-exit-codes`); selftest: a row failed;
+       ab, compare: a regression; capacity: even the least rate fails
+  4    the measurement is invalid (a shard died, or --strict)
+  5    a gate could not be decided; ab, compare: inconclusive; capacity: not
+       found; scale: nothing to compare; selftest: disturbed, nothing proved;
+       report: no steady state found
+  129, 130, 143
+       ended by SIGHUP, SIGINT, SIGTERM; partial report written
+
+Of several, the signal's comes first, then 4, 3, 5.";
 
 impl Cli {
     /// The command line of this program, and how `run` is typed again, when that was it.
@@ -96,31 +100,31 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Crawl a range of IDs and measure it; without a URL, crawl the bundled target
+    /// Crawl a range of IDs and measure it (without a URL: the bundled target)
     #[command(after_help = run::EXAMPLES)]
     Run(Box<RunArgs>),
-    /// Compare two configurations, targets or builds in paired rounds: pass, regression or inconclusive
+    /// Compare two configurations, targets or builds in paired rounds
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<AbArgs>),
-    /// Measure how throughput grows with the shards or the connections: speed-up, efficiency, CPU per attempt, and the limits
+    /// Measure how throughput grows with shards or connections
     #[command(after_help = scale::EXAMPLES)]
     Scale(Box<ScaleArgs>),
     /// Find the highest rate that a target bears, by open-loop probes until it is known
     #[command(after_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
-    /// Climb from one request at a time to as many as the CPU can do, beside what was published for each step
+    /// Climb from one request at a time to the limit of the CPU
     #[command(after_help = ladder::EXAMPLES)]
     Ladder(LadderArgs),
-    /// Compare saved results: a verdict of paired rounds, a table of two single ones
+    /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),
-    /// Make the page, the plots and the summary of saved results anew; of several results, lay them over each other
+    /// Recreate the page, plots and exports of saved results, or overlay several
     #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),
-    /// Run the bundled target: seeded items, delays, limits and faults, and books of what it was asked
+    /// Run the bundled target, with seeded delays, limits and faults
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<ServeArgs>),
-    /// Measure how far this machine's measurements are off, against a target whose every answer is known beforehand
+    /// Measure this machine's measurement error against known answers
     #[command(after_help = selftest::EXAMPLES)]
     Selftest(SelftestArgs),
 }
@@ -128,7 +132,7 @@ pub enum Command {
 /// A number, or one that fits the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auto<T> {
-    /// What fits the machine.
+    /// Choose a value for this machine.
     Auto,
     /// This many.
     Exactly(T),

@@ -44,7 +44,7 @@ pub(crate) enum Error {
         /// What the resolver said.
         error: io::Error,
     },
-    /// Nobody listens.
+    /// Connection refused.
     #[error("connect to the target at {address}: {error}")]
     Unreachable {
         /// Where.

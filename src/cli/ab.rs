@@ -42,7 +42,7 @@ Examples:
 /// Arguments of `ab`.
 #[derive(Debug, Args)]
 pub struct AbArgs {
-    /// What the base has beyond the flags of both: flags of `crawlmark run`, or its URL
+    /// Flags of `crawlmark run`, or a URL, for the base only
     #[arg(
         long,
         alias = "baseline",
@@ -53,7 +53,7 @@ pub struct AbArgs {
         help_heading = "Sides"
     )]
     pub base: String,
-    /// What the candidate has
+    /// The same for the candidate
     #[arg(
         long,
         alias = "candidate",
@@ -64,33 +64,33 @@ pub struct AbArgs {
         help_heading = "Sides"
     )]
     pub cand: String,
-    /// A shell's command that is the base's target: started before each of its rounds and ended after it
+    /// Shell command that is the base's target, started for each of its rounds
     ///
     /// It listens on the loopback port that {port} stands for, in the command and in the URL ($PORT for programs that read
     /// that). The round begins when it accepts connections, and its CPU time is one of the things compared. It is saved as typed:
     /// secrets belong in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
-    /// The same of the candidate
+    /// The same for the candidate
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub cand_target: Option<String>,
-    /// The crawlmark that crawls for the base; this one unless given
+    /// The crawlmark that crawls for the base [default: this one]
     #[arg(long, value_name = "FILE", help_heading = "Sides")]
     pub base_bin: Option<PathBuf>,
     /// The crawlmark that crawls for the candidate
     #[arg(long, value_name = "FILE", help_heading = "Sides")]
     pub cand_bin: Option<PathBuf>,
-    /// How long a target's command may take to accept connections
+    /// Time limit for a target's command to accept connections
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,
 
-    /// Undisturbed pairs, at most; a verdict needs 16
+    /// Maximum undisturbed pairs; a verdict needs 16
     #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub pairs: u64,
-    /// First run so many pairs of the base against itself, to see what this machine makes of equal sides
+    /// First run PAIRS of the base against itself, to see the noise of this machine
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub aa: Option<u64>,
-    /// What the order of the rounds is drawn from
+    /// Seed of the random order of rounds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Comparison")]
     pub seed: u64,
 

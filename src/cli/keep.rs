@@ -9,19 +9,19 @@ use super::parse_name;
 /// Flags of a command that runs rounds, about what comes of them.
 #[derive(Debug, Clone, Args)]
 pub struct KeepArgs {
-    /// Where to save what was found; results/runs/TIME-NAME unless given
+    /// Save the result to DIR [default: results/runs/TIME-NAME]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
-    /// A short name for it; that of the command unless given
+    /// Result name [default: the command's name]
     #[arg(long, value_parser = parse_name, help_heading = "Results")]
     pub name: Option<String>,
     /// How it is printed.
     #[command(flatten)]
     pub form: FormArgs,
-    /// Print nothing but errors (and what --json or --markdown asks for)
+    /// Print only errors (and the output of --json or --markdown)
     #[arg(long, help_heading = "Results")]
     pub quiet: bool,
-    /// Do not show what is being done
+    /// Do not show progress
     #[arg(long, help_heading = "Results")]
     pub no_progress: bool,
 }
@@ -43,10 +43,10 @@ impl KeepArgs {
 /// What a finding is printed as.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct FormArgs {
-    /// Print what was found as JSON to standard output, and nothing else there
+    /// Print the result as JSON to standard output
     #[arg(long, conflicts_with = "markdown", help_heading = "Results")]
     pub json: bool,
-    /// Print what was found as Markdown to standard output, for a step summary or a comment on a change
+    /// Print the result as Markdown to standard output
     #[arg(long, help_heading = "Results")]
     pub markdown: bool,
 }

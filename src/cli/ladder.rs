@@ -51,7 +51,7 @@ pub struct LadderArgs {
     /// How long each rung is run, 500ms to 60s; where connections are kept, the first quarter is its warm-up
     #[arg(short = 'd', long, value_name = "TIME", default_value = "4s", value_parser = parse_rung_time)]
     pub duration: Duration,
-    /// The seed of everything that is drawn: delays and bodies
+    /// Seed of delays and bodies
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 

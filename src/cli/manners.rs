@@ -12,24 +12,26 @@ use super::whole;
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
 pub struct MannersArgs {
-    /// What throttling (429, 403 or 503 with Retry-After, a quota used up) leads to: honor, all shards wait as told and the item
-    /// is tried again; count, it is counted and its item given up; ignore, its item is tried again after a back-off
+    /// How to react to throttling (429, 403 or 503 with Retry-After, an empty quota): honor, count or ignore
+    ///
+    /// honor: all shards wait as long as the target asks, then the item is retried. count: the answer is counted and its item
+    /// abandoned. ignore: the item is retried after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
-    /// The longest that a target can make the crawl wait at once
+    /// Longest single throttle pause that a target may cause
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
     /// Find out what the target bears: requests in flight rise while all goes well and fall on throttling (aimd), or
     /// follow how much slower answers become (gradient); a pace is learnt from throttling. --connections is the most
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
-    /// Attempts of an item beyond its first, 0 to 4; only after what may pass: throttling, 5xx, broken connections
+    /// Retries per item, 0 to 4, after throttling, 5xx and broken connections
     #[arg(long, value_name = "N", default_value_t = MAX_RETRIES, value_parser = whole::<u32>(0..=MAX_RETRIES.into()))]
     pub retries: u32,
-    /// Retries in all, as a part of first attempts (and a reserve of 100)
+    /// Retry budget in percent of first attempts, plus a reserve of 100
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
-    /// Wait before a retry when the target does not say: evenly drawn from nothing to BASE, doubled each time, up to CAP
+    /// Backoff before a retry: random up to BASE, doubled each time, up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
 }
@@ -38,10 +40,12 @@ pub struct MannersArgs {
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
 pub struct PerHostArgs {
-    /// Requests in flight at each host at most, over all shards
+    /// Maximum requests in flight per host, over all shards
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
     pub per_host_connections: Option<u32>,
-    /// Requests to each host at most, over all shards: N, N/s, N/min or N/h; --rate holds for all hosts together
+    /// Maximum rate per host, over all shards: N, N/s, N/min or N/h
+    ///
+    /// --rate holds for all hosts together.
     #[arg(long, value_name = "RATE")]
     pub per_host_rate: Option<Rate>,
 }

@@ -60,7 +60,7 @@ Blank lines and lines that begin with # do not count. Where a line holds
 {id}, the ID goes; a line without it is that very URL. When no line holds
 it and neither --ids nor -n nor -d is given, each line is asked once.
 Hosts are told apart by name and port: each has its own connections, its
-own pauses when it asks for patience, and its own --per-host-rate and
+own pauses when it throttles, and its own --per-host-rate and
 --per-host-connections. What one of them does not allow yet lets others
 go first. They have to answer when the run begins.";
 
@@ -80,8 +80,8 @@ When requests are intended
              drawn from --seed, the same for any number of shards.
 
 In an open loop --rate is when requests are intended: none is skipped, and
-what is late goes at once. While the target asks for patience the
-timetable is put off, and the report says by how much. --connections
+what is late goes at once. While the target throttles, the schedule
+is delayed, and the report says by how much. --connections
 bounds the requests in flight: give it what RATE times the longest answer
 needs, or the wait for a connection is what you measure.
 
@@ -123,7 +123,7 @@ items are expected.
                      ID
   whole              any whole body
 
-A challenge page is never good, nor is an answer that asks for patience
+A challenge page is never good, nor is a throttled answer
 (429, and other limits). Redirects are not followed.";
 
 const LOCAL_IPS: &str = "\
@@ -147,7 +147,7 @@ refused before the run, and never replaced by another.
       --local-ips 127.1.0.0/16";
 
 const FAIL_IF: &str = "\
-What must hold, as in 'service_p99 < 250ms': exit with code 3 if it does not; may be repeated
+Fail with exit code 3 unless this holds, as in 'service_p99 < 250ms'; may be repeated
 
 As in k6's thresholds the expression is what is wanted, not what is
 feared. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
@@ -175,7 +175,7 @@ decide. What cannot be decided is reported as undecided, and the exit
 code is 5 unless another gate failed.";
 
 const STOP_IF: &str = "\
-What must go on to hold, as in 'error_rate[10s] < 5%': stop the run, with exit code 3, once it does not; may be repeated
+Stop the run, with exit code 3, once this no longer holds, as in 'error_rate[10s] < 5%'; may be repeated
 
 Written as --fail-if, and looked at every second, without a window of all
 since the start (and the warm-up). The run stops as after Ctrl-C, with a
@@ -224,29 +224,31 @@ pub struct RunArgs {
     /// Stop after N items
     #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "What")]
     pub requests: Option<u64>,
-    /// Stop starting items after this time
+    /// Stop starting items after TIME
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = parse_duration, help_heading = "What")]
     pub duration: Option<Duration>,
-    /// The method of every request; GET unless given, POST with a body
+    /// HTTP method [default: GET, or POST with a body]
     #[arg(short = 'm', long, value_parser = parse_method, help_heading = "What")]
     pub method: Option<String>,
-    /// A header of every request, `name: value`; may be repeated
+    /// Add a request header, `name: value`; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER", help_heading = "What")]
     pub headers: Vec<String>,
-    /// The body of every request: a text, or @FILE for the content of a file; @@ begins a text with @
+    /// Send this body: a text, or @FILE for a file; @@ begins a text with @
     #[arg(long, default_value = "", hide_default_value = true, help_heading = "What")]
     pub body: String,
-    /// The seed of everything that is drawn
+    /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "What")]
     pub seed: u64,
 
-    /// Processes that crawl, each on its core: a number, or auto for one per core
+    /// Number of crawl processes, or auto for one per core
     #[arg(short = 's', long, short_alias = 't', value_name = "N|auto", default_value = "auto", help_heading = "Load")]
     pub shards: Auto<u32>,
-    /// Connections in all, one request at a time on each; with several hosts, up to twice as many more may be kept at rest
+    /// Total connections, with one request at a time on each
+    ///
+    /// With several hosts, up to twice as many more may be kept at rest.
     #[arg(short = 'c', long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Load")]
     pub connections: u32,
-    /// Requests in all, at most, over all shards: N, N/s, N/min or N/h
+    /// Maximum total rate, over all shards: N, N/s, N/min or N/h
     ///
     /// N is per second. A:B is a ramp from A to B over the whole --duration, A:B:STEP@TIME goes from A to B in steps, each
     /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
@@ -259,40 +261,42 @@ pub struct RunArgs {
     /// How a shard waits for the moment at which a request may go: asleep, asleep for up to 1 ms more, or spinning, which burns a core per shard
     #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
     pub pacing: Pacing,
-    /// Leave what was intended in this first time out of the times and the rates; it is counted
+    /// Exclude the first TIME from times and rates; its items are counted
     #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub warmup: Option<Duration>,
-    /// How long what is under way at the end of --duration may take to end; the timeout unless given
+    /// Let open requests finish for TIME after --duration [default: the timeout]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub grace: Option<Duration>,
-    /// How many requests the budget may let through at once; unless given, what falls due in 25 ms, and 1 per shard, to make up for lateness
+    /// Maximum burst of the rate budget, in requests
+    ///
+    /// Unless given: the requests due in 25 ms, and 1 per shard, to make up for lateness.
     #[arg(long, value_name = "N", requires = "rate", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Load")]
     pub burst: Option<u64>,
-    /// Let the kernel place the shards instead of keeping each on its core
+    /// Do not pin shards to cores
     #[arg(long, help_heading = "Load")]
     pub no_pin: bool,
 
-    /// What happens when the target asks for patience
+    /// Throttling and retries
     #[command(flatten)]
     pub manners: MannersArgs,
-    /// What each host is spared
+    /// Limits per host
     #[command(flatten)]
     pub per_host: PerHostArgs,
 
-    /// The longest an attempt may take once a connection is in hand
+    /// Time limit per attempt, once it has a connection
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Network")]
     pub timeout: Duration,
-    /// The longest that opening a connection may take
+    /// Time limit for opening a connection
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, help_heading = "Network")]
     pub connect_timeout: Duration,
-    /// Open a new connection for every request, which says `connection: close`, and close it after the answer
+    /// Open a new connection for every request
     ///
-    /// As clients without connection reuse do. What opening took is in `connect`, and the request waits for it: in an open
+    /// Requests say `connection: close`, as those of clients without connection reuse. What opening took is in `connect`, and the request waits for it: in an open
     /// loop it is a part of `pool_wait`, and so of the response time. A closed connection may hold its local port back for a
     /// minute; the verdict says when that limits the run.
     #[arg(long, conflicts_with = "max_requests_per_connection", help_heading = "Network")]
     pub disable_keepalive: bool,
-    /// Close a connection after so many requests, the last of which says so, and open another; 1 is --disable-keepalive
+    /// Replace a connection after N requests; 1 is --disable-keepalive
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Network")]
     pub max_requests_per_connection: Option<u64>,
     /// Addresses of this machine that connections go out from: addresses, ranges, prefixes, with commas
@@ -303,16 +307,16 @@ pub struct RunArgs {
     #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Answers")]
     pub expect: Vec<Expect>,
 
-    /// Where to save the result; results/runs/TIME-NAME unless given
+    /// Save the result to DIR [default: results/runs/TIME-NAME]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
-    /// A short name for the run
+    /// Result name
     #[arg(long, default_value = "crawl", value_parser = parse_name, help_heading = "Results")]
     pub name: String,
-    /// A label to save with the result; may be repeated
+    /// Save a label with the result; may be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag, help_heading = "Results")]
     pub tags: Vec<(String, String)>,
-    /// Save each plot as PNG, too, on a light ground unless it is --png=dark
+    /// Save each plot as PNG, too, light or dark [default: light]
     #[arg(
         long,
         value_enum,
@@ -323,38 +327,42 @@ pub struct RunArgs {
         help_heading = "Results"
     )]
     pub png: Option<Ground>,
-    /// Print the report as JSON to standard output, and nothing else there
+    /// Print the report as JSON to standard output
     #[arg(long, help_heading = "Results")]
     pub json: bool,
     /// What standard output gets: text, the summary; json, as --json; csv, a row for each second, as --export csv=-
     #[arg(long, value_name = "text|json|csv", conflicts_with = "json", help_heading = "Results")]
     pub output_format: Option<OutputFormat>,
-    /// Add the whole distribution of the times, by its nines, to the summary
+    /// Add the full latency distribution to the summary
     #[arg(long, help_heading = "Results")]
     pub latency: bool,
     /// Write this as well, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, help_heading = "Results")]
     pub exports: Vec<Export>,
-    /// Print nothing but errors (and the JSON, with --json): one line if a threshold fails
+    /// Print only errors (and the JSON, with --json): one line if a threshold fails
     #[arg(long, help_heading = "Results")]
     pub quiet: bool,
-    /// Show no progress while the run goes on
+    /// Do not show progress
     #[arg(long, help_heading = "Results")]
     pub no_progress: bool,
 
-    /// What must hold, as in `service_p99 < 250ms`: exit with code 3 if it does not; may be repeated
+    /// Fail unless this holds, as in `service_p99 < 250ms`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Gates")]
     pub fail_if: Vec<Condition>,
-    /// What must go on to hold, as in `error_rate[10s] < 5%`: stop the run, with exit code 3, once it does not; may be repeated
+    /// Stop once this no longer holds, as in `error_rate[10s] < 5%`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Gates")]
     pub stop_if: Vec<Condition>,
-    /// The 99th percentile may be this much: `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`
+    /// Fail if p99 exceeds TIME
+    ///
+    /// Short for --fail-if `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`.
     #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Gates")]
     pub slo_p99: Option<Duration>,
-    /// So many attempts may be neither good, nor not found, nor throttled: `error_rate <= SHARE`, as in 1% or 0.01
+    /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
+    ///
+    /// Short for --fail-if `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled.
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Gates")]
     pub max_error_rate: Option<Condition>,
-    /// Exit with 99 in the place of 3 when a gate fails, as k6 does
+    /// Exit with 99 instead of 3 when a threshold fails, as k6 does
     #[arg(long, help_heading = "Gates")]
     pub k6_exit_codes: bool,
     /// Fail with exit code 4 unless the measurement is valid
@@ -365,7 +373,7 @@ pub struct RunArgs {
     /// `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict, too).
     #[arg(long, help_heading = "Gates")]
     pub strict: bool,
-    /// End a shard that says nothing for this long, and call the run incomplete
+    /// End a shard that is silent for TIME; the run is then incomplete
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Gates")]
     pub shard_deadline: Duration,
 

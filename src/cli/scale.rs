@@ -34,7 +34,7 @@ Examples:
 /// Arguments of `scale`.
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
-    /// The target; the bundled one unless given
+    /// The target [default: the bundled one]
     pub url: Option<String>,
     /// Processes that crawl, one size each; 1, 2, 4 ... up to the CPUs (at least 1 and 2) unless given
     #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=MAX_SHARDS.into()), help_heading = "Sizes")]
@@ -63,13 +63,13 @@ pub struct ScaleArgs {
     /// Rounds of each size, 1 to 1000; with fewer than 5 intervals are of less than 90 %
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u64>(1..=1_000), help_heading = "Rounds")]
     pub repeats: u64,
-    /// How long each round sends, 1h at most; 3s unless given
+    /// Duration of each round, 1h at most [default: 3s]
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rounds")]
     pub duration: Option<Duration>,
-    /// What the order of the sizes is drawn from
+    /// Seed of the random order of sizes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
     pub seed: u64,
-    /// Do not measure first what this client could do of a target that answers at once
+    /// Do not measure first what this client does against a target without delays
     #[arg(long, help_heading = "Rounds")]
     pub no_ceiling: bool,
 

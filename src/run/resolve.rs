@@ -32,7 +32,7 @@ use crate::target::Target;
 /// How long a run lasts that neither its IDs nor its time bound.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// IDs enough for any default run.
+/// Default ID range; larger than any default run uses.
 const DEFAULT_IDS: IdRange = IdRange { start: 0, end: 100_000_000 };
 
 /// No body is longer: each shard keeps it, and what has no end must not be read to it.
@@ -418,7 +418,7 @@ pub(crate) fn stranger(args: &RunArgs) -> Result<Option<IpAddr>, Error> {
     Ok(addresses.into_iter().flatten().map(|address| address.ip()).find(|ip| !is_private(*ip)))
 }
 
-/// Somebody else's service is not crawled at full speed by accident.
+/// Reject public targets without `--rate`.
 fn refuse_unlimited_strangers(addresses: &[SocketAddr], rate: Option<Rate>) -> Result<(), Error> {
     match addresses.iter().find(|address| rate.is_none() && !is_private(address.ip())) {
         None => Ok(()),

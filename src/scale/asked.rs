@@ -64,7 +64,7 @@ impl Asked {
         refuse_paced(&typed)?;
         if args.latency_bound.is_some() && is_foreign(&typed) {
             return usage(
-                "--latency-bound is of the bundled target: leave the URL away, or --latency-bound".to_owned(),
+                "--latency-bound only works with the bundled target: remove the URL, or --latency-bound".to_owned(),
             );
         }
         refuse_own(args)?;

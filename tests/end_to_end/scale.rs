@@ -154,7 +154,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_saved() {
         (&["--connections", "8", "--connections-per-shard", "8"], "cannot be used with"),
         (&["--repeats", "0"], "invalid value '0'"),
         (&["--latency-bound", "http://127.0.0.1:9/{id}"], "cannot be used with"),
-        (&["--latency-bound", "--", "http://127.0.0.1:9/{id}"], "--latency-bound is of the bundled target"),
+        (&["--latency-bound", "--", "http://127.0.0.1:9/{id}"], "--latency-bound only works with the bundled target"),
         (&["--latency-bound", "--", "--target-latency", "9ms"], "--target-latency by another name"),
         (&["--", "--rate", "100"], "--rate caps throughput, and scale asks how throughput grows"),
         (&["--", "--rate", "100", "--arrivals", "constant"], "--rate caps throughput"),
