@@ -15,6 +15,7 @@ use crawlmark_harness::report::{Environment, IntervalRow, Placement, Report, Sou
 use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, ResultError, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_harness::{plot, render, results};
+use nix::sys::signal::Signal;
 
 use self::output::{Output, Wanted};
 use self::resolve::Resolved;
@@ -26,6 +27,8 @@ use crate::measure;
 use crate::rounds::left_over;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
+
+const SIGINT: i32 = Signal::SIGINT as i32;
 
 /// Where results go unless told otherwise.
 pub(crate) const RUNS: &str = "results/runs";
@@ -233,6 +236,19 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     }
 }
 
+/// What ended the run.
+fn ending(report: &Report) -> String {
+    let after = render::micros(report.totals.duration_s * 1e6);
+    let by = match (report.interrupted_by, &report.stopped_by) {
+        (Some(SIGINT), _) => "by Ctrl-C".to_owned(),
+        (Some(signal), _) => format!("by signal {signal}"),
+        (None, Some(threshold)) => format!("by {threshold}"),
+        (None, None) if report.interrupted => "early".to_owned(),
+        (None, None) => return "Finished.".to_owned(),
+    };
+    format!("Stopped {by} after {after} (partial result):")
+}
+
 /// Why a run ended with this exit code, in one line, for those who see no summary; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
@@ -255,7 +271,7 @@ fn show(report: &Report, (voice, output): (Voice, Output)) -> Result<(), Error> 
         Output::Export => {}
         Output::Summary | Output::SummaryWithPercentiles if voice == Voice::Errors => {}
         Output::Summary | Output::SummaryWithPercentiles => {
-            let heading = if report.interrupted { "stopped early; what was done until then:" } else { "done:" };
+            let heading = ending(report);
             let summary = render::text(report, terminal::columns());
             let all = output == Output::SummaryWithPercentiles;
             let percentiles = if all { render::percentiles(report) } else { String::new() };
@@ -269,7 +285,7 @@ fn show(report: &Report, (voice, output): (Voice, Output)) -> Result<(), Error> 
 fn show_place(saved: &Path, (voice, output): (Voice, Output)) -> Result<(), Error> {
     if voice != Voice::Errors && matches!(output, Output::Summary | Output::SummaryWithPercentiles) {
         let page = saved.join(PAGE);
-        terminal::print(&format!("to look at: {}\nsaved in {}\n", page.display(), saved.display()))?;
+        terminal::print(&format!("Report: {}\nsaved in {}\n", page.display(), saved.display()))?;
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub fn html(report: &Report, plots: &[Plot]) -> String {
         html.section("course", "How it went", |html| tables::course(html, report));
         html.section("seconds", "Second by second", |html| seconds::write(html, report));
         html.section("machine", "Where it ran", |html| machine::write(html, report));
-        html.section("again", "Do it again", |html| again::write(html, report));
+        html.section("again", "Reproduce", |html| again::write(html, report));
     })
 }
 

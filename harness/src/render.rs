@@ -148,7 +148,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("retries", retries(report)));
     }
     if totals.throttled > 0 || report.manners.pauses > 0 {
-        rows.push(("patience", patience(report)));
+        rows.push(("throttling", throttling(report)));
     }
     if let Some(schedule) = &report.schedule {
         rows.push(("schedule", times::schedule(schedule, totals, report.ledger.aborted)));
@@ -159,7 +159,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(budget) = &report.host_budget {
         rows.push(("per host", host_budget_row(budget)));
     }
-    rows.push(("held back", held_back(&report.binding)));
+    rows.push(("limited by", limited_by(&report.binding)));
     if report.moved != MovedReport::default() {
         rows.push(("moved", moved(&report.moved)));
     }
@@ -193,7 +193,7 @@ pub(crate) fn good_part(totals: &Totals) -> Option<String> {
 
 fn retries(report: &Report) -> String {
     let mut row = format!(
-        "{}; {} items good at their first attempt; items took {}",
+        "{}; {} items succeeded first time; items took {}",
         grouped(report.totals.retries),
         grouped(report.totals.ok_at_first),
         report.latency(Series::Item).map_or_else(String::new, times::spectrum)
@@ -201,30 +201,30 @@ fn retries(report: &Report) -> String {
     if report.manners.retries_denied > 0 {
         let _ = write!(
             row,
-            "\n{} items not tried again: the retry budget was empty, or too many waited already",
+            "\n{} items not retried: retry budget exhausted or queue full",
             grouped(report.manners.retries_denied)
         );
     }
     row
 }
 
-fn patience(report: &Report) -> String {
+fn throttling(report: &Report) -> String {
     let MannersReport { pauses, paused_s, honoured, violated, early_attempts, cut_pauses, .. } = report.manners;
     let mut row = format!(
-        "{} of the attempts throttled, {} brought no item",
+        "{} of attempts throttled, {} brought no item",
         percent(report.manners.throttled_share),
         percent(report.manners.wasted_share)
     );
     if pauses > 0 {
         let _ = write!(
             row,
-            "\n{}, {} in the mean of the shards",
+            "\n{}, {} per shard on average",
             if pauses == 1 { "1 pause".to_owned() } else { format!("{} pauses", grouped(pauses)) },
             seconds(paused_s)
         );
     }
     if let (Some(mean), Some(max)) = (report.manners.recovery_mean_s, report.manners.recovery_max_s) {
-        let _ = write!(row, "; good answers again after {} in the mean, {} at most", seconds(mean), seconds(max));
+        let _ = write!(row, "; recovery took {} on average, {} at most", seconds(mean), seconds(max));
     }
     if honoured + violated > 0 {
         let _ = write!(row, "\nwaits asked for: {} kept, {} broken", grouped(honoured), grouped(violated));
@@ -238,15 +238,15 @@ fn patience(report: &Report) -> String {
     row
 }
 
-/// The limits that were binding, the longest first.
-fn held_back(binding: &BindingReport) -> String {
+/// The limits that set the pace, the longest first.
+fn limited_by(binding: &BindingReport) -> String {
     let BindingReport { rate, concurrency, pause, target, idle } = *binding;
     let mut parts = [
-        (rate, "by the rate"),
-        (concurrency, "by the connections"),
-        (pause, "by pauses"),
-        (target, "by what the target bears"),
-        (idle, "by nothing to do"),
+        (rate, "--rate"),
+        (concurrency, "connections"),
+        (pause, "throttle pauses"),
+        (target, "the target's quota"),
+        (idle, "idle"),
     ];
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
     let shown = parts.iter().filter(|(part, _)| *part >= SHOWN);
@@ -275,7 +275,7 @@ pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 7] {
         (ledger.ok, "ok"),
         (ledger.not_found, "not found"),
         (ledger.failed, "failed"),
-        (ledger.gave_up, "gave up (throttled)"),
+        (ledger.gave_up, "abandoned (throttled)"),
         (ledger.aborted, "aborted"),
         (ledger.not_attempted, "not attempted"),
         (ledger.lost, "lost"),
@@ -354,7 +354,7 @@ fn client(report: &Report) -> String {
     let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let used = match cpu_us_per_attempt(report) {
         Some(us) => format!("{us:.2} µs of CPU per attempt, {} of memory each at most", bytes(rss)),
-        None => "none of which told what it used".to_owned(),
+        None => "CPU and memory unknown".to_owned(),
     };
     let shards =
         if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
@@ -376,17 +376,18 @@ fn not_kept(report: &Report) -> String {
 fn shared_machine(report: &Report) -> Option<String> {
     let cores = report.environment.cores;
     (report.environment.colocated && report.shards.len() >= cores)
-        .then(|| format!("client and target share this machine's {cores} CPUs: this is the ceiling of neither"))
+        .then(|| format!("client and target share {cores} CPUs, so this is not the maximum of either"))
 }
 
 fn witness_row(witness: &Witness) -> String {
     match (witness.agrees, witness.cut_off) {
-        (Some(true), 0) => "the target's own books agree: every attempt, status, ID and connection".to_owned(),
-        (Some(true), cut_off) => format!("the target's own books agree, but for {cut_off} requests that were cut off"),
-        (Some(false), _) => format!("the target's own books DIFFER: {}", witness.differences.join("; ")),
+        (Some(true), 0) => "the target's own counts match: every attempt, status, ID and connection".to_owned(),
+        (Some(true), cut_off) => {
+            format!("the target's own counts match, except for {cut_off} requests that were cut off")
+        }
+        (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),
         (None, _) => {
-            "the target's own books cannot be compared: a shard or a process of the target did not live to tell"
-                .to_owned()
+            "the target's own counts cannot be compared: a shard or a process of the target ended early".to_owned()
         }
     }
 }
@@ -395,7 +396,7 @@ fn validity(report: &Report) -> String {
     let validity = &report.validity;
     let mut row = format!("{} ({} checks", validity.verdict.name(), validity.checked.len());
     if !validity.unavailable.is_empty() {
-        let _ = write!(row, "; not possible here: {}", validity.unavailable.join(", "));
+        let _ = write!(row, "; not available on this machine: {}", validity.unavailable.join(", "));
     }
     row.push(')');
     for reason in &validity.reasons {

@@ -32,7 +32,7 @@ fn gate(expression: &str, ok: Option<bool>) -> GateReport {
         at_least: false,
         margin: ok.map(|_| 0.333),
         ok,
-        why: ok.is_none().then(|| "5 of the 100 samples it takes".to_owned()),
+        why: ok.is_none().then(|| "not enough data: 5 samples, 100 needed".to_owned()),
         windows: None,
         until_s: None,
     }

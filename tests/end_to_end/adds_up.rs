@@ -121,7 +121,7 @@ fn a_run_that_is_told_nothing_says_what_it_does_and_where_the_result_is() {
     let saved = place.path().join(stdout.trim_end().rsplit_once("saved in ").unwrap().1);
     assert_eq!(saved.parent(), Some(place.path().join("results/runs").as_path()));
     Report::read(&saved.join("result.json")).assert_states(&[("ok", 1_200)]);
-    let page = stdout.lines().find_map(|line| line.strip_prefix("to look at: ")).unwrap();
+    let page = stdout.lines().find_map(|line| line.strip_prefix("Report: ")).unwrap();
     assert_eq!(place.path().join(page), saved.join("report.html"));
     assert!(saved.join("report.html").is_file());
     assert_eq!(fs::read_dir(saved.parent().unwrap()).unwrap().count(), 1);

@@ -49,7 +49,7 @@ fn gates_that_hold_leave_a_run_as_it_is() {
         expressions,
         ["items == 2000", "service_p90 < 3600s", "service_p99 <= 3600s", "error_rate <= 0.01", "error_rate < 0.5"]
     );
-    assert_eq!(report.text("/gates/2/why"), "2,000 of the 10,000 samples it takes");
+    assert_eq!(report.text("/gates/2/why"), "not enough data: 2,000 samples, 10,000 needed");
     assert_eq!((report.at("/gates/0/value"), report.text("/gates/4/kind")), (&json!(2_000.0), "stop_if"));
     assert_eq!((report.at("/stopped_by"), report.at("/interrupted")), (&Value::Null, &json!(false)));
     let junit = junit(&ended);

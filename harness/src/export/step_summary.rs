@@ -73,7 +73,7 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
         ("ok", ledger.ok),
         ("not found", ledger.not_found),
         ("failed", ledger.failed),
-        ("gave up", ledger.gave_up),
+        ("abandoned (throttled)", ledger.gave_up),
         ("aborted", ledger.aborted),
         ("not attempted", ledger.not_attempted),
         ("lost", ledger.lost),
@@ -132,7 +132,7 @@ fn write_gates(out: &mut String, report: &Report) {
     let count = |ok| grouped(gates.iter().filter(|gate| gate.ok == ok).count() as u64);
     let (passed, failed, undecided) = (count(Some(true)), count(Some(false)), count(None));
     let _ = writeln!(out, "\n### Gates: {passed} passed, {failed} failed, {undecided} undecided\n");
-    out.push_str("| | what must hold | seen |\n|---|---|---|\n");
+    out.push_str("| | threshold | measured |\n|---|---|---|\n");
     for gate in gates.iter().take(ROWS) {
         let mark = match gate.ok {
             Some(true) => "✅ passed",

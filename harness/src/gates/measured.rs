@@ -196,7 +196,11 @@ fn share(part: u64, whole: u64, (things, basis): (&str, Basis)) -> Measured {
 
 /// Whether there are enough of these.
 fn enough(have: u64, need: u64, things: &str) -> Result<(), String> {
-    if have >= need { Ok(()) } else { Err(format!("{} of the {} {things} it takes", grouped(have), grouped(need))) }
+    if have >= need {
+        Ok(())
+    } else {
+        Err(format!("not enough data: {} {things}, {} needed", grouped(have), grouped(need)))
+    }
 }
 
 /// Figures of a distribution, those that a report has and those that a second has alike.
@@ -382,7 +386,10 @@ mod tests {
         stats.counters =
             Counters { ok: 70, failed: 9, attempts: 99, throttled: 20, retries: 10, ..Counters::default() };
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2);
-        assert_eq!(seen(&stats, "error_rate"), Measured::Unknown("99 of the 100 attempts it takes".to_owned()));
+        assert_eq!(
+            seen(&stats, "error_rate"),
+            Measured::Unknown("not enough data: 99 attempts, 100 needed".to_owned())
+        );
         stats.counters.ok += 1;
         stats.counters.attempts += 1;
         assert_eq!(seen(&stats, "error_rate"), Measured::Exactly(0.09));

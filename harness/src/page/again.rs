@@ -13,7 +13,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         None => html.say("p", "No command line asked for this run; its plan says what it was."),
     }
     html.element("p", |html| {
-        html.text("Plans that are equal have the same hash: ");
+        html.text("Plan hash (identical plans share it): ");
         html.say("code", &report.plan.config_hash);
     });
     html.details("The plan as JSON", |html| json(html, &report.plan));

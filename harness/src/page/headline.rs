@@ -55,7 +55,7 @@ impl<'a> Clocked<'a> {
 
 pub(super) fn write(html: &mut Html, report: &Report) {
     let clocked = Clocked::of(report);
-    html.section("headline", "In short", |html| {
+    html.section("headline", "Summary", |html| {
         html.with("dl", &[("class", "figures")], |html| {
             for (name, value, of) in figures(report, &clocked) {
                 html.element("div", |html| {
@@ -119,16 +119,16 @@ pub(super) fn gates(html: &mut Html, report: &Report) {
         };
         vec![gate.expression.clone(), format!("{sign} {}", gate.verdict()), value, limit, margin, notes]
     };
-    html.section("gates", "Gates", |html| {
+    html.section("gates", "Thresholds", |html| {
         Table {
-            caption: "What had to hold",
+            caption: "Thresholds and what was measured",
             columns: &[
-                Column::Words("must hold"),
+                Column::Words("threshold"),
                 Column::Words("verdict"),
                 Column::Numbers("value"),
                 Column::Numbers("limit"),
                 Column::Numbers("margin"),
-                Column::Sentences("where, or why not"),
+                Column::Sentences("details"),
             ],
             rows: report.gates.iter().map(row).collect(),
             last: Last::Row,

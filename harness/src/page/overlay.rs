@@ -22,7 +22,7 @@ pub fn html(runs: &[Run<'_>], plots: &[Plot]) -> String {
             html.say_as("p", "quiet", &labels.join(" \u{b7} "));
         });
         html.section("differences", "What differs", |html| differing(html, runs));
-        html.section("validity", "What may be believed", |html| validity(html, runs));
+        html.section("validity", "Validity", |html| validity(html, runs));
         html.section("plots", "Plots", |html| html.plots(plots));
         html.section("figures", "Figures", |html| {
             if Clocked::of(runs) == Clocked::ServiceAlthough {

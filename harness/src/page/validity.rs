@@ -32,15 +32,15 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         }
         let (made, missing) = (validity.checked.len(), validity.unavailable.len());
         let summary = if missing == 0 {
-            format!("{made} checks were made")
+            format!("{made} checks run")
         } else {
-            format!("{made} checks were made, {missing} could not be")
+            format!("{made} checks run, {missing} not available")
         };
         html.details(&summary, |html| {
-            html.say("p", &format!("Made: {}.", validity.checked.join(", ")));
+            html.say("p", &format!("Checked: {}.", validity.checked.join(", ")));
             if missing > 0 {
                 let names = validity.unavailable.join(", ");
-                html.say("p", &format!("Not possible, because the machine does not say what they look at: {names}."));
+                html.say("p", &format!("Not available on this machine: {names}."));
             }
         });
     });

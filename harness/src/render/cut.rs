@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{bytes, decimal, grouped, held_back, micros, seconds, times, write_row};
+use super::{bytes, decimal, grouped, limited_by, micros, seconds, times, write_row};
 use crate::recut::{Answered, Counted, CutReport, Part};
 use crate::report::Latency;
 
@@ -60,7 +60,7 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     }
     if let Some(counted) = &cut.counted {
         rows.extend(items(counted));
-        rows.push(("held back", held_back(&counted.binding)));
+        rows.push(("limited by", limited_by(&counted.binding)));
         rows.push(("client", client(counted)));
     }
     rows.push(("validity", format!("of the whole run: {}", cut.source.verdict.name())));

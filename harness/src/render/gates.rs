@@ -13,9 +13,9 @@ pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
     for Objective { condition, breach } in objectives {
         let or = match breach {
             Breach::Fails => "",
-            Breach::Stops => ", or the run is stopped",
+            Breach::Stops => " (stops the run if broken)",
         };
-        write_row(&mut out, "gate", &format!("must hold: {condition}{or}"), columns);
+        write_row(&mut out, "threshold", &format!("{condition}{or}"), columns);
     }
     out
 }
@@ -23,9 +23,9 @@ pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
 /// A row per gate, for a terminal of so many columns.
 pub(super) fn write_text(out: &mut String, report: &Report, columns: usize) {
     for gate in &report.gates {
-        let stopped = if is_what_stopped(gate, report) { "; the run was stopped by it" } else { "" };
+        let stopped = if is_what_stopped(gate, report) { "; this stopped the run" } else { "" };
         let row = format!("{}: {}: {}{stopped}", gate.verdict(), gate.expression, seen(gate));
-        write_row(out, "gate", &row, columns);
+        write_row(out, "threshold", &row, columns);
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn write_markdown(out: &mut String, report: &Report) {
     if report.gates.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n| gate: what must hold | verdict | value | margin | |\n|---|---|---|---|---|");
+    let _ = writeln!(out, "\n| threshold | verdict | value | margin | details |\n|---|---|---|---|---|");
     for gate in &report.gates {
         let Words { value, margin, notes, .. } = Words::of(gate, report);
         let (expression, verdict) = (&gate.expression, gate.verdict());
@@ -62,7 +62,7 @@ impl Words {
     pub(crate) fn of(gate: &GateReport, report: &Report) -> Self {
         let mut notes: Vec<String> = gate.why.iter().cloned().chain(where_seen(gate)).collect();
         if is_what_stopped(gate, report) {
-            notes.push("the run was stopped by it".to_owned());
+            notes.push("this stopped the run".to_owned());
         }
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         Self {
@@ -108,6 +108,7 @@ fn margin(gate: &GateReport) -> Option<String> {
     let (value, limit) = (gate.value?, gate.limit);
     let part = decimal((value - limit).abs() / limit * 100.0);
     Some(match value.total_cmp(&limit) {
+        std::cmp::Ordering::Less | std::cmp::Ordering::Greater if gate.ok == Some(true) => format!("{part} % headroom"),
         std::cmp::Ordering::Less => format!("{part} % below"),
         std::cmp::Ordering::Equal => "on the limit".to_owned(),
         std::cmp::Ordering::Greater => format!("{part} % above"),
@@ -120,7 +121,7 @@ fn where_seen(gate: &GateReport) -> Option<String> {
     let Some(length) = gate.window_s else { return Some(format!("after {end} s")) };
     let which = match gate.windows {
         Some(judged) if judged > 1 => format!("the worst of {judged} windows"),
-        _ => "the only window that was judged".to_owned(),
+        _ => "the only window evaluated".to_owned(),
     };
-    Some(format!("in {which}, {} s to {end} s", end.saturating_sub(length)))
+    Some(format!("in {which} ({}-{end} s)", end.saturating_sub(length)))
 }

@@ -42,11 +42,10 @@ pub fn ladder_headline(ladder: &Ladder) -> String {
     if first.rung == top.rung {
         return format!("Rung {}: {} here, {} as published.", first.rung, here(first), there(first));
     }
-    let times =
-        |low: f64, high: f64| if low > 0.0 { format!(", {} times", rounded(high / low)) } else { String::new() };
+    let times = |low: f64, high: f64| if low > 0.0 { format!(" ({}x)", rounded(high / low)) } else { String::new() };
     let highest = ladder.rungs.iter().map(|rung| rung.published.high_per_s).fold(0.0, f64::max);
     format!(
-        "Here from {} to {}{}; as published, from {} to {}/s{}.",
+        "Measured: {} to {}{}. Published: {} to {}/s{}.",
         here(first),
         here(top),
         times(first.reading.ok_per_s, top.reading.ok_per_s),

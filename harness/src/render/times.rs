@@ -118,7 +118,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, aborted: u64)
         row = format!("{row}\nabout {gone} more fell to shards that had died: they were never sent");
     }
     if schedule.shifted_s > 0.0 {
-        row = format!("{row}\nput off by {} while the target asked for patience", seconds(schedule.shifted_s));
+        row = format!("{row}\ndelayed by {} while the target throttled", seconds(schedule.shifted_s));
     }
     row
 }

@@ -59,28 +59,23 @@ impl Verdict {
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Valid => "No check that was made found anything against these numbers.",
+            Self::Valid => "No check found a problem with these numbers.",
             Self::Errors => "Some requests failed: the rate counts them as well, and the times leave them out.",
             Self::BudgetLimited => {
-                "The budget or another limit set the pace where the timetable was to: the response times hold waits that are \
-                 not the target's."
+                "The budget or another limit, not the schedule, set the pace: response times include waits the target did \
+                 not cause."
             }
             Self::ConcurrencyLimited => {
-                "The number of connections set the pace where the timetable was to: the response times hold waits that are \
-                 not the target's."
+                "The connection limit, not the schedule, set the pace: response times include waits the target did not cause."
             }
             Self::ClientLimited => {
-                "The client, not the target, set the pace: the target may be faster than these numbers say."
+                "The load generator was the bottleneck: the target may be faster, and respond sooner, than shown."
             }
             Self::TargetLimited => {
-                "Too many requests failed or were refused: these figures do not describe normal responses."
+                "Too many requests failed or were refused, so these figures do not describe normal responses."
             }
-            Self::Disturbed => {
-                "Something happened that a measurement should not see: another run may say something else."
-            }
-            Self::Incomplete => {
-                "A part is missing, or the parts do not add up: these numbers are not those of the whole run."
-            }
+            Self::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
+            Self::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",
         }
     }
 }

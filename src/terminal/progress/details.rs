@@ -112,7 +112,7 @@ fn answers(now: &Now<'_>, columns: usize) -> Line {
     parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
     parts.push(counted(4, "failed", counters.failed, Tone::Failure));
     if counters.gave_up > 0 {
-        parts.push(counted(3, "gave up", counters.gave_up, Tone::Failure));
+        parts.push(counted(3, "abandoned", counters.gave_up, Tone::Failure));
     }
     let again: u64 = now.live.shards.iter().map(|shard| shard.waiting_again).sum();
     let wait = if again > 0 { format!(", {} to come", grouped(again)) } else { String::new() };

@@ -66,7 +66,7 @@ fn line(now: &Now<'_>) -> String {
     if counters.throttled > 0 {
         let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
-    let counts = [("errors", counters.errors()), ("failed", counters.failed), ("gave up", counters.gave_up)];
+    let counts = [("errors", counters.errors()), ("failed", counters.failed), ("abandoned", counters.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
@@ -107,7 +107,7 @@ mod tests {
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
         then.stopping = true;
         let line = line(&gauge.read(&then));
-        let end = "throttled 75 (10.0 % now)  gave up 4  paused, 4s to go  eta 58s  stopping\n";
+        let end = "throttled 75 (10.0 % now)  abandoned 4  paused, 4s to go  eta 58s  stopping\n";
         assert!(line.ends_with(end), "{line}");
     }
 }
