@@ -151,7 +151,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("throttling", throttling(report)));
     }
     if let Some(schedule) = &report.schedule {
-        rows.push(("schedule", times::schedule(schedule, totals, report.ledger.aborted)));
+        rows.push(("schedule", times::schedule(schedule, totals)));
     }
     if let Some(budget) = &report.budget {
         rows.push(("budget", budget_row(budget)));

@@ -331,8 +331,11 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
         let dead = &mut record.shards[1];
         (dead.fault, dead.last_done) = (Some(crate::supervisor::ShardFault::Died), Nanos::default().plus(4 * S));
         dead.timetable = None;
+        (dead.stats.counters.attempts, dead.stats.counters.attempts_sent) = (400, 400);
+        let lived = record.shards[0].stats.counters.attempts;
         let report = Rehearsal { record, ..rehearsal }.report(&plan);
         let schedule = report.schedule.unwrap();
+        assert_eq!(schedule.scheduled, lived + 400);
         assert_eq!((schedule.unscheduled, report.shards[1].unscheduled), (600, Some(600)));
         assert_eq!(report.shards[0].unscheduled, None);
         let all = schedule.scheduled as f64 + 600.0;

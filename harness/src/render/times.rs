@@ -93,7 +93,7 @@ fn culprit(report: &Report) -> String {
 }
 
 /// How the timetable of an open loop was kept.
-pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, aborted: u64) -> String {
+pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     let mut row = format!(
         "{} arrivals, {} asked; {} requests due, {} sent ({})",
         schedule.arrivals,
@@ -102,8 +102,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals, aborted: u64)
         grouped(totals.attempts_sent),
         percent(schedule.sent_share)
     );
-    // What was cut off may have been sent.
-    let unsent = totals.attempts.saturating_sub(totals.attempts_sent + aborted);
+    let unsent = totals.attempts.saturating_sub(totals.attempts_sent);
     if unsent > 0 {
         row = format!("{row}\n{} never had a connection", grouped(unsent));
     }

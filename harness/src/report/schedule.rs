@@ -52,7 +52,10 @@ impl ScheduleReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
         let rate = plan.shaped_rate().filter(|_| !plan.has_budget())?;
         let told = || record.shards.iter().filter_map(|shard| shard.timetable);
-        let scheduled = told().map(|used| used.scheduled).sum();
+        // What a dead shard had told of its attempts is what it is known to have scheduled.
+        let known = |shard: &ShardRecord| shard.stats.counters.attempts + shard.stats.counters.dropped;
+        let scheduled =
+            record.shards.iter().map(|shard| shard.timetable.map_or_else(|| known(shard), |used| used.scheduled)).sum();
         let unscheduled = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
         let all = scheduled + unscheduled;
         Some(Self {
