@@ -301,7 +301,7 @@ def open_loop_shows_a_stall(audit, full):
     done = collections.Counter((arrival.replied - began) // 1_000_000_000 for arrival in replies)
     rows = {row["start_s"]: row for row in run.result["intervals"]}
     for second in range(seconds):
-        audit.close(run, f"completions in second {second}", rows[second]["completed"], done[second], 0.05 * rate)
+        audit.close(run, f"completions in second {second}", rows[second]["items"], done[second], 0.05 * rate)
     lengths = [(a.replied - began) / 1e9 for a in replies]
     audit.close(run, "items per second", run.result["totals"]["items_per_s"], len(replies) / max(lengths), 0.01 * rate)
 
