@@ -12,7 +12,7 @@ use crate::scripted::{OK, Peer, with_server};
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An attempt ends within this many timeouts.
-const RATIO: f64 = 2.0;
+const RATIO: f64 = 4.0;
 
 /// An answer that does not end.
 struct Case {

@@ -83,7 +83,7 @@ fn no_message_repeats_a_secret() {
         (&["run", &with_key], &[1]),
         (&["run", &twice], &[2]),
         (&["run", "http://127.0.0.1:9/", &with_password], &[2]),
-        (&["ab", "--base", &with_password, "--", "-n", "5", "-s", "1"], &[1]),
+        (&["ab", "--base", &with_password, "--", "-n", "5", "-s", "1"], &[2]),
         (&["ab", "--base", &format!("'{with_password}"), "--", "-n", "5"], &[2]),
         (&["ab", "--cand", &format!("--nonsense {with_key}"), "--", "-n", "5"], &[2]),
         (&["ab", "--base-target", &target, "--cand-target", &target, "--", &port, "-n", "5"], &[1]),

@@ -26,7 +26,7 @@ pub struct ScheduleReport {
     /// heard, by the rate; 0 of an older version.
     #[serde(default)]
     pub unscheduled: u64,
-    /// Those that had a connection and were sent, as a part of the scheduled and the unscheduled ones.
+    /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by shards that died, and unscheduled.
     pub sent_share: f64,
     /// Attempts per second of the timetable: after the warm-up, until the last request was intended. Answers may take longer
     /// than that, so this is no throughput; that is `totals.attempts_per_s`.
@@ -52,12 +52,12 @@ impl ScheduleReport {
     pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
         let rate = plan.shaped_rate().filter(|_| !plan.has_budget())?;
         let told = || record.shards.iter().filter_map(|shard| shard.timetable);
-        // What a dead shard had told of its attempts is what it is known to have scheduled.
-        let known = |shard: &ShardRecord| shard.stats.counters.attempts + shard.stats.counters.dropped;
-        let scheduled =
-            record.shards.iter().map(|shard| shard.timetable.map_or_else(|| known(shard), |used| used.scheduled)).sum();
-        let unscheduled = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
-        let all = scheduled + unscheduled;
+        let scheduled: u64 = told().map(|used| used.scheduled).sum();
+        // A shard that died had told of its attempts, and not of its timetable.
+        let of_dead = record.shards.iter().filter(|shard| shard.timetable.is_none()).map(|shard| &shard.stats.counters);
+        let known: u64 = of_dead.map(|counters| counters.attempts + counters.dropped).sum();
+        let unscheduled: u64 = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
+        let all = scheduled + known + unscheduled;
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
