@@ -6,16 +6,16 @@ use crawlmark_harness::report::{Report, Witness};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_mock_server::Ledger;
 
-/// The name in the target's books of heads that may be longer than the crawl reads.
+/// The name in the target's counts of heads that may be longer than the crawl reads.
 const HUGE_HEADERS: &str = "huge_headers";
 
-/// Compares the report with the target's books.
+/// Compares the report with the target's counts.
 ///
 /// What was cut off (aborted, timed out) may or may not have reached the target, and of what the target answered some
 /// may not have been read: there the two may differ, by that many and no more. The same is true of the status of an
 /// answer whose head was longer than the crawl reads, as a fault of the target makes it. What was sent on a connection
 /// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
-/// the target saw the item for the first time. A connection is in the target's books with its first request. A shard that died has not told what it sent, so nothing can be compared
+/// the target saw the item for the first time. A connection is in the target's counts with its first request. A shard that died has not told what it sent, so nothing can be compared
 /// then. IDs are compared as far as the target tracks them.
 pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     let totals = &report.totals;

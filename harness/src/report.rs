@@ -290,7 +290,7 @@ impl Report {
     pub fn hear(&mut self, witness: Witness) {
         let found = (witness.agrees == Some(false))
             .then(|| format!("the target's own books differ: {}", witness.differences.join("; ")));
-        self.validity.check("the target's books", found, Verdict::Incomplete);
+        self.validity.check("the target's counts", found, Verdict::Incomplete);
         self.witness = Some(witness);
     }
 

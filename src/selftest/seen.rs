@@ -48,7 +48,7 @@ impl Seen {
         troubles
     }
 
-    /// What there was, by the crawl's report and by the target's books.
+    /// What there was, by the crawl's report and by the target's counts.
     pub(super) fn new(report: &Report, record: &RunRecord, books: &Ledger) -> Self {
         let mut stats = ShardStats::new(Bounds::for_timeout(report.plan.run.timeout));
         record.shards.iter().for_each(|shard| shard.stats.add_to(&mut stats));

@@ -76,7 +76,8 @@ class Started:
         self._place = tempfile.TemporaryDirectory(prefix="crawlmark-audit-")
         self.place = pathlib.Path(self._place.name)
         more = ["--out", "out"] if arguments[0] in ("run", "capacity") else []
-        words = [str(program), *map(str, arguments), *more]
+        command, *rest = map(str, arguments)
+        words = [str(program), command, *more, *rest]
         self._files = [open(self.place / name, "w+") for name in ("stdout", "stderr")]
         self.child = subprocess.Popen(
             words, cwd=self.place, stdin=subprocess.DEVNULL, stdout=self._files[0], stderr=self._files[1]
@@ -516,6 +517,24 @@ def a_suspended_run_sends_nothing(audit, full):
     audit.check("the report tells of the gap", run.result["validity"]["verdict"] != "valid", "valid")
 
 
+@case
+def a_dead_shard_is_not_hidden(audit, full):
+    rate, seconds = 100, 4
+    arguments = ("run", "--arrivals", "constant", "--rate", rate, "-d", f"{seconds}s", "-c", 16, "-s", 2)
+    with Target(reply(0.005)) as target, audit.start(*arguments, target.url) as started:
+        wait_for("the crawl", lambda: len(target.arrivals) > 50)
+        os.kill(started.processes()[1], signal.SIGKILL)
+        run = started.end()
+    schedule, sent = run.result["schedule"], len(target.arrivals)
+    audit.equal("exit code", run.code, 4)
+    # What it sent after it was last heard is unknown, and what is left is counted by the rate.
+    due = run.result["totals"]["attempts"] + run.result["totals"]["dropped"] + schedule["unscheduled"]
+    audit.check("all that was due is accounted for", abs(due - rate * seconds) <= rate, f"{due} of {rate * seconds}")
+    audit.check("no more is claimed than arrived", run.result["totals"]["attempts_sent"] <= sent,
+                f"{run.result['totals']['attempts_sent']} of {sent}")
+    audit.check("the share sent is not 1", schedule["sent_share"] <= sent / (rate * seconds) + 0.05, schedule["sent_share"])
+
+
 # Capacity and the bundled target ----------------------------------------------------------------------------------------
 
 
@@ -537,15 +556,16 @@ class TokenBucket:
 def capacity_is_a_promise(audit, full):
     for burst in (1, 90, 900, 2000):
         with Target(TokenBucket(900, burst)) as target:
-            run = audit.run("capacity", target.url, "--max-rate", 3000, "-s", 1)
-        named = re.search(r"[Cc]apacity:? ([\d,]+(?:\.\d+)?)/s", run.stdout)
-        if named is None:
-            audit.check(f"burst {burst}: a capacity or a reason", run.code in (3, 5), f"{run.code} {run.stdout[:300]}")
+            run = audit.run("capacity", target.url, "--max-rate", 3000, "--budget", "150s", "--", "-s", 1)
+        found = run.result and run.result["capacity_per_s"]
+        if not found:
+            audit.check(f"burst {burst}: a capacity or a reason", run.code == 5, f"{run.code} {run.stderr[-300:]}")
             continue
-        found = float(named[1].replace(",", ""))
-        audit.check(f"burst {burst}: at most 2 % above 900/s", found <= 918, run.stdout.split("\n")[0])
-        if burst > 1:
-            audit.check(f"burst {burst}: at least 10 % below at worst", found >= 810, run.stdout.split("\n")[0])
+        # A hundredth of the requests may be refused, so a rate 1 % above the limit still meets the objectives.
+        seen = f"{found}/s, {run.result['outcome']}"
+        audit.check(f"burst {burst}: at most 2 % above 900/s", found <= 918, seen)
+        # A server without any burst refuses whatever comes unevenly.
+        audit.check(f"burst {burst}: not far below it", found >= (810 if burst > 1 else 300), seen)
 
 
 @case

@@ -91,11 +91,11 @@ fn a_limit_that_nobody_told_is_found_and_kept() {
     for limit in ["bucket:200/s", "fixed:200/s"] {
         // The target forgives a shard that hears of another's refusal within 50 ms, which a busy machine may not give it.
         let on_time = (0..TRIES).any(|_| finds(limit));
-        assert!(on_time, "{limit}: requests came early by the target's books in each of {TRIES} runs");
+        assert!(on_time, "{limit}: requests came early by the target's counts in each of {TRIES} runs");
     }
 }
 
-/// Crawls a target with this limit, of 200 a second, without being told. Whether nothing came early by the target's books.
+/// Crawls a target with this limit, of 200 a second, without being told. Whether nothing came early by the target's counts.
 fn finds(limit: &str) -> bool {
     let target = Target::start(&format!("--processes 2 --limit {limit}"));
     let (report, books) = confirmed(&target, "--adaptive --shards 2 -c 16 -d 15");

@@ -1,4 +1,4 @@
-//! What a crawl does when its target asks for patience or fails for a moment, with the target's books as the second
+//! What a crawl does when its target asks for patience or fails for a moment, with the target's counts as the second
 //! witness: retries within their budget, waits that are kept, and ranges that move from shards that are slow.
 //!
 //! Where a wait must not be over by itself, the target's period is so long that nothing comes back during a test.

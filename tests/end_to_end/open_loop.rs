@@ -1,5 +1,5 @@
 //! Open loops from outside: requests come when the timetable says, what they waited is told, and everything that was
-//! scheduled is accounted for, with the target's books as the second witness.
+//! scheduled is accounted for, with the target's counts as the second witness.
 
 use std::fs;
 

@@ -142,7 +142,7 @@ pub(crate) fn confirmed(target: &Target, flags: &str) -> (Report, Value) {
     (report, books)
 }
 
-/// The client's report and the target's books tell the same story, to the last request.
+/// The client's report and the target's counts tell the same story, to the last request.
 #[track_caller]
 pub(crate) fn assert_agree(report: &Report, books: &Value) {
     let book = |name: &str| books[name].as_u64().unwrap_or_else(|| panic!("the books have no {name}: {books}"));
