@@ -115,7 +115,7 @@ fn announce(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) 
     if saved > 0 {
         rows.push(("resumed", format!("from {saved} probes")));
     }
-    rounds::announce(&args.keep, &format!("searching for the highest rate that this bears: {what}"), &rows);
+    rounds::announce(&args.keep, &format!("searching for the highest rate that this target sustains: {what}"), &rows);
 }
 
 /// A time as the announcement says it.

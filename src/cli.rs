@@ -109,7 +109,7 @@ pub enum Command {
     /// Measure how throughput grows with shards or connections
     #[command(after_help = scale::EXAMPLES)]
     Scale(Box<ScaleArgs>),
-    /// Find the highest rate that a target bears, by open-loop probes until it is known
+    /// Find the highest rate that a target sustains, by open-loop probes until it is known
     #[command(after_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
     /// Climb from one request at a time to the limit of the CPU
@@ -193,7 +193,10 @@ fn parse_error_rate(text: &str) -> Result<Condition, String> {
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {
+    /// A tag is a word or two; readers of results refuse texts without an end.
+    const LONGEST: usize = 4096;
     match text.split_once('=') {
+        _ if text.len() > LONGEST => Err(format!("it has {} bytes, and {LONGEST} are the most", text.len())),
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
         _ => Err(format!("`{text}` is not of the form key=value")),
     }

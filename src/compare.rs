@@ -25,13 +25,16 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
     let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
-    print(&contest, args.form)?;
-    if let Some(directory) = directory {
+    let saved = directory.map(|directory| -> Result<_, Error> {
         let files = files(&contest)?;
-        let saved = directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?;
+        Ok(directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?)
+    });
+    // Neither a full disk nor a closed output costs the other.
+    let shown = print(&contest, args.form);
+    if let Some(saved) = saved.transpose()? {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
-    Ok(exit_code(contest.verdict))
+    shown.map(|()| exit_code(contest.verdict))
 }
 
 /// Where the results in a directory changed: advice, so nothing fails. Too few results are inconclusive.

@@ -195,7 +195,13 @@ impl<D: Dial> Crawl<D> {
         loop {
             let kept = self.pool.take(host);
             let mut connection = match kept {
-                Some(connection) => connection,
+                // Before it is charged: what goes on a new connection instead goes later than it was allowed.
+                Some(mut connection) => {
+                    if !connection.is_open().await {
+                        continue;
+                    }
+                    connection
+                }
                 None => match self.connect(host).await {
                     Ok((connection, ns)) => {
                         connect_ns = Some(ns);

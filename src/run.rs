@@ -49,9 +49,10 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     let (strictness, is_foreign) = (resolved.strictness, resolved.bundled.is_none());
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
-    std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
     let directory = ResultDir::create(&out)?;
-    let unreached = reach::check_hosts(&mut resolved, clock)?;
+    let unreached = reach::check_hosts(&mut resolved, clock, &held)?;
+    std::mem::forget(held);
     for host in &unreached {
         voice.warn(host);
     }
@@ -68,9 +69,9 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     lookout.close(&mut report);
     let ended = exit_code(&report, strictness);
     let code = wanted.code(ended);
-    // Shown before it is saved, and saved whether it could be shown or not: neither may cost the other.
-    let shown = show(&report, (voice, wanted.output));
+    // Saved first, for whoever reads the output may be slow; and shown whether it could be saved or not: neither may cost the other.
     let saved = directory.finish(&report);
+    let shown = show(&report, (voice, wanted.output));
     let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, &wanted));
     let told = if let Ok(saved) = &saved { show_place(saved, (voice, wanted.output)) } else { Ok(()) };

@@ -72,12 +72,13 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     );
     let json = serde_json::to_string_pretty(&outcome)? + "\n";
     let summary = format!("# selftest\n\n```text\n{}```\n", table::table(&outcome, usize::MAX));
+    let saved = directory.finish_with(&[("selftest.json", &json), ("summary.md", &summary)]);
     let shown = match (args.json, args.quiet) {
         (true, _) => terminal::print(&json),
         (false, true) => Ok(()),
         (false, false) => terminal::print(&format!("\n{}\n", table::table(&outcome, terminal::columns()))),
     };
-    let saved = directory.finish_with(&[("selftest.json", &json), ("summary.md", &summary)])?;
+    let saved = saved?;
     shown?;
     if !args.json && !args.quiet {
         terminal::print(&format!("saved in {}\n", saved.display()))?;

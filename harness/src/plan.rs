@@ -36,6 +36,9 @@ pub use self::manners::{
 pub use self::pacing::Pacing;
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
+/// The most requests that a budget may let through at once.
+const MOST_AT_ONCE: u64 = 1_000_000_000_000;
+
 /// The most shards that a run may have: well above any machine's cores, well below the limit on descriptors.
 pub const MAX_SHARDS: u32 = 1024;
 
@@ -159,6 +162,9 @@ impl RunPlan {
             return Err(PlanError::Connections { connections: self.connections, shards: self.shards });
         }
         self.validate_arrivals()?;
+        if self.burst > MOST_AT_ONCE {
+            return Err(PlanError::HugeBurst(self.burst));
+        }
         if self.has_budget() && self.burst < u64::from(self.shards) {
             return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
         }

@@ -96,7 +96,7 @@ pub fn markdown(report: &Report) -> String {
 /// What the run is called, and whether it is whole.
 pub(crate) fn heading(report: &Report) -> String {
     let partial = match (&report.stopped_by, report.interrupted) {
-        (Some(_), _) => " (stopped by a gate, partial)",
+        (Some(_), _) => " (stopped by a threshold, partial)",
         (None, true) => " (interrupted, partial)",
         (None, false) => "",
     };

@@ -153,6 +153,9 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Failures that are this machine's own and not the target's.
+    pub const LOCAL: [Self; 2] = [Self::AddressUnavailable, Self::TooManyFiles];
+
     /// Whether the attempt was cut off while it was still under way, so that its true time is only known to be longer.
     #[must_use]
     pub const fn is_censored(self) -> bool {
@@ -161,8 +164,8 @@ impl ErrorKind {
 
     /// True if this machine lacked something: the target was not asked.
     #[must_use]
-    pub const fn is_local(self) -> bool {
-        matches!(self, Self::AddressUnavailable | Self::TooManyFiles)
+    pub fn is_local(self) -> bool {
+        Self::LOCAL.contains(&self)
     }
 
     /// The name used in reports.

@@ -22,8 +22,8 @@ pub trait Workload: 'static {
     /// attempt is has to be noted in `flight` whenever it waits.
     ///
     /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte of the request is
-    /// written: it waits until the budgets allow that, and returns when it was, which is [`Attempt::sent`]. A request that
-    /// is written again on another connection is to await it again.
+    /// written: it waits until the budgets allow that, and returns when it was, which is [`Attempt::sent`]. A request of which
+    /// nothing could be written goes on another connection: it awaits this again, and is counted once.
     fn perform(
         &self,
         id: u64,

@@ -412,7 +412,7 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
     let stopped = closed(true);
     assert_eq!(stopped.stopped_by.as_deref(), Some("errors[1s] < 5"));
     assert!(render::text(&stopped, 200).contains("this stopped the run"));
-    assert!(render::markdown(&stopped).contains("(stopped by a gate, partial)"));
+    assert!(render::markdown(&stopped).contains("(stopped by a threshold, partial)"));
     assert_eq!(closed(false).stopped_by, None);
 }
 

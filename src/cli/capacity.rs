@@ -23,7 +23,7 @@ Exit codes: 0 found · 3 even the least rate fails
             129 / 130 / 143 ended by a signal; --resume goes on from there
 
 Examples:
-  What does a limit of 4,000 a second bear?
+  The rate that a target with a limit of 4,000 a second sustains:
     crawlmark capacity -- --target-limit 4000/s:burst=100
   Half of the answers within 20 ms and 99 % within 100 ms, as independent users come:
     crawlmark capacity 'http://127.0.0.1:8080/items/{id}' --arrivals poisson \\
@@ -58,10 +58,10 @@ pub struct CapacityArgs {
     /// What must hold at a rate that passes, as in `response_p99 < 250ms`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Objectives")]
     pub fail_if: Vec<Condition>,
-    /// The 99th percentile of the response time may be this much
+    /// Fail a rate if p99 of the response time exceeds TIME
     #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Objectives")]
     pub slo_p99: Option<Duration>,
-    /// So many attempts may be neither good, nor not found, nor throttled, as in 1% or 0.01
+    /// Fail a rate if its error rate exceeds SHARE, as in 1% or 0.01
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Objectives")]
     pub max_error_rate: Option<Condition>,
 

@@ -18,7 +18,7 @@ The result in the format of another tool, FORMAT or FORMAT=FILE; may be repeated
                 for github-action-benchmark's customBiggerIsBetter and
                 customSmallerIsBetter (as named, .json)
   bencher       Bencher Metric Format (bencher.json)
-  junit         the gates, one test case each (junit.xml)
+  junit         the thresholds, one test case each (junit.xml)
   openmetrics   OpenMetrics 1.0, for Prometheus (openmetrics.txt)
   k6-summary    what k6 hands to handleSummary (k6-summary.json)
 

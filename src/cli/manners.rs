@@ -21,8 +21,10 @@ pub struct MannersArgs {
     /// Longest single throttle pause that a target may cause
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub max_pause: Duration,
-    /// Find out what the target bears: requests in flight rise while all goes well and fall on throttling (aimd), or
-    /// follow how much slower answers become (gradient); a pace is learnt from throttling. --connections is the most
+    /// Adapt the load to the target: aimd or gradient [default: aimd]
+    ///
+    /// Requests in flight rise while all goes well and fall on throttling (aimd), or follow how much slower answers become
+    /// (gradient); a pace is learnt from throttling. --connections is the maximum.
     #[arg(long, value_name = "aimd|gradient", num_args = 0..=1, require_equals = true, default_missing_value = "aimd")]
     pub adaptive: Option<AdaptiveKind>,
     /// Retries per item, 0 to 4, after throttling, 5xx and broken connections

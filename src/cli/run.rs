@@ -62,7 +62,8 @@ it and neither --ids nor -n nor -d is given, each line is asked once.
 Hosts are told apart by name and port: each has its own connections, its
 own pauses when it throttles, and its own --per-host-rate and
 --per-host-connections. What one of them does not allow yet lets others
-go first. They have to answer when the run begins.";
+go first. A host that cannot be reached is named before the run, and its
+items fail; the run is refused when none can be reached.";
 
 const ARRIVALS: &str = "\
 When requests are intended
@@ -170,18 +171,18 @@ feared. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
 service and response times, rates, shares of attempts and counts.
 
 A percentile is judged only with 100 samples beyond it, which is 10,000
-for p99. A warning before the run names a gate that it is too short to
-decide. What cannot be decided is reported as undecided, and the exit
-code is 5 unless another gate failed.";
+for p99. A warning before the run names a threshold that it is too short
+to decide. What cannot be decided is reported as undecided, and the exit
+code is 5 unless another threshold failed.";
 
 const STOP_IF: &str = "\
 Stop the run, with exit code 3, once this no longer holds, as in 'error_rate[10s] < 5%'; may be repeated
 
 Written as --fail-if, and looked at every second, without a window of all
 since the start (and the warm-up). The run stops as after Ctrl-C, with a
-partial report that says which gate stopped it. A window that is not full
-or has too few samples is not judged: 100 attempts for shares and means,
-100 beyond a percentile.";
+partial report that says which threshold stopped it. A window that is not
+full or has too few samples is not judged: 100 attempts for shares and
+means, 100 beyond a percentile.";
 
 /// What standard output gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -347,34 +348,36 @@ pub struct RunArgs {
     pub no_progress: bool,
 
     /// Fail unless this holds, as in `service_p99 < 250ms`; may be repeated
-    #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Gates")]
+    #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Thresholds")]
     pub fail_if: Vec<Condition>,
     /// Stop once this no longer holds, as in `error_rate[10s] < 5%`; may be repeated
-    #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Gates")]
+    #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Thresholds")]
     pub stop_if: Vec<Condition>,
     /// Fail if p99 exceeds TIME
     ///
     /// Short for --fail-if `service_p99 <= TIME`, in an open loop `response_p99 <= TIME`.
-    #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Gates")]
+    #[arg(long, value_name = "TIME", value_parser = parse_limit_time, help_heading = "Thresholds")]
     pub slo_p99: Option<Duration>,
     /// Fail if the error rate exceeds SHARE, as in 1% or 0.01
     ///
     /// Short for --fail-if `error_rate <= SHARE`: attempts that were neither good, nor not found, nor throttled.
-    #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Gates")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Thresholds")]
     pub max_error_rate: Option<Condition>,
     /// Exit with 99 instead of 3 when a threshold fails, as k6 does
-    #[arg(long, help_heading = "Gates")]
+    #[arg(long, help_heading = "Thresholds")]
     pub k6_exit_codes: bool,
     /// Fail with exit code 4 unless the measurement is valid
     ///
     /// Everything is measured, saved and shown as without it. The verdict is in the report, with a reason for each finding:
-    /// `client_limited` (a shard had no CPU, port or descriptor left, or did not get to run), `target_limited` (mostly refused
-    /// or failed), `concurrency_limited` and `budget_limited` (an open loop waited for connections, or for other limits),
-    /// `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict, too).
-    #[arg(long, help_heading = "Gates")]
+    /// `errors` (closed loop: 1 % of requests failed, and fewer than half), `target_limited` (half of the requests failed, 1 %
+    /// in an open loop; most were refused; or a host could not be reached), `client_limited` (a shard had no CPU, port or
+    /// descriptor left, or did not get to run), `concurrency_limited` and `budget_limited` (an open loop waited for connections,
+    /// or for other limits), `disturbed` (the CPU or the network changed under the run), `incomplete` (fails without --strict,
+    /// too).
+    #[arg(long, help_heading = "Thresholds")]
     pub strict: bool,
     /// End a shard that is silent for TIME; the run is then incomplete
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Gates")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Thresholds")]
     pub shard_deadline: Duration,
 
     /// Processes of the bundled target: a number, or auto for one per core

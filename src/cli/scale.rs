@@ -39,15 +39,17 @@ pub struct ScaleArgs {
     /// Processes that crawl, one size each; 1, 2, 4 ... up to the CPUs (at least 1 and 2) unless given
     #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=MAX_SHARDS.into()), help_heading = "Sizes")]
     pub shards: Vec<u32>,
-    /// Connections over all shards, of each size the same; several of them make a curve each, or, on one number of shards, the sizes
-    /// of one
+    /// Total connections per size, comma-separated
+    ///
+    /// Several numbers make a curve each; with one number of shards, they are the sizes of a single curve.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
     /// Connections for each shard, so that the load grows with the shards; 32 unless given, and 8 with --latency-bound
     #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections_per_shard: Option<u32>,
-    /// Let the bundled target hold every answer for this time, 50ms unless given, so that waiting is the limit and CPU is not; sizes are 1 to
-    /// 16 shards unless given
+    /// Hold every answer for TIME, so that CPU is not the limit [default: 50ms]
+    ///
+    /// The bundled target holds the answers. Sizes are 1 to 16 shards unless given.
     #[arg(
         long,
         value_name = "TIME",

@@ -143,6 +143,16 @@ impl<S: Stream> Connection<S> {
         self.left.take()
     }
 
+    /// Looks whether the target has closed it while it was at rest.
+    pub(super) async fn is_open(&mut self) -> bool {
+        poll_fn(|cx| {
+            self.meter.begin_turn();
+            self.drive.poll(cx);
+            Poll::Ready(self.is_reusable())
+        })
+        .await
+    }
+
     /// Whether another request may be sent on it.
     pub(super) fn is_reusable(&self) -> bool {
         !self.left.is_none() && matches!(self.drive, Drive::On(_)) && !self.sender.is_closed()

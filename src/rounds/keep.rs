@@ -63,9 +63,9 @@ pub(crate) fn conclude(
     files: &[(&str, String)],
     print: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let shown = if keep.is_printed() { print() } else { Ok(()) };
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, &**text)).collect();
     let saved = directory.finish_with(&files).map_err(Error::Result);
+    let shown = if keep.is_printed() { print() } else { Ok(()) };
     if let (Ok(saved), false) = (&saved, keep.quiet) {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::process::raise_descriptor_limit;
+use crawlmark_harness::supervisor::HeldSignals;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, getsockopt, socket, sockopt};
@@ -24,6 +25,12 @@ const BARE: u64 = 16;
 
 /// Hosts that are tried at the same time before the run.
 const AT_ONCE: usize = 128;
+
+/// Hosts that are named when they cannot be reached; a list may have thousands.
+const MOST_NAMED: usize = 3;
+
+/// How often a signal is looked for while hosts are tried.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Pipes that the supervisor holds for each shard.
 const PIPES: u64 = 2;
@@ -68,48 +75,58 @@ pub(super) fn check_descriptors(plan: &mut RunPlan) -> Result<Option<String>, Er
 ///
 /// # Errors
 /// When no host can be reached: a run against nobody would only count refusals.
-pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock) -> Result<Vec<String>, Error> {
+pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSignals) -> Result<Vec<String>, Error> {
+    // Hosts that were not looked at are not said to be dead: the run, which is stopped at once, tells.
+    let stop = || held.is_asked_to_stop().unwrap_or(false);
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
     match &spec.local_ips {
         Some(ips) => {
-            for (number, addresses) in spec.addresses.iter().enumerate() {
+            for (number, addresses) in spec.addresses.iter().enumerate().take_while(|_| !stop()) {
                 match origins::check_host(addresses, ips, spec.connect_timeout) {
                     Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
                     checked => checked?,
                 }
             }
         }
-        None => dead.extend(unreachable(&spec.addresses, spec.connect_timeout, clock)),
+        None => dead.extend(unreachable(&spec.addresses, spec.connect_timeout, clock, &stop)),
     }
     if !dead.is_empty() && dead.len() == spec.addresses.len() {
         return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).collect()));
     }
     dead.sort_by_key(|(number, _)| *number);
     let hosts = spec.targets.hosts();
-    Ok(dead.iter().map(|(number, error)| unreached(&hosts[*number], error)).collect())
+    let mut said: Vec<String> =
+        dead.iter().take(MOST_NAMED).map(|(number, error)| unreached(&hosts[*number], error)).collect();
+    if dead.len() > MOST_NAMED {
+        let (more, all) = (dead.len() - MOST_NAMED, hosts.len());
+        said.push(format!("{more} more of the {all} hosts of --urls cannot be reached: their items fail"));
+    }
+    Ok(said)
 }
 
 fn unreached(host: &Host, error: &Error) -> String {
-    format!(
-        "Failed to {error}. The items of {}:{} fail. Start that host, or remove it from --urls.",
-        host.name(),
-        host.port()
-    )
+    let (name, port) = (host.name(), host.port());
+    format!("{name}:{port} cannot be reached (failed to {error}): its items fail; start it, or remove it from --urls")
 }
 
 /// The hosts of which no address can be connected to, by their number. Many are tried at once: a list may have many that never
-/// answer.
-fn unreachable(hosts: &[Vec<SocketAddr>], timeout: Duration, clock: Clock) -> Vec<(usize, Error)> {
+/// answer. Ends early when `stop` says so.
+fn unreachable(
+    hosts: &[Vec<SocketAddr>],
+    timeout: Duration,
+    clock: Clock,
+    stop: &impl Fn() -> bool,
+) -> Vec<(usize, Error)> {
     let mut dead = Vec::new();
-    for (chunk, hosts) in hosts.chunks(AT_ONCE).enumerate() {
+    for (chunk, hosts) in hosts.chunks(AT_ONCE).enumerate().take_while(|_| !stop()) {
         let mut failed: Vec<Option<Error>> = hosts.iter().map(|_| None).collect();
         for nth in 0..hosts.iter().map(Vec::len).max().unwrap_or(0) {
             let (numbers, addresses): (Vec<_>, Vec<_>) = (hosts.iter().enumerate())
                 .filter(|(host, _)| nth == 0 || failed[*host].is_some())
                 .filter_map(|(host, addresses)| Some((host, *addresses.get(nth)?)))
                 .unzip();
-            let connected = connect_each(&addresses, clock.now().plus(timeout), clock);
+            let connected = connect_each(&addresses, clock.now().plus(timeout), (clock, stop));
             for ((host, address), connected) in numbers.into_iter().zip(addresses).zip(connected) {
                 failed[host] = connected.err().map(|error| Error::Unreachable { address, error: error.into() });
             }
@@ -120,16 +137,29 @@ fn unreachable(hosts: &[Vec<SocketAddr>], timeout: Duration, clock: Clock) -> Ve
     dead
 }
 
-/// Opens a connection to each of `addresses` until `deadline` at most, and closes it.
-fn connect_each(addresses: &[SocketAddr], deadline: Nanos, clock: Clock) -> Vec<Result<(), Errno>> {
+/// Opens a connection to each of `addresses` until `deadline` at most, and closes it. What this machine has no descriptors or
+/// ports for is not tried, and no failure.
+fn connect_each(
+    addresses: &[SocketAddr],
+    deadline: Nanos,
+    (clock, stop): (Clock, &impl Fn() -> bool),
+) -> Vec<Result<(), Errno>> {
     let (mut results, mut pending) = (Vec::new(), Vec::new());
     for (at, address) in addresses.iter().enumerate() {
         let socket = begin_to_connect(*address);
-        results.push(socket.as_ref().map_or_else(|error| Err(*error), |_| Err(Errno::ETIMEDOUT)));
+        results.push(match &socket {
+            Ok(_) => Err(Errno::ETIMEDOUT),
+            Err(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS) => Ok(()),
+            Err(error) => Err(*error),
+        });
         pending.extend(socket.ok().map(|socket| (at, socket)));
     }
     while !pending.is_empty() && clock.now() < deadline {
-        let left = Duration::from_nanos(deadline.since(clock.now())) + Duration::from_millis(1);
+        if stop() {
+            pending.iter().for_each(|(at, _)| results[*at] = Ok(()));
+            break;
+        }
+        let left = (Duration::from_nanos(deadline.since(clock.now())) + Duration::from_millis(1)).min(LOOK);
         let mut polled: Vec<_> =
             pending.iter().map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLOUT)).collect();
         // Interrupted or not, what is ready is looked at, and the time.
@@ -177,7 +207,8 @@ mod tests {
         hosts.extend([vec![alive], vec![refused, alive], vec![], vec![refused, refused]]);
         let timeout = Duration::from_millis(200);
         let began = clock.now();
-        let dead: Vec<usize> = unreachable(&hosts, timeout, clock).into_iter().map(|(host, _)| host).collect();
+        let dead: Vec<usize> =
+            unreachable(&hosts, timeout, clock, &|| false).into_iter().map(|(host, _)| host).collect();
         assert_eq!(dead, (0..300).chain([303]).collect::<Vec<_>>());
         let took = Duration::from_nanos(clock.now().since(began));
         assert!(took < timeout * 100, "{took:?} for three times {timeout:?}");

@@ -266,7 +266,7 @@ fn ctrl_z_stops_and_continues_the_shards_as_well_and_the_gap_is_booked() {
     assert!((1.5..60.0).contains(&suspended), "{suspended}");
     assert_eq!(report.text("/validity/verdict"), "disturbed");
     let reasons = report.at("/validity/reasons").to_string();
-    assert!(reasons.contains("The run was suspended for 1.") || suspended > 2.0, "{reasons}");
+    assert!(reasons.contains("the run was suspended for 1.") || suspended > 2.0, "{reasons}");
     assert!(report.is_whole(), "nobody was taken for silent");
 }
 

@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A whole answer, after which the connection may go on.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -43,6 +44,11 @@ impl Peer {
     /// Sends `text`. False when the client has left.
     pub(crate) fn try_send(&mut self, text: &str) -> bool {
         self.reader.get_mut().write_all(text.as_bytes()).is_ok()
+    }
+
+    /// Has the target leave a connection on which nothing comes for so long.
+    pub(crate) fn leave_when_idle(&mut self, after: Duration) {
+        self.reader.get_ref().set_read_timeout(Some(after)).unwrap();
     }
 
     /// Waits until the client has left.

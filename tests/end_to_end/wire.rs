@@ -17,7 +17,7 @@ use nix::sys::socket::{Backlog, listen};
 use serde_json::json;
 
 use crate::process::signal;
-use crate::run::{Run, crawl_once};
+use crate::run::{ONE_ATTEMPT, Run, crawl_once};
 use crate::scripted::{Closing, OK, Peer, with_server};
 use crate::target::Target;
 
@@ -148,4 +148,21 @@ fn what_a_dead_shard_was_to_send_in_an_open_loop_is_told_and_not_claimed() {
     assert_eq!(report.text("/validity/verdict"), "incomplete");
     let reasons = report.at("/validity/reasons").to_string();
     assert!(reasons.contains("of its part of the schedule were never sent"), "{reasons}");
+}
+
+#[test]
+fn a_rate_slower_than_a_target_keeps_connections_costs_no_request() {
+    for limits in ["--rate 4/s", "--per-host-rate 4/s", "--rate 4/s --burst 2"] {
+        let serve = |mut peer: Peer| {
+            peer.leave_when_idle(Duration::from_millis(60));
+            while peer.request().is_some() {
+                peer.send(OK);
+            }
+        };
+        let report = with_server(serve, |address| {
+            crawl_once(&format!("http://{address}/{{id}} -n 6 --shards 1 -c 1 {limits} {ONE_ATTEMPT}"))
+        });
+        report.assert_states(&[("ok", 6)]);
+        assert_eq!((report.count("/totals/attempts"), report.errors().len()), (6, 0), "{limits}");
+    }
 }

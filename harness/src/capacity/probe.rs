@@ -335,10 +335,14 @@ fn beyond(distribution: &Distribution<'_>, limit_us: f64) -> u64 {
     distribution.all().saturating_sub(below.map(|cell| cell.count_at_value()).sum())
 }
 
+/// A second is whole if the last answer came no sooner than this before its end, s.
+const END_S: f64 = 0.02;
+
 /// See [`ProbeReport::let_through_per_s`].
 fn let_through(report: &Report) -> Option<f64> {
     let planned = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-    let ends = report.totals.duration_s.min(planned);
+    // The last request is due a little before the end.
+    let ends = report.totals.duration_s.min(planned) + END_S;
     let begins = report.intervals.iter().find(|row| row.throttled > 0)?.start_s;
     let after = report.intervals.iter().filter(|row| row.start_s > begins && row.start_s as f64 + 1.0 <= ends);
     let (seconds, through) = after.fold((0_u32, 0), |(seconds, through), row| {
@@ -401,8 +405,7 @@ fn not_dropped(report: &Report) -> f64 {
 
 /// Attempts that failed for a lack of this machine's.
 fn local_failures(report: &Report) -> u64 {
-    let kinds = [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles];
-    kinds.iter().filter_map(|kind| report.totals.errors_by_kind.get(kind.name())).sum()
+    ErrorKind::LOCAL.iter().filter_map(|kind| report.totals.errors_by_kind.get(kind.name())).sum()
 }
 
 /// Lateness of this client that a measurement forgives, us: see the check of the same name.

@@ -32,7 +32,7 @@ pub(super) fn step_summary(report: &Report) -> String {
 fn write_validity(out: &mut String, report: &Report) {
     let name = if report.name.is_empty() { "crawl" } else { &report.name };
     let partial = match (&report.stopped_by, report.interrupted) {
-        (Some(_), _) => ", stopped by a gate, partial",
+        (Some(_), _) => ", stopped by a threshold, partial",
         (None, true) => ", interrupted, partial",
         (None, false) => "",
     };
@@ -131,7 +131,7 @@ fn write_gates(out: &mut String, report: &Report) {
     });
     let count = |ok| grouped(gates.iter().filter(|gate| gate.ok == ok).count() as u64);
     let (passed, failed, undecided) = (count(Some(true)), count(Some(false)), count(None));
-    let _ = writeln!(out, "\n### Gates: {passed} passed, {failed} failed, {undecided} undecided\n");
+    let _ = writeln!(out, "\n### Thresholds: {passed} passed, {failed} failed, {undecided} undecided\n");
     out.push_str("| | threshold | measured |\n|---|---|---|\n");
     for gate in gates.iter().take(ROWS) {
         let mark = match gate.ok {

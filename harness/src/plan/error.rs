@@ -33,6 +33,9 @@ pub enum PlanError {
         /// As asked or resolved.
         shards: u32,
     },
+    /// A burst that no run sends.
+    #[error("--burst {0} is more than 1,000,000,000,000; for no limit at all leave --rate and --burst out")]
+    HugeBurst(u64),
     /// No time for it, or too much.
     #[error("--rate {0} is a ramp over the whole run: say with --duration how long that is, a day at most")]
     RampTime(String),

@@ -106,7 +106,7 @@ pub struct Counted {
     pub aborted: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of answers, heads included.
     pub bytes_received: u64,
     /// The most requests under way at the end of a second.
     pub most_in_flight: u32,

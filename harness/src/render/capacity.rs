@@ -36,41 +36,48 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
     let bounds = capacity.question.bounds;
     match (capacity.outcome, &pass, &fail) {
         (Outcome::Found, Some(pass), Some(fail)) => {
-            format!("It bears {pass}: the objectives hold there, and do not at {fail}.")
+            format!("Capacity: {pass} (objectives met at {pass}, broken at {fail}).")
         }
         (Outcome::LeastFails, ..) => {
             let least = rate(bounds.least.per_s());
-            format!("Even {least} fails, the least rate: --from says where to begin.")
+            format!("Even {least} fails, the lowest rate of the search: start lower with --from.")
         }
         (Outcome::NotReached, ..) => {
             let most = rate(bounds.greatest.per_s());
-            format!("It bears at least {most}, the greatest rate that was to be offered: --max-rate raises it.")
+            format!("Capacity: at least {most}, the highest rate of the search: raise it with --max-rate.")
         }
         (Outcome::ClientLimited, Some(pass), Some(fail)) => {
             format!(
-                "It bears {pass} and not {fail}; in between this client could not send as it was to, or was disturbed."
+                "Capacity: between {pass} and {fail} (objectives met at {pass}, broken at {fail}); in between this client \
+                 could not send on schedule, or was disturbed."
             )
         }
         (Outcome::ClientLimited, Some(pass), None) => {
-            format!("It bears at least {pass}; this client cannot send more, so what the target bears is not known.")
+            format!("Capacity: at least {pass}; this client cannot send more, so the target's capacity is unknown.")
         }
         (Outcome::ClientLimited, None, Some(fail)) => {
-            format!("It does not bear {fail}; below that this client could not send as it was to, or was disturbed.")
+            format!("Capacity: below {fail}; at lower rates this client could not send on schedule, or was disturbed.")
         }
         (Outcome::ClientLimited, None, None) => {
-            "This client could not send as it was to, or was disturbed: nothing is known for sure of the target."
+            "This client could not send on schedule, or was disturbed: nothing certain is known about the target."
                 .to_owned()
         }
         (Outcome::Unsteady, ..) => {
-            "The target is unsteady: it failed, surely, at a rate below one that it passed, surely. \
-                                    It has no one capacity, or something else used it meanwhile."
+            "The target is unsteady: it surely failed at a rate below one that it surely passed. \
+             It has no single capacity, or something else used it during the search."
                 .to_owned()
         }
-        (_, Some(pass), Some(fail)) => {
-            format!("Not settled: it bears {pass} and not {fail}, and it is open what lies between.")
-        }
-        (_, Some(pass), None) => format!("Not settled: it bears {pass}, and it is open from where on it does not."),
-        (_, None, Some(fail)) => format!("Not settled: it does not bear {fail}, and no rate below is sure to pass."),
+        (_, Some(pass), Some(fail)) => match capacity.hidden_by_burst() {
+            Some((through, at)) => format!(
+                "Not settled: {pass} passed, but once the target refused requests, at {}, it let only {} through. A burst \
+                 may have carried the probes that passed: use a longer --probe.",
+                rate(at),
+                rate(through)
+            ),
+            None => format!("Not settled: objectives met at {pass}, broken at {fail}; undecided in between."),
+        },
+        (_, Some(pass), None) => format!("Not settled: objectives met at {pass}; no higher rate is sure to fail."),
+        (_, None, Some(fail)) => format!("Not settled: objectives broken at {fail}; no lower rate is sure to pass."),
         (_, None, None) => "Not settled: no rate is sure to pass, and none to fail.".to_owned(),
     }
 }

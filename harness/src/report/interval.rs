@@ -50,7 +50,7 @@ pub struct IntervalRow {
     pub aborted: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of answers, heads included.
     pub bytes_received: u64,
     /// Requests under way at its end.
     pub in_flight: u32,

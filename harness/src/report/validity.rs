@@ -185,13 +185,13 @@ impl Validity {
     /// Notes what was done to a run and its shards cannot see: a suspension, and a stop before the first request.
     pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals) {
         if record.interrupted.is_some() && totals.attempts == 0 {
-            let why = "The run was stopped before its first request, so nothing was measured.".to_owned();
+            let why = "the run was stopped before its first request, so nothing was measured".to_owned();
             self.check("start", Some(why), Verdict::Incomplete);
         }
         if !record.suspended.is_zero() {
             let why = format!(
-                "The run was suspended for {} (Ctrl-Z or SIGTSTP). Rates include that time, and requests in flight look \
-                 slower by it. Run it again without a break.",
+                "the run was suspended for {} (Ctrl-Z or SIGTSTP): rates include that time, and requests in flight look \
+                 slower by it; run it again without a break",
                 micros(record.suspended.as_secs_f64() * 1e6)
             );
             self.check("suspension", Some(why), Verdict::Disturbed);

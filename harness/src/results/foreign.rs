@@ -18,8 +18,8 @@ use crate::report::{Latency, Report};
 use crate::units::{Rate, grouped};
 use crate::wire::v2;
 
-/// The largest file that is read: a result of a day takes about 200 MB.
-const LARGEST_FILE: u64 = 1 << 29;
+/// The largest file that is read: a result of a day takes about 200 MB, and this is one of twenty days.
+const LARGEST_FILE: u64 = 1 << 32;
 
 /// The longest text, in bytes, and the longest histogram, in base64: one of an hour's timeout takes 400 KB.
 const LONGEST_TEXT: usize = 1 << 16;
@@ -27,6 +27,9 @@ const LONGEST_HISTOGRAM: usize = 1 << 22;
 
 /// The longest run. A plot of a run takes memory for each of its seconds.
 const LONGEST_RUN: Duration = Duration::from_hours(24 * 366);
+
+/// The longest time that a plan may have, s: as many nanoseconds as are counted.
+const LONGEST_PLAN_S: f64 = u64::MAX as f64 / 1e9;
 
 /// The longest time of any kind, s: a target may ask to be left alone until a year that is far away.
 const LONGEST_TIME_S: f64 = 1e12;
@@ -242,13 +245,16 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     }
     let longest_s = LONGEST_RUN.as_secs_f64();
     let planned = [("plan.duration_us", plan.duration.unwrap_or_default()), ("plan.warmup_us", plan.warmup)];
-    let planned = planned.map(|(field, time)| (field.to_owned(), time.as_secs_f64()));
+    // A plan may be as long as it likes; what was run cannot be.
+    if let Some((field, time)) = planned.into_iter().find(|(_, time)| time.as_secs_f64() > LONGEST_PLAN_S) {
+        return refuse(field, format!("is {:e} s, which no run can last", time.as_secs_f64()));
+    }
     let of_shards = report.shards.iter().enumerate();
     let of_shards = of_shards.map(|(i, shard)| (format!("shards[{i}].totals.duration_s"), shard.totals.duration_s));
     let rows = report.intervals.iter().enumerate();
     let rows = rows.map(|(i, row)| (format!("intervals[{i}].start_s"), row.start_s as f64));
     let whole = ("totals.duration_s".to_owned(), report.totals.duration_s);
-    let mut times = planned.into_iter().chain([whole]).chain(of_shards).chain(rows);
+    let mut times = [whole].into_iter().chain(of_shards).chain(rows);
     if let Some((field, time_s)) = times.find(|(_, time_s)| !(0.0..=longest_s).contains(time_s)) {
         return refuse(&field, format!("is {time_s:e} s, and a run lasts 0 s to 366 days"));
     }

@@ -157,13 +157,16 @@ impl Gate {
     }
 
     /// Waits until the limits allow the request for `id` of a lane that has its connection to be written, counts it, and
-    /// returns the moment.
+    /// returns the moment. An attempt is counted once, however often it asks.
     pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Nanos {
         let slot = &self.lanes[lane];
-        if slot.sending.replace(Sending::Pending) != Sending::Sent {
-            self.inner.borrow_mut().end_pending(id);
-        }
         let began = self.clock.now();
+        // Nothing of it was written: it was counted, and goes on another connection.
+        if slot.sending.get() == Sending::Sent {
+            return began;
+        }
+        slot.sending.set(Sending::Pending);
+        self.inner.borrow_mut().end_pending(id);
         poll_fn(|cx| {
             let state = slot.sending.get();
             let now = if state == Sending::Pending { began } else { self.clock.now() };

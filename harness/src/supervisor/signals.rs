@@ -36,9 +36,18 @@ impl HeldSignals {
         block(&held).map(|before| Self { before })
     }
 
-    /// The number of a signal that asks for a stop, as soon as one has come; none when a child has ended first, Ctrl-Z was
-    /// [held](HeldSuspension) and came, or `most` is over. For a command that waits for other programs and not in
-    /// [`super::supervise`].
+    /// True if a signal asks for a stop. It stays pending, for whoever takes it up.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor for it.
+    pub fn is_asked_to_stop(&self) -> Result<bool, Errno> {
+        let stops = AWAITED.into_iter().filter(|signal| *signal != Signal::SIGCHLD).collect();
+        let fd = SignalFd::with_flags(&stops, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO)? > 0)
+    }
+
+    /// The number of a signal that asks for a stop, as soon as one has come; none when a child has ended first, or `most` is
+    /// over. For a command that waits for other programs and not in [`super::supervise`].
     ///
     /// # Errors
     /// When the kernel has no descriptor for it.

@@ -298,7 +298,7 @@ pub struct Scheduled {
 
 impl Scheduled {
     /// Books what a request came to.
-    pub(crate) const fn record(&mut self, outcome: Outcome) {
+    pub(crate) fn record(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Ok | Outcome::NotFound => self.good += 1,
             Outcome::Error(kind) if kind.is_local() => {}

@@ -145,7 +145,7 @@ fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
         (rate, rate_ns),
         ("connections", concurrency_ns),
         ("pause", pause_ns),
-        ("what the target bears", target_ns),
+        ("the target's limit", target_ns),
         ("nothing to do", idle_ns),
     ];
     times.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));

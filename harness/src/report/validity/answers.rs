@@ -10,9 +10,6 @@ use crate::shard::INTERVAL;
 use crate::stats::Series;
 use crate::units::grouped;
 
-/// Failures that are this machine's own: they have gates of their own.
-const OWN: [ErrorKind; 2] = [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles];
-
 /// Attempts that failed so.
 pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
     evidence.totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0)
@@ -68,7 +65,7 @@ pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
 
 /// Attempts that failed, without the failures that are this machine's own.
 fn failed(evidence: &Evidence<'_>) -> u64 {
-    let own: u64 = OWN.into_iter().map(|kind| failed_with(evidence, kind)).sum();
+    let own: u64 = ErrorKind::LOCAL.into_iter().map(|kind| failed_with(evidence, kind)).sum();
     evidence.totals.failed(evidence.ledger).saturating_sub(own)
 }
 
@@ -83,7 +80,8 @@ fn failures(evidence: &Evidence<'_>) -> String {
     /// The most causes that are listed.
     const MOST: usize = 4;
     let totals = evidence.totals;
-    let errors = totals.errors_by_kind.iter().filter(|(name, _)| OWN.iter().all(|own| own.name() != *name));
+    let errors =
+        totals.errors_by_kind.iter().filter(|(name, _)| ErrorKind::LOCAL.iter().all(|own| own.name() != *name));
     let errors: Vec<(String, u64)> = errors.map(|(name, n)| (in_words(name), *n)).collect();
     let known = errors.iter().map(|(_, n)| n).sum::<u64>() + totals.soft_blocked;
     let mut causes = rejected(evidence, failed(evidence).saturating_sub(known));
