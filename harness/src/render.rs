@@ -159,7 +159,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if let Some(budget) = &report.host_budget {
         rows.push(("per host", host_budget_row(budget)));
     }
-    rows.push(("limited by", limited_by(&report.binding)));
+    rows.push(("limited by", limited_by(&report.binding, budget_flag(report))));
     if report.moved != MovedReport::default() {
         rows.push(("moved", moved(&report.moved)));
     }
@@ -239,10 +239,15 @@ fn throttling(report: &Report) -> String {
 }
 
 /// The limits that set the pace, the longest first.
-fn limited_by(binding: &BindingReport) -> String {
+/// The flag of the budget that a run had.
+fn budget_flag(report: &Report) -> &'static str {
+    if report.plan.run.rate.is_none() && report.plan.run.per_host.rate.is_some() { "--per-host-rate" } else { "--rate" }
+}
+
+fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
     let BindingReport { rate, concurrency, pause, target, idle } = *binding;
     let mut parts = [
-        (rate, "--rate"),
+        (rate, flag),
         (concurrency, "connections"),
         (pause, "throttle pauses"),
         (target, "the target's quota"),

@@ -211,6 +211,15 @@ pub struct Source<'a> {
     pub environment: Environment,
 }
 
+/// Until when a run went on with nothing to show for it, s after the common start: to the end of its duration, when a throttle
+/// pause, a quota or a budget kept it from sending what was left. 0 when it ended otherwise.
+fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
+    let was_stopped = record.interrupted.is_some() || record.stopped == Stopped::ByObserver;
+    let has_rest = record.shards.iter().any(|shard| shard.fault.is_none() && shard.remaining > 0);
+    let duration = plan.duration.filter(|_| has_rest && !was_stopped);
+    duration.map_or(0.0, |duration| duration.as_secs_f64())
+}
+
 impl Report {
     /// Merges what happened.
     #[must_use]
@@ -225,7 +234,8 @@ impl Report {
         let shards: Vec<ShardReport> = shards.collect();
         let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
         record.shards.iter().for_each(|shard| shard.stats.add_to(&mut merged));
-        let duration_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
+        let last_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
+        let duration_s = last_s.max(waited_until_s(plan, record));
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
         let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
         let totals = Totals::new(&merged.counters, duration_s, peak).without_warmup(

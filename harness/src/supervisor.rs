@@ -46,7 +46,7 @@ pub use self::view::{
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
-use crate::clock::{Clock, Nanos, wall_time};
+use crate::clock::{Clock, Nanos, duration_ns, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
@@ -57,6 +57,10 @@ use crate::workload::Workload;
 
 /// What is under way when a signal asks the run to stop has this long to end.
 const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Signals within this time of the first are the same request to stop: `timeout` sends its signal to the process and then to
+/// the process group, and a terminal to the group.
+const SAME_STOP: Duration = Duration::from_millis(200);
 
 /// A shard that has not ended this long after the grace is ended: a stopped run reports within two seconds.
 const STOP_MARGIN: Duration = Duration::from_millis(500);
@@ -156,6 +160,7 @@ fn lead(shards: u32) -> Duration {
 struct Stop {
     /// By a signal; by the observer when there is none.
     signal: Option<i32>,
+    at: Nanos,
     kill_at: Nanos,
 }
 
@@ -377,7 +382,9 @@ impl<L: Line> Supervisor<L> {
             return;
         }
         if let Some(stop) = &mut self.stop {
-            stop.kill_at = now;
+            if now.since(stop.at) > duration_ns(SAME_STOP) {
+                stop.kill_at = now;
+            }
         } else {
             self.stop(Some(signal), now);
         }
@@ -398,7 +405,7 @@ impl<L: Line> Supervisor<L> {
     /// Asks the shards to start nothing more and to end what is under way.
     fn stop(&mut self, signal: Option<i32>, now: Nanos) {
         let until = now.plus(STOP_GRACE);
-        self.stop = Some(Stop { signal, kill_at: until.plus(STOP_MARGIN) });
+        self.stop = Some(Stop { signal, at: now, kill_at: until.plus(STOP_MARGIN) });
         self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
     }
 

@@ -50,7 +50,7 @@ pub enum ShapeError {
     #[error("--method {0} cannot be crawled with")]
     Unsupported(String),
     /// Not `name: value`.
-    #[error("--header `{0}` is not of the form `name: value`")]
+    #[error("--header `{0} ...` is not of the form `name: value`, in one line")]
     Header(String),
     /// A header that frames the message.
     #[error("--header {0} is set by crawlmark itself")]
@@ -101,7 +101,9 @@ impl RequestShape {
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
-    let bad = || ShapeError::Header(text.split(':').next().unwrap_or_default().to_owned());
+    // What follows the name may be a secret.
+    let name = || text.split([':', ' ', '\t']).next().unwrap_or_default().to_owned();
+    let bad = || ShapeError::Header(name());
     let (name, value) = text.split_once(':').ok_or_else(bad)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
     if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {

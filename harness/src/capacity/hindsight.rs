@@ -55,19 +55,6 @@ fn limit_per_s(probes: &[ProbeReport]) -> Option<f64> {
     agreed.max_by(f64::total_cmp)
 }
 
-/// What of a rate has to be let through beyond the precision for no burst to be suspected: as many may be refused by default.
-const MAY_BE_REFUSED: f64 = 0.01;
-
-/// What the target let through once it refused requests, and at which rate it did, where that is less than a rate that is
-/// said to pass: a burst may hide a lower limit. By the lowest rate of which that is known, for overload has effects of its
-/// own.
-pub(super) fn hidden_by_burst(question: &Question, probes: &[ProbeReport], pass_per_s: f64) -> Option<(f64, f64)> {
-    let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
-    let read = failed.filter_map(|probe| Some((probe.let_through_per_s?, probe.rate_per_s)));
-    let nearest = read.filter(|(_, rate)| *rate > pass_per_s).min_by(|a, b| a.1.total_cmp(&b.1));
-    nearest.filter(|(through, _)| *through < pass_per_s * (1.0 - question.bounds.precision - MAY_BE_REFUSED))
-}
-
 /// The probes as all of them together say they went.
 #[must_use]
 pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hindsight::{hidden_by_burst, in_hindsight, slow_together};
+use super::hindsight::{in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, Search, Seen, Standing};
@@ -202,9 +202,6 @@ impl Capacity {
         let (pass, fail) = search.settled();
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,
-            End::Known(Ending::Found { pass, .. }) if hidden_by_burst(&question, &probes, pass.per_s()).is_some() => {
-                Outcome::Undecided
-            }
             End::Known(ending) => Outcome::of(ending),
         };
         let rates: Vec<RateReport> = search
@@ -243,15 +240,6 @@ impl Capacity {
             rates,
             probes,
         }
-    }
-}
-
-impl Capacity {
-    /// What the target let through once it refused requests, and the rate at which it did, where a burst may hide that limit
-    /// behind a rate that passed.
-    #[must_use]
-    pub fn hidden_by_burst(&self) -> Option<(f64, f64)> {
-        hidden_by_burst(&self.question, &self.probes, self.capacity_per_s?)
     }
 }
 

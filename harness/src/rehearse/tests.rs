@@ -282,6 +282,9 @@ proptest! {
         shards in 1..4_u32, rate in prop_oneof![1..6_u64, 6..300_u64], hosts in 1..4_u32, ids in 1..60_u64,
         delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
     ) {
+        // Shards learn of each other's slow requests by messages: two that send in the same instant cannot know. Between
+        // processes a strict server tells (`wire::a_host_that_allows_no_burst_refuses_nothing_of_its_own_rate`).
+        let shards = if rate <= 5 { 1 } else { shards };
         let mut plan = run_of(shards, 10 * shards, ids);
         (plan.per_host.hosts, plan.per_host.rate) = (hosts, Some(per_s(rate)));
         let (report, samples) = run_cold(&plan, &delays_ms);

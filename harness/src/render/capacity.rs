@@ -67,15 +67,9 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
              It has no single capacity, or something else used it during the search."
                 .to_owned()
         }
-        (_, Some(pass), Some(fail)) => match capacity.hidden_by_burst() {
-            Some((through, at)) => format!(
-                "Not settled: {pass} passed, but once the target refused requests, at {}, it let only {} through. A burst \
-                 may have carried the probes that passed: use a longer --probe.",
-                rate(at),
-                rate(through)
-            ),
-            None => format!("Not settled: objectives met at {pass}, broken at {fail}; undecided in between."),
-        },
+        (_, Some(pass), Some(fail)) => {
+            format!("Not settled: objectives met at {pass}, broken at {fail}; undecided in between.")
+        }
         (_, Some(pass), None) => format!("Not settled: objectives met at {pass}; no higher rate is sure to fail."),
         (_, None, Some(fail)) => format!("Not settled: objectives broken at {fail}; no lower rate is sure to pass."),
         (_, None, None) => "Not settled: no rate is sure to pass, and none to fail.".to_owned(),

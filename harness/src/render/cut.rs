@@ -60,7 +60,7 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     }
     if let Some(counted) = &cut.counted {
         rows.extend(items(counted));
-        rows.push(("limited by", limited_by(&counted.binding)));
+        rows.push(("limited by", limited_by(&counted.binding, "--rate")));
         rows.push(("client", client(counted)));
     }
     rows.push(("validity", format!("of the whole run: {}", cut.source.verdict.name())));

@@ -142,12 +142,13 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> S
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 22] = [
+const GATES: [Gate; 23] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("answers", Verdict::TargetLimited, answers::most_failed),
     gate("failed requests", Verdict::Errors, answers::some_failed),
     gate("time without a good answer", Verdict::TargetLimited, answers::dead),
+    gate("answers at the end", Verdict::TargetLimited, answers::silent_at_the_end),
     gate("a measured time", Verdict::TargetLimited, answers::nothing_measured),
     gate("throttling", Verdict::TargetLimited, answers::throttled),
     gate("CPU use of each shard", Verdict::ClientLimited, shards::cpu_use),

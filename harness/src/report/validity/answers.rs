@@ -1,10 +1,10 @@
 //! Gates on what the target answered.
 
-use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, MOST_FAILED, PAUSED, THROTTLED};
+use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PAUSED, THROTTLED};
 use super::wording::percent;
 use super::{Evidence, Seen};
 use crate::plan::OnThrottle;
-use crate::report::share;
+use crate::report::{IntervalRow, share};
 use crate::sample::ErrorKind;
 use crate::shard::INTERVAL;
 use crate::stats::Series;
@@ -59,6 +59,30 @@ pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
         format!(
             "no good answer for {dead_s:.0} of the {duration_s:.0} seconds while requests failed, so the rate includes a time \
              in which the target did not work; look at its log, or at the plot of errors for when that was"
+        )
+    }))
+}
+
+/// A target that gave no answer any more, however few requests waited for one when the run ended. Not one whose answers take as
+/// long, and not one that had asked for the pause.
+pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
+    let Evidence { intervals, shards, totals, ledger, .. } = evidence;
+    let answered = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
+    let last = intervals.iter().rev().find(answered).map_or(0, |row| row.start_s + 1);
+    let silent_s = totals.duration_s - last as f64;
+    let paused = intervals.iter().any(|row| row.start_s >= last && row.binding.pause >= PAUSED);
+    let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.max_us);
+    let slowest_s = service.fold(0.0, f64::max) / 1e6;
+    let is_silent = ledger.aborted > 0
+        && !paused
+        && silent_s >= LEAST_DEAD_S.max(totals.duration_s * DEAD)
+        && silent_s > slowest_s * LONGER_THAN_SLOWEST;
+    Seen::perhaps(is_silent.then(|| {
+        format!(
+            "no answer came in the last {silent_s:.0} of {:.0} seconds, and {} requests were cut off without one, so the rate \
+             includes a time in which the target did not work; check its log, or give it longer with --grace",
+            totals.duration_s,
+            grouped(ledger.aborted)
         )
     }))
 }
