@@ -17,7 +17,7 @@ use nix::sys::socket::{Backlog, listen};
 use serde_json::json;
 
 use crate::process::signal;
-use crate::run::{ONE_ATTEMPT, Run, crawl_once};
+use crate::run::{Run, crawl_once};
 use crate::scripted::{Closing, OK, Peer, with_server};
 use crate::target::Target;
 
@@ -159,9 +159,8 @@ fn a_rate_slower_than_a_target_keeps_connections_costs_no_request() {
                 peer.send(OK);
             }
         };
-        let report = with_server(serve, |address| {
-            crawl_once(&format!("http://{address}/{{id}} -n 6 --shards 1 -c 1 {limits} {ONE_ATTEMPT}"))
-        });
+        let report =
+            with_server(serve, |address| crawl_once(&format!("http://{address}/{{id}} -n 6 --shards 1 -c 1 {limits}")));
         report.assert_states(&[("ok", 6)]);
         assert_eq!((report.count("/totals/attempts"), report.errors().len()), (6, 0), "{limits}");
     }

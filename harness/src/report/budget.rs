@@ -184,7 +184,8 @@ impl BudgetReport {
             burst: limit.burst,
             // What a late shard makes up for after the warm-up was offered before.
             achieved_per_s: if kept { achieved_per_s.min(rate.per_second()) } else { achieved_per_s },
-            utilisation: share(totals.attempts as f64, allowed).min(1.0),
+            // What falls due at the very end cannot be used any more.
+            utilisation: share(totals.attempts as f64, (allowed.ceil() - 1.0).max(1.0)).min(1.0),
             kept,
             unaudited_shards,
             worst_window,

@@ -9,6 +9,11 @@ use super::{RESULT, foreign};
 use crate::compare::{self, Contest};
 use crate::report::{Report, SCHEMA};
 
+/// What is wrong with a file, which may repeat parts of it, without what would break the line.
+fn one_line(error: &serde_json::Error) -> String {
+    error.to_string().replace(char::is_control, " ")
+}
+
 /// Why there is no result to read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -37,7 +42,7 @@ pub enum ReadError {
         wanted: &'static str,
     },
     /// It is damaged, or no result at all.
-    #[error("{path} is no result: {error}")]
+    #[error("{path} is no result: {}", one_line(.error))]
     Json {
         /// The file.
         path: PathBuf,

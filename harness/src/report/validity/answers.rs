@@ -74,6 +74,7 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
     let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.max_us);
     let slowest_s = service.fold(0.0, f64::max) / 1e6;
     let is_silent = ledger.aborted > 0
+        && !intervals.is_empty()
         && !paused
         && silent_s >= LEAST_DEAD_S.max(totals.duration_s * DEAD)
         && silent_s > slowest_s * LONGER_THAN_SLOWEST;
