@@ -156,7 +156,9 @@ fn connect_each(
     }
     while !pending.is_empty() && clock.now() < deadline {
         if stop() {
-            pending.iter().for_each(|(at, _)| results[*at] = Ok(()));
+            for (at, _) in &pending {
+                results[*at] = Ok(());
+            }
             break;
         }
         let left = (Duration::from_nanos(deadline.since(clock.now())) + Duration::from_millis(1)).min(LOOK);
