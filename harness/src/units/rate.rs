@@ -32,7 +32,7 @@ pub enum RateError {
     /// A number that is not whole.
     #[error("`{0}` is not whole: write {1}")]
     Fraction(String, String),
-    /// More than [`MOST_PERMITS`].
+    /// More than a billion.
     #[error("`{0}` is more than 1g (1,000,000,000), the highest rate: to send as fast as possible, leave the rate out")]
     TooHigh(String),
     /// No request at all.
