@@ -44,6 +44,10 @@ impl<L: Line> Supervisor<L> {
         let donor = &mut self.members[i].progress;
         // An estimate until the donor says more: what it can have left at most.
         donor.remaining = if range.is_empty() { 0 } else { donor.remaining.saturating_sub(range.len()) };
+        // Whose process is known to be over is gone, though the end of its pipe may not have been read yet.
+        for over in (0..self.members.len()).filter(|k| self.members[*k].exit.is_some()) {
+            self.ranges.gone(over);
+        }
         let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
         self.members[thief].give(range);
         // What comes back to the donor has not moved.
