@@ -350,8 +350,9 @@ def failing_answers_are_not_valid(audit, full):
             with Target(behave) as target:
                 run = audit.run("run", target.url, "-n", 300, "--rate", 300, "-c", 8, "-s", 2, "--retries", 0, "--strict")
             validity = run.result["validity"]
-            audit.check(f"1 of {part} answers {status} is a finding", validity["verdict"] == "target_limited",
-                        f"{validity['verdict']} {validity['reasons']}")
+            # A machine that was disturbed as well has the graver verdict.
+            found = validity["verdict"] != "valid" and any("of requests failed" in why for why in validity["reasons"])
+            audit.check(f"1 of {part} answers {status} is a finding", found, f"{validity['verdict']} {validity['reasons']}")
             audit.equal(f"1 of {part} answers {status}: exit code of --strict", run.code, 4)
             audit.check(f"1 of {part} answers {status}: the rate of good answers is told",
                         run.result["totals"]["ok_per_s"] <= run.result["totals"]["items_per_s"] * (1 - 1 / part) + 1)
