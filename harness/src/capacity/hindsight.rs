@@ -1,4 +1,4 @@
-//! What later probes say about earlier ones. A function of the probes alone, so that a search that is resumed reads them the same way.
+//! Corrects earlier probes by later ones. A function of the probes alone, so that a search that is resumed reads them the same way.
 //!
 //! # Bursts
 //!
@@ -27,7 +27,7 @@ const APART: f64 = 0.05;
 const SAME: f64 = 0.02;
 const SAME_OF_APART: f64 = 0.25;
 
-/// How the reason begins of a probe that passed, and is counted as failed.
+/// Start of the reason of a probe that passed and counts as failed.
 pub const BY_BURST: &str = "passed only by a burst";
 
 /// Void probes of one rate whose shares of refused requests must be alike.

@@ -1,4 +1,4 @@
-//! Whether a run can make enough samples to decide an objective: found from its plan, before anything is sent.
+//! Finds objectives that a planned run cannot decide for lack of samples, before anything is sent.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Shortage {
     needed: u64,
     /// Samples that the run makes at most.
     most: u64,
-    /// What would do, each a phrase.
+    /// Remedies, each a phrase.
     remedies: Vec<String>,
 }
 
