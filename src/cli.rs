@@ -46,22 +46,22 @@ pub use serve::ServeArgs;
 #[derive(Debug, Parser)]
 #[command(version, about, long_about = None, after_help = EXIT_CODES, max_term_width = 110)]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done, every gate passed
+  0    done, every threshold passed
   1    could not start or complete
   2    usage
-  3    a gate failed (99 with `run --k6-exit-codes`); selftest: a row failed;
-       ab, compare: a regression; capacity: even the least rate fails
+  3    a threshold failed (99 with `run --k6-exit-codes`); selftest: a row
+       failed; ab, compare: a regression; capacity: even the lowest rate fails
   4    the measurement is invalid (a shard died, or --strict)
-  5    a gate could not be decided; ab, compare: inconclusive; capacity: not
-       found; scale: nothing to compare; selftest: disturbed, nothing proved;
-       report: no steady state found
+  5    a threshold could not be decided; ab, compare: inconclusive;
+       capacity: not found; scale: nothing to compare; selftest: disturbed,
+       nothing proved; report: no steady state found
   129, 130, 143
        ended by SIGHUP, SIGINT, SIGTERM; partial report written
 
@@ -100,7 +100,7 @@ impl Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Crawl a range of IDs and measure it (without a URL: the bundled target)
+    /// Crawl a range of IDs and measure it [default: the bundled target]
     #[command(after_help = run::EXAMPLES)]
     Run(Box<RunArgs>),
     /// Compare two configurations, targets or builds in paired rounds
@@ -109,7 +109,7 @@ pub enum Command {
     /// Measure how throughput grows with shards or connections
     #[command(after_help = scale::EXAMPLES)]
     Scale(Box<ScaleArgs>),
-    /// Find the highest rate that a target sustains, by open-loop probes until it is known
+    /// Find the highest rate that a target sustains, by open-loop probes
     #[command(after_help = capacity::EXAMPLES)]
     Capacity(Box<CapacityArgs>),
     /// Climb from one request at a time to the limit of the CPU
@@ -118,7 +118,7 @@ pub enum Command {
     /// Compare saved results: a verdict for paired runs, a table for two
     #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),
-    /// Recreate the page, plots and exports of saved results, or overlay several
+    /// Recreate page, plots and exports of a saved result, or overlay several
     #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),
     /// Run the bundled target, with seeded delays, limits and faults
@@ -179,7 +179,7 @@ fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A time that has a unit, as gates have: a bare number may be meant as ms.
+/// A time that has a unit, as thresholds have: a bare number may be meant as ms.
 fn parse_limit_time(text: &str) -> Result<Duration, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return Err(Fault::NoUnit(text.to_owned()).to_string());
@@ -312,6 +312,49 @@ mod tests {
             read += 1;
         }
         assert!(read > 40, "{read} examples");
+    }
+
+    /// Each line that a list of commands or flags shows, with the command and the argument that it is of.
+    fn help_lines() -> Vec<(String, String)> {
+        let mut command = Cli::command();
+        command.build();
+        let mut lines = Vec::new();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            let name = command.get_name();
+            lines.push((name.to_owned(), command.get_about().map(ToString::to_string).unwrap_or_default()));
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                lines.push((format!("{name} {}", argument.get_id()), help));
+                let long = argument.get_long_help().map(ToString::to_string).unwrap_or_default();
+                lines
+                    .extend(long.lines().next().map(|line| (format!("{name} {}", argument.get_id()), line.to_owned())));
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn every_help_line_is_short_and_plain() {
+        const RIDDLES: &[&str] =
+            &["What", "How", "Whether", "Who", "Where", "Which", "Why", "It", "This", "The same", "So many", "Of"];
+        let lines = help_lines();
+        assert!(lines.len() > 100, "{} lines", lines.len());
+        let wrong = |line: &str| {
+            let opens = |word: &&&str| line.strip_prefix(**word).is_some_and(|rest| rest.starts_with(' '));
+            match line.lines().next().unwrap_or_default() {
+                "" => Some("is missing".to_owned()),
+                first if first != line => Some("has more than one line".to_owned()),
+                first if first.chars().count() > 70 => {
+                    Some(format!("has {} characters, and 70 fit", first.chars().count()))
+                }
+                first if first.ends_with('.') && !first.ends_with("...") => Some("ends with a full stop".to_owned()),
+                first if !first.starts_with(char::is_uppercase) => Some("begins with a small letter".to_owned()),
+                _ => RIDDLES.iter().find(opens).map(|word| format!("begins with `{word}`")),
+            }
+        };
+        let wrong: Vec<String> =
+            lines.iter().filter_map(|(of, line)| Some(format!("{of}: {}: {line}", wrong(line)?))).collect();
+        assert!(wrong.is_empty(), "{} of {} help lines:\n{}", wrong.len(), lines.len(), wrong.join("\n"));
     }
 
     #[test]

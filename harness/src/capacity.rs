@@ -1,4 +1,4 @@
-//! The highest rate that a target bears: by open-loop probes at rates between one that meets the objectives and one that does not.
+//! Find the highest rate that a target sustains: by open-loop probes at rates between one that meets the objectives and one that does not.
 //!
 //! A *probe* is a run at one rate, in fresh processes. It passes when every objective held and at least 99 % of the requests that
 //! were due went, on time. It is *void*, and says nothing of the target, when this client was late by more than a tenth of the least time

@@ -17,7 +17,7 @@
 //! | [`plan`] | `RunPlan`, `ShardPlan` and the split laws |
 //! | [`pacer`] | when the next request may go, and the audit of when it went |
 //! | [`sample`] | one attempt: its timestamps, its outcome |
-//! | [`adaptive`] | what a target bears, found out |
+//! | [`adaptive`] | find the concurrency and pace that a target sustains |
 //! | [`stats`] | counters and fixed-bound histograms that merge exactly |
 //! | [`wire`] | the frames that cross the pipes |
 //! | [`workload`] | the trait that a crawl implements |
@@ -26,7 +26,7 @@
 //! | [`supervisor`] | the poll loop that owns the shards |
 //! | [`report`] | the merged result, as it is saved |
 //! | [`gates`] | what must hold of a run, and whether it does |
-//! | [`capacity`] | the highest rate that a target bears, searched for by probes |
+//! | [`capacity`] | find the highest rate that a target sustains, by probes |
 //! | [`recut`] | a part of a saved run, measured again |
 //! | [`compare`] | paired rounds of two arms, and the verdict that they allow |
 //! | [`scaling`] | rounds of several sizes, and how throughput grows with them |

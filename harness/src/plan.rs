@@ -313,7 +313,7 @@ pub struct ShardPlan {
     pub shape: RateShape,
     /// What happens when the target asks for patience.
     pub manners: Manners,
-    /// Its share of what each host is to bear.
+    /// Its share of the limits of each host.
     pub per_host: HostShare,
     /// How far apart any two requests of the run are to arrive, whichever shards they come from; none when bursts are
     /// allowed, or requests are too close together to be told of.

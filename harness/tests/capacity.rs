@@ -185,9 +185,9 @@ fn what_a_search_cannot_have_seen_is_said() {
     let queue = "a target that queues what it does not manage";
     let short = Question { probe_s: 2.0, ..question() };
     assert!(!told(question(), probes.clone(), End::Known(ending)).contains(queue));
-    assert!(told(short.clone(), probes.clone(), End::Known(ending)).contains("up to 2 % above what it bears"));
+    assert!(told(short.clone(), probes.clone(), End::Known(ending)).contains("up to 2 % above the rate it sustains"));
     let timeless = Question { objectives: vec!["throttled_rate < 0.01".to_owned()], ..short };
-    assert!(told(timeless, probes.clone(), End::Known(ending)).contains("however far above what it bears"));
+    assert!(told(timeless, probes.clone(), End::Known(ending)).contains("at any distance above the rate it sustains"));
     let uneven = |us| {
         let fail = probes.iter().map(|probe| probe.rate_per_s).find(|rate| (4_001.0..4_060.0).contains(rate)).unwrap();
         let mut probes = probes.clone();

@@ -53,7 +53,7 @@ pub struct AbArgs {
         help_heading = "Sides"
     )]
     pub base: String,
-    /// The same for the candidate
+    /// Flags of `crawlmark run`, or a URL, for the candidate only
     #[arg(
         long,
         alias = "candidate",
@@ -64,14 +64,14 @@ pub struct AbArgs {
         help_heading = "Sides"
     )]
     pub cand: String,
-    /// Shell command that is the base's target, started for each of its rounds
+    /// Shell command that serves the base, started for each of its rounds
     ///
     /// It listens on the loopback port that {port} stands for, in the command and in the URL ($PORT for programs that read
     /// that). The round begins when it accepts connections, and its CPU time is one of the things compared. It is saved as typed:
     /// secrets belong in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
-    /// The same for the candidate
+    /// Shell command that serves the candidate; see --base-target
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub cand_target: Option<String>,
     /// The crawlmark that crawls for the base [default: this one]
@@ -87,7 +87,7 @@ pub struct AbArgs {
     /// Maximum undisturbed pairs; a verdict needs 16
     #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub pairs: u64,
-    /// First run PAIRS of the base against itself, to see the noise of this machine
+    /// First run PAIRS of the base against itself, to measure the noise
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub aa: Option<u64>,
     /// Seed of the random order of rounds

@@ -38,7 +38,7 @@ Examples:
         -- --target-limit 4000/s";
 
 const FAIL_IF: &str = "\
-What must hold at a rate that passes, as in 'response_p99 < 250ms'; may be repeated
+Fail rates unless this holds, as in 'error_rate < 1%'; may be repeated
 
 Written as for `run` (see `crawlmark run --help`), without a window. Shares
 of attempts are judged after the warm-up, and of the later half of a probe as
@@ -52,10 +52,12 @@ the warm-up and more).";
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
 pub struct CapacityArgs {
-    /// The target, with {id} where the ID goes; without it, the bundled one, started for each probe
+    /// Target URL, with {id} in place of the ID [default: the bundled target]
+    ///
+    /// The bundled target is started for each probe.
     pub url: Option<String>,
 
-    /// What must hold at a rate that passes, as in `response_p99 < 250ms`; may be repeated
+    /// Fail rates unless this holds, as in `error_rate < 1%`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Objectives")]
     pub fail_if: Vec<Condition>,
     /// Fail a rate if p99 of the response time exceeds TIME
@@ -65,35 +67,44 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "SHARE", value_parser = parse_error_rate, help_heading = "Objectives")]
     pub max_error_rate: Option<Condition>,
 
-    /// When requests are intended: constant, evenly, or poisson, at random
+    /// Schedule requests evenly (constant) or at random (poisson)
     #[arg(long, value_name = "constant|poisson", default_value = Arrivals::Constant.name(), help_heading = "Search")]
     pub arrivals: Arrivals,
-    /// The rate to begin with, and the least
+    /// Lowest rate to probe, and the first
     #[arg(long, value_name = "RATE", default_value = "50/s", help_heading = "Search")]
     pub from: Rate,
-    /// The greatest rate that is offered; 100,000/s unless given, and needed for a target that is neither on this machine nor in
-    /// a private network
+    /// Highest rate to probe [default: 100,000/s]
+    ///
+    /// Required for a target that is neither on this machine nor in a private network.
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub max_rate: Option<Rate>,
-    /// How near to each other the highest rate that passes and the lowest that fails have to come
+    /// Stop when highest pass and lowest failure are this close, in percent
     #[arg(long, value_name = "N%", default_value = "2%", value_parser = parse_precision, help_heading = "Search")]
     pub precision: f64,
-    /// How long a probe measures, after its warm-up; longer at low rates with poisson arrivals and an objective on a time
+    /// Duration of a probe, after its warm-up
+    ///
+    /// Longer at low rates with poisson arrivals and an objective on a time.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration, help_heading = "Search")]
     pub probe: Duration,
-    /// What a probe leaves out at its start; it uses up what a limit lets through at once
+    /// Warm-up of each probe, left out of its figures
+    ///
+    /// It also uses up the burst that a limit allows.
     #[arg(short = 'w', long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub warmup: Duration,
-    /// How long a target of yours is left alone after a probe, three times as long after one that failed, and as long as it asks for
+    /// Pause after each probe of a target of yours
+    ///
+    /// Three times as long after a probe that failed, and as long as the target asks for.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Search")]
     pub rest: Duration,
     /// Begin no probe after this time
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration, help_heading = "Search")]
     pub budget: Duration,
-    /// The seed of the first probe; each has the next one
+    /// Seed of the first probe; each further probe uses the next one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..=u32::MAX.into()), help_heading = "Search")]
     pub seed: u32,
-    /// Go on from the probes that a search of the same flags saved in this directory, though it was killed
+    /// Resume the search that was saved in DIR, with the same flags
+    ///
+    /// Also after it was killed: each probe is saved when it ends.
     #[arg(long, value_name = "DIR", help_heading = "Search")]
     pub resume: Option<PathBuf>,
 

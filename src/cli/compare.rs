@@ -34,7 +34,7 @@ pub struct CompareArgs {
     /// A result, or a directory of results
     #[arg(value_name = "CAND")]
     pub candidate: Option<PathBuf>,
-    /// Where the results in this directory changed over time: advice only
+    /// Find changes over time among the results in DIR (advice only)
     ///
     /// Looked at are the results of the latest one's plan, machine and name. A change is shown from 2 % on, when chance parts
     /// a history as well in no more than 1 of 100 cases, and with five results on either side.

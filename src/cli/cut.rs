@@ -7,13 +7,13 @@ use crawlmark_harness::recut::{Ask, Outcomes, Shards, Span, parse_second};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "A part of one result")]
 pub struct CutArgs {
-    /// From this second after the start on; unless given, from the end of the warm-up
+    /// Start at this second [default: the end of the warm-up]
     #[arg(long, value_name = "TIME", value_parser = parse_second)]
     pub from: Option<u64>,
-    /// Up to this second, which is not part of it; unless given, to the end
+    /// End before this second [default: the end of the run]
     #[arg(long, value_name = "TIME", value_parser = parse_second)]
     pub to: Option<u64>,
-    /// The seconds in which the run went evenly, and how they were found
+    /// Find the seconds in which the run was steady
     #[arg(long, conflicts_with_all = ["from", "to"])]
     pub steady: bool,
     /// Only of these shards: 0-3, or 0,2,5-7

@@ -6,7 +6,9 @@ use std::str::FromStr;
 use crawlmark_harness::export::{Format, UnknownFormat};
 
 pub(super) const EXPORT: &str = "\
-The result in the format of another tool, FORMAT or FORMAT=FILE; may be repeated
+Export the result too: csv, junit, openmetrics, ...; may be repeated
+
+FORMAT or FORMAT=FILE. Formats:
 
   csv           a row for each second (intervals.csv)
   csv-shards    a row for each shard (shards.csv)

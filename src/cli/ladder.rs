@@ -45,10 +45,12 @@ Examples:
 /// Arguments of `ladder`.
 #[derive(Debug, Args)]
 pub struct LadderArgs {
-    /// Only these rungs: 1 to 8, with commas between; they are climbed from the lowest to the highest
+    /// Climb only these rungs, 1 to 8, comma-separated, lowest first
     #[arg(long, value_name = "RUNG,..", value_delimiter = ',')]
     pub rungs: Vec<RungNumber>,
-    /// How long each rung is run, 500ms to 60s; where connections are kept, the first quarter is its warm-up
+    /// Duration of each rung, 500ms to 60s
+    ///
+    /// Where connections are kept, the first quarter is its warm-up.
     #[arg(short = 'd', long, value_name = "TIME", default_value = "4s", value_parser = parse_rung_time)]
     pub duration: Duration,
     /// Seed of delays and bodies

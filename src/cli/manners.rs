@@ -1,4 +1,4 @@
-//! What can be typed about manners: how a crawl answers a target that asks for patience.
+//! Flags for throttling and retries.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::whole;
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
 pub struct MannersArgs {
-    /// How to react to throttling (429, 403 or 503 with Retry-After, an empty quota): honor, count or ignore
+    /// React to throttling: honor, count or ignore
     ///
-    /// honor: all shards wait as long as the target asks, then the item is retried. count: the answer is counted and its item
+    /// Throttling is 429, 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks, then the item is retried. count: the answer is counted and its item
     /// abandoned. ignore: the item is retried after a backoff.
     #[arg(long, value_name = "honor|count|ignore", default_value = OnThrottle::Honor.name())]
     pub on_throttle: OnThrottle,
@@ -33,7 +33,7 @@ pub struct MannersArgs {
     /// Retry budget in percent of first attempts, plus a reserve of 100
     #[arg(long, value_name = "N%", default_value = "20%", value_parser = parse_percent)]
     pub retry_budget: u32,
-    /// Backoff before a retry: random up to BASE, doubled each time, up to CAP
+    /// Backoff before a retry: random up to BASE, doubled each time up to CAP
     #[arg(long, value_name = "BASE[,CAP]", default_value = "100ms,20s")]
     pub backoff: Backoff,
 }

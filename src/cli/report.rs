@@ -53,14 +53,15 @@ impl From<Ground> for plot::Ground {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directories that `crawlmark run` saved; several, of 8 at most, are laid over each other
+    /// Results that `crawlmark run` saved; 2 to 8 are overlaid on one page
     #[arg(value_name = "DIR", required = true)]
     pub results: Vec<PathBuf>,
-    /// Where to write; the result's own directory unless given, of several results/runs/TIME-overlay. A part of a result is
-    /// only written when this is given
+    /// Write to DIR [default: the result's own directory]
+    ///
+    /// Several results: results/runs/TIME-overlay unless given. A part of a result is only written when this is given.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write only this, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
+    /// Write only this export: csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, conflicts_with_all = ["png", "CutArgs"])]
     pub exports: Vec<Export>,
     /// Save each plot as PNG, too, on a light ground unless it is --png=dark

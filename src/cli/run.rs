@@ -1,4 +1,4 @@
-//! What can be typed after `run`.
+//! Arguments of `run`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -26,17 +26,17 @@ Examples:
     crawlmark run --ids 0..200k --shards 2 -c 64 --out first
   A target of yours, at 5,000 requests a second at most:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 5000
-  Only what is JSON and has an id is good, and so is what is known to be gone:
+  Accept JSON with an id, and items that are known to be gone:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --expect json \\
         --expect 'regex:\"id\":\\d+' --expect status:200,410
-  A climb from 100 to 5,000 a second in a minute, and one by 500 every ten seconds:
+  A ramp from 100 to 5,000/s in a minute, and steps of 500/s every ten seconds:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 100:5000 -d 60s
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500:5000:500@10s \\
         -d 2m
   The URLs of a list, each once, at most 2 requests in flight and 5 a second at each of their hosts:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
-  For CI: it fails with 3 unless this holds, and stops early if most goes wrong:
+  For CI: exit with 3 unless this holds, and stop early if most requests fail:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' \\
         --fail-if 'service_p99 < 250ms' --stop-if 'error_rate[5s] < 50%'
   The same, with its figures where GitHub and a dashboard of benchmarks read them:
@@ -54,9 +54,9 @@ Examples:
         | jq .latency.service.p99_us";
 
 const URLS: &str = "\
-A file with one URL per line, or - for standard input: item i asks line i modulo the number of lines
+Crawl the URLs in FILE, one per line, or - for standard input
 
-Blank lines and lines that begin with # do not count. Where a line holds
+Item i uses line i modulo the number of lines. Blank lines and lines that begin with # do not count. Where a line holds
 {id}, the ID goes; a line without it is that very URL. When no line holds
 it and neither --ids nor -n nor -d is given, each line is asked once.
 Hosts are told apart by name and port: each has its own connections, its
@@ -66,7 +66,7 @@ go first. A host that cannot be reached is named before the run, and its
 items fail; the run is refused when none can be reached.";
 
 const ARRIVALS: &str = "\
-When requests are intended
+Schedule requests: asap (closed loop), constant or poisson (open loop)
 
   asap       Closed loop: the next request is intended when a connection
              is free and the budget allows it. A slow target slows this
@@ -90,7 +90,7 @@ needs, or the wait for a connection is what you measure.
       --arrivals constant -c 1000 --warmup 5s";
 
 const PACING: &str = "\
-How a shard waits for the moment at which a request may go
+Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
 
   sleep   It sleeps until a kernel timer wakes it, which is some tens of
           microseconds late. Requests that come due within 50 µs of each
@@ -107,9 +107,9 @@ How a shard waits for the moment at which a request may go
 How late each request went is sched_lag in the result, whichever it is.";
 
 const EXPECT: &str = "\
-What counts as a good answer: whole, items:SEED, json, status:200-299, regex:PATTERN or len:1-1000
+Accept only these answers: json, status:200-299, ...; may be repeated
 
-May be repeated; then all must hold. Without it any whole body with a
+When repeated, all must match. Without it any whole body with a
 status from 200 to 299 is good, and without a URL the bundled target's
 items are expected.
 
@@ -128,7 +128,7 @@ A challenge page is never good, nor is a throttled answer
 (429, and other limits). Redirects are not followed.";
 
 const LOCAL_IPS: &str = "\
-Addresses of this machine that connections go out from: addresses, ranges, prefixes, with commas
+Connect from these local addresses: addresses, ranges or prefixes
 
   127.0.0.9,127.0.0.11      these
   127.0.1.1-127.0.1.250     from the first to the last
@@ -148,10 +148,10 @@ refused before the run, and never replaced by another.
       --local-ips 127.1.0.0/16";
 
 const FAIL_IF: &str = "\
-Fail with exit code 3 unless this holds, as in 'service_p99 < 250ms'; may be repeated
+Fail unless this holds, as in 'service_p99 < 250ms'; may be repeated
 
-As in k6's thresholds the expression is what is wanted, not what is
-feared. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
+The exit code is then 3. As in k6's thresholds, the expression states what
+is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
 
   times      SERIES_STAT, with a unit (us, ms, s, m, h): service_p99,
              response_p(99.9) (open loop only), item_max, ttfb_mean, ...
@@ -176,11 +176,11 @@ to decide. What cannot be decided is reported as undecided, and the exit
 code is 5 unless another threshold failed.";
 
 const STOP_IF: &str = "\
-Stop the run, with exit code 3, once this no longer holds, as in 'error_rate[10s] < 5%'; may be repeated
+Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
 
-Written as --fail-if, and looked at every second, without a window of all
-since the start (and the warm-up). The run stops as after Ctrl-C, with a
-partial report that says which threshold stopped it. A window that is not
+Written as --fail-if, and evaluated every second; without a window, over
+everything since the start (and the warm-up). The run stops as after Ctrl-C,
+with a partial report that names the threshold, and exit code 3. A window that is not
 full or has too few samples is not judged: 100 attempts for shares and
 means, 100 beyond a percentile.";
 
@@ -212,14 +212,16 @@ impl FromStr for OutputFormat {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct RunArgs {
-    /// The target, with {id} where the ID goes (appended as /{id} when absent)
+    /// Target URL, with {id} in place of the ID [default: append /{id}]
     // As text: clap would repeat what it cannot read, and that may be a password.
     #[arg(conflicts_with = "urls")]
     pub url: Option<String>,
-    /// A file with one URL per line, or - for standard input: item i asks line i modulo the number of lines
+    /// Crawl the URLs in FILE, one per line, or - for standard input
     #[arg(long, value_name = "FILE", long_help = URLS, help_heading = "What")]
     pub urls: Option<PathBuf>,
-    /// The IDs to crawl: A..B without B or A..=B with it; 0..100m and ten seconds when neither this nor -n nor -d is given
+    /// Crawl these IDs: A..B without B, A..=B with it
+    ///
+    /// Without this, -n and -d: 0..100m, for ten seconds.
     #[arg(long, value_name = "A..B", help_heading = "What")]
     pub ids: Option<IdRange>,
     /// Stop after N items
@@ -255,17 +257,16 @@ pub struct RunArgs {
     /// of which lasts TIME, and then stays there. A unit is written once, after the last number: 0:1000, 60:600:60/min@30s.
     #[arg(short = 'R', long, alias = "qps", short_alias = 'q', value_name = "RATE", help_heading = "Load")]
     pub rate: Option<ShapedRate>,
-    /// When requests are intended: asap, as connections and the budget allow (closed loop); constant, evenly, or poisson, at
-    /// random, as --rate says and however the target does (open loop)
+    /// Schedule requests: asap (closed loop), constant or poisson (open loop)
     #[arg(long, value_name = "asap|constant|poisson", default_value = Arrivals::Asap.name(), long_help = ARRIVALS, help_heading = "Load")]
     pub arrivals: Arrivals,
-    /// How a shard waits for the moment at which a request may go: asleep, asleep for up to 1 ms more, or spinning, which burns a core per shard
+    /// Wait for a request's time: sleep, coarse (1 ms) or spin (a core each)
     #[arg(long, value_name = "sleep|coarse|spin", default_value = Pacing::Sleep.name(), long_help = PACING, help_heading = "Load")]
     pub pacing: Pacing,
     /// Exclude the first TIME from times and rates; its items are counted
     #[arg(short = 'w', long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub warmup: Option<Duration>,
-    /// Let open requests finish for TIME after --duration [default: the timeout]
+    /// Let open requests finish for TIME after the end [default: --timeout]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Load")]
     pub grace: Option<Duration>,
     /// Maximum burst of the rate budget, in requests
@@ -300,11 +301,11 @@ pub struct RunArgs {
     /// Replace a connection after N requests; 1 is --disable-keepalive
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX), help_heading = "Network")]
     pub max_requests_per_connection: Option<u64>,
-    /// Addresses of this machine that connections go out from: addresses, ranges, prefixes, with commas
+    /// Connect from these local addresses: addresses, ranges or prefixes
     #[arg(long, value_name = "LIST", long_help = LOCAL_IPS, help_heading = "Network")]
     pub local_ips: Option<LocalIps>,
 
-    /// What counts as a good answer: json, status:200-299, regex:PATTERN, len:1-1000, items:SEED or whole; may be repeated
+    /// Accept only these answers: json, status:200-299, ...; may be repeated
     #[arg(long, value_name = "EXPECT", long_help = EXPECT, help_heading = "Answers")]
     pub expect: Vec<Expect>,
 
@@ -331,16 +332,20 @@ pub struct RunArgs {
     /// Print the report as JSON to standard output
     #[arg(long, help_heading = "Results")]
     pub json: bool,
-    /// What standard output gets: text, the summary; json, as --json; csv, a row for each second, as --export csv=-
+    /// Print a summary (text), the report (json) or a row per second (csv)
+    ///
+    /// json is --json, csv is --export csv=-.
     #[arg(long, value_name = "text|json|csv", conflicts_with = "json", help_heading = "Results")]
     pub output_format: Option<OutputFormat>,
     /// Add the full latency distribution to the summary
     #[arg(long, help_heading = "Results")]
     pub latency: bool,
-    /// Write this as well, as FORMAT or FORMAT=FILE: csv, csv-shards, hgrm, step-summary, github-benchmark-bigger, github-benchmark-smaller, bencher, junit, openmetrics or k6-summary; may be repeated
+    /// Export the result too: csv, junit, openmetrics, ...; may be repeated
     #[arg(long = "export", value_name = "FORMAT[=FILE]", long_help = EXPORT, help_heading = "Results")]
     pub exports: Vec<Export>,
-    /// Print only errors (and the JSON, with --json): one line if a threshold fails
+    /// Print only errors (and the JSON, with --json)
+    ///
+    /// A threshold that fails or cannot be decided is one line.
     #[arg(long, help_heading = "Results")]
     pub quiet: bool,
     /// Do not show progress
@@ -350,7 +355,7 @@ pub struct RunArgs {
     /// Fail unless this holds, as in `service_p99 < 250ms`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = FAIL_IF, help_heading = "Thresholds")]
     pub fail_if: Vec<Condition>,
-    /// Stop once this no longer holds, as in `error_rate[10s] < 5%`; may be repeated
+    /// Stop unless this holds, as in `error_rate[10s] < 5%`; may be repeated
     #[arg(long, value_name = "EXPR", long_help = STOP_IF, help_heading = "Thresholds")]
     pub stop_if: Vec<Condition>,
     /// Fail if p99 exceeds TIME
@@ -389,7 +394,7 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_processes: Auto<NonZeroUsize>,
-    /// What kind of target the bundled one is, as in residential or lab: see `crawlmark serve --help`
+    /// Profile of the bundled target, as in lab: see `crawlmark serve --help`
     #[arg(
         long,
         value_name = "NAME",
@@ -398,22 +403,24 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_profile: target::Profile,
-    /// How long the bundled target holds an answer: see `crawlmark serve --help`
+    /// Hold each answer this long, as in 20ms: see `crawlmark serve --help`
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency: Option<target::Latency>,
-    /// What every other request in flight adds to a hold of the bundled target
+    /// Hold longer by TIME for every other request in flight, as in 50us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_latency_per_in_flight: Option<target::PerInFlight>,
-    /// How much longer the bundled target holds the first answer of each connection: a handshake over a network
+    /// Hold the first answer of each connection longer by TIME
+    ///
+    /// This simulates what a handshake costs over a network.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_handshake: Option<target::Handshake>,
-    /// CPU that each answer costs the bundled target: rounds of arithmetic, of about a nanosecond each
+    /// CPU cost per answer, in rounds of arithmetic of about 1 ns each
     #[arg(long, value_name = "ROUNDS", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_work: Option<target::Work>,
-    /// When the bundled target answers nothing: the last LENGTH of every EVERY, as in 10s,1s
+    /// Stall for the last LENGTH of every EVERY, as in 10s,1s
     #[arg(long, value_name = "EVERY,LENGTH", conflicts_with_all = ["url", "urls"], help_heading = "Bundled target, without a URL")]
     pub target_stall: Option<target::Stall>,
-    /// What the bundled target lets through: see `crawlmark serve --help`; may be repeated
+    /// Limit requests: see `crawlmark serve --help`; may be repeated
     #[arg(
         long = "target-limit",
         value_name = "LIMIT",
@@ -421,7 +428,7 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_limits: Vec<target::Limit>,
-    /// What goes wrong at the bundled target: see `crawlmark serve --help`; may be repeated
+    /// Inject faults: see `crawlmark serve --help`; may be repeated
     #[arg(
         long = "target-fault",
         value_name = "KIND:SHARE[:PARAMETER]",

@@ -1,4 +1,4 @@
-//! What can be typed after `scale`.
+//! Arguments of `scale`.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ Examples:
 pub struct ScaleArgs {
     /// The target [default: the bundled one]
     pub url: Option<String>,
-    /// Processes that crawl, one size each; 1, 2, 4 ... up to the CPUs (at least 1 and 2) unless given
+    /// Crawl processes per size [default: 1, 2, 4 ... up to the CPUs]
     #[arg(short = 's', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=MAX_SHARDS.into()), help_heading = "Sizes")]
     pub shards: Vec<u32>,
     /// Total connections per size, comma-separated
@@ -44,10 +44,12 @@ pub struct ScaleArgs {
     /// Several numbers make a curve each; with one number of shards, they are the sizes of a single curve.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
-    /// Connections for each shard, so that the load grows with the shards; 32 unless given, and 8 with --latency-bound
+    /// Connections for each shard [default: 32, with --latency-bound 8]
+    ///
+    /// The load grows with the number of shards.
     #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections_per_shard: Option<u32>,
-    /// Hold every answer for TIME, so that CPU is not the limit [default: 50ms]
+    /// Hold every answer, so that CPU is not the limit [default: 50ms]
     ///
     /// The bundled target holds the answers. Sizes are 1 to 16 shards unless given.
     #[arg(
@@ -62,7 +64,9 @@ pub struct ScaleArgs {
     )]
     pub latency_bound: Option<Duration>,
 
-    /// Rounds of each size, 1 to 1000; with fewer than 5 intervals are of less than 90 %
+    /// Rounds of each size, 1 to 1000
+    ///
+    /// With fewer than 5, intervals are of less than 90 %.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u64>(1..=1_000), help_heading = "Rounds")]
     pub repeats: u64,
     /// Duration of each round, 1h at most [default: 3s]
@@ -71,7 +75,7 @@ pub struct ScaleArgs {
     /// Seed of the random order of sizes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Rounds")]
     pub seed: u64,
-    /// Do not measure first what this client does against a target without delays
+    /// Skip measuring the ceiling of this client first
     #[arg(long, help_heading = "Rounds")]
     pub no_ceiling: bool,
 

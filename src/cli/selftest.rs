@@ -39,14 +39,16 @@ Examples:
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct SelftestArgs {
-    /// The short form: fewer seconds per row and no more than 40 in all, the same tolerances, and no R8
+    /// Run the short form: at most 40 s in all, and no R8
+    ///
+    /// Rows have fewer seconds, and the same tolerances.
     #[arg(long, visible_alias = "short")]
     pub quick: bool,
     /// Only these rows: R1 to R8, with commas between
     #[arg(long, value_name = "ROW,..", value_delimiter = ',')]
     pub rows: Vec<Row>,
 
-    /// Where to save the result; results/runs/TIME-selftest unless given
+    /// Save the result to DIR [default: results/runs/TIME-selftest]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
     /// Print the result as JSON to standard output, and nothing else there

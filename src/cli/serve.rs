@@ -1,4 +1,4 @@
-//! What can be typed after `serve`.
+//! Arguments of `serve`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -40,9 +40,9 @@ Examples:
 
 // Not a comment of its argument: `[:OPTION]` would be a link there.
 const LIMITS: &str = "\
-What is let through: 1000/s:burst=50, or another limit of those listed with --help
+Limit requests, as in 1000/s:burst=50; may be repeated
 
-May be repeated. Above it clients get 429 and Retry-After. All
+Above a limit clients get 429 and Retry-After. All
 processes share one count. A request must be let through by every
 limit, and one that is turned away takes from none.
 
@@ -76,7 +76,7 @@ limit, and one that is turned away takes from none.
 
 // Not a comment of its argument: `[:STATUS]` would be a link there.
 const FAULTS: &str = "\
-What goes wrong with which share of the answers, as in error:0.01:503; may be repeated, or a list with commas
+Inject faults, as in error:0.01:503; a list, or repeated
 
 One draw per item and attempt decides, from the seed: faults exclude
 each other, and their shares sum to 1 at most. A held answer is held
@@ -107,16 +107,16 @@ before its fault. The ledger counts each under its name, with _ for -.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct ServeArgs {
-    /// Where to listen; port 0 picks a free one
+    /// Listen on this address; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_listen)]
     pub listen: SocketAddr,
     /// Processes that serve one port: a number, or auto for one per core
     #[arg(long, value_name = "N|auto", default_value = "auto")]
     pub processes: Auto<NonZeroUsize>,
-    /// The seed of bodies, delays and faults
+    /// Seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
-    /// What kind of target it is; other options replace that part of it
+    /// Kind of target; other options replace that part of it
     ///
     ///   null         everything at once, nothing limited
     ///   datacenter   median 85ms, 200 requests in flight (a pool)
@@ -129,7 +129,7 @@ pub struct ServeArgs {
     ///                requests a second from each address
     #[arg(long, value_name = "NAME", default_value = "null", verbatim_doc_comment, help_heading = "Behaviour")]
     pub profile: target::Profile,
-    /// How long answers are held: none, 20ms, or one of the models listed with --help
+    /// Hold answers: none, 20ms, or one of the models listed with --help
     ///
     /// Each is a pure function of seed, ID and attempt. A held answer
     /// carries x-mock-hold-us (intended) and x-mock-held-us (actual).
@@ -145,71 +145,84 @@ pub struct ServeArgs {
     ///                              measured, straight lines in between
     #[arg(long, value_name = "MODEL", verbatim_doc_comment, help_heading = "Behaviour")]
     pub latency: Option<target::Latency>,
-    /// Added to the hold for every other request in flight in all processes, as in 50us
+    /// Hold longer by TIME for every other request in flight, as in 50us
+    ///
+    /// Requests in flight are counted over all processes.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub latency_per_in_flight: Option<target::PerInFlight>,
-    /// Hold the first answer of each connection that much longer, as in 100ms: what a handshake costs over a network
+    /// Hold the first answer of each connection longer by TIME, as in 100ms
     ///
+    /// This simulates what a handshake costs over a network.
     /// TCP's handshake takes a round trip, that of TLS one or two more, and loopback has none of it. The client sees it in
     /// the time of the first answer, and not in the time to connect. Refusals are held as well.
     #[arg(long, value_name = "TIME", help_heading = "Behaviour")]
     pub handshake: Option<target::Handshake>,
-    /// CPU that each item's answer costs: rounds of arithmetic, of about a nanosecond each
+    /// CPU cost per item, in rounds of arithmetic of about 1 ns each
     #[arg(long, value_name = "ROUNDS", help_heading = "Behaviour")]
     pub work: Option<target::Work>,
-    /// Answer nothing in the last LENGTH of every EVERY, as in 10s,1s, counted from the start
+    /// Stall for the last LENGTH of every EVERY since the start, as in 10s,1s
     #[arg(long, value_name = "EVERY,LENGTH", help_heading = "Behaviour")]
     pub stall: Option<target::Stall>,
-    /// What is let through: 1000/s:burst=50, or another limit of those listed with --help
+    /// Limit requests, as in 1000/s:burst=50; may be repeated
     #[arg(long = "limit", value_name = "LIMIT", long_help = LIMITS, help_heading = "Behaviour")]
     pub limits: Vec<target::Limit>,
-    /// What goes wrong with which share of the items, as in error:0.01:503; may be repeated, or a list with commas
+    /// Inject faults, as in error:0.01:503; a list, or repeated
     #[arg(long = "fault", value_name = "KIND:SHARE[:PARAMETER]", long_help = FAULTS, help_heading = "Behaviour")]
     pub faults: Vec<target::Faults>,
-    /// Answer from the WireMock mapping files in DIR/mappings, with bodies in DIR/__files; what matches none gets 404
+    /// Answer from the WireMock mapping files in DIR/mappings
     ///
-    /// Stubs, scenarios, settings and the journal can be changed while it serves, by WireMock's own routes below
+    /// Bodies are in DIR/__files. A request that matches no stub gets 404. Stubs, scenarios, settings and the journal can be changed while it serves, by WireMock's own routes below
     /// /__admin. Latency, limits and faults apply to the answers of stubs, too.
     #[arg(long, value_name = "DIR", help_heading = "Stubs")]
     pub stubs: Option<PathBuf>,
-    /// Leave stubs out that ask for what is not served, with a warning each, instead of refusing to start
+    /// Skip stubs that use unsupported features, with a warning each
+    ///
+    /// Without this, the server refuses to start.
     #[arg(long, requires = "stubs", help_heading = "Stubs")]
     pub lenient: bool,
-    /// Keep requests (256 MiB of them at most), for /__admin/requests and its count
+    /// Keep requests, up to 256 MiB, for /__admin/requests and its count
     #[arg(long, help_heading = "Stubs")]
     pub journal: bool,
 
-    /// What connections may speak: 1.1, 2, or auto for both, chosen by ALPN or by how a connection begins
+    /// Accept HTTP/1.1, HTTP/2, or both (auto)
+    ///
+    /// With auto, ALPN or the first bytes of a connection decide.
     #[arg(long, value_name = "1.1|2|auto", default_value = "auto", help_heading = "Protocols")]
     pub http: target::Http,
-    /// Speak TLS, with a certificate made afresh for localhost, its addresses, and the one listened on
+    /// Serve TLS, with a certificate made at the start
+    ///
+    /// It is for localhost, its addresses, and the address listened on.
     #[arg(long, help_heading = "Protocols")]
     pub tls: bool,
-    /// Write the certificate that clients have to trust to this file, as PEM; what is there is replaced
+    /// Write the certificate for clients to FILE, as PEM (overwrites)
     #[arg(long, value_name = "FILE", requires = "tls", help_heading = "Protocols")]
     pub tls_cert: Option<PathBuf>,
 
-    /// Be a forward proxy, too: forward requests in absolute form, and open tunnels (CONNECT)
+    /// Also act as a forward proxy: absolute-form requests and CONNECT
     ///
     /// It goes to loopback addresses only, and asks no name server. The user
     /// name may carry a session label: NAME-session-LABEL.
     #[arg(long, help_heading = "Forward proxy", verbatim_doc_comment)]
     pub proxy: bool,
-    /// What the proxy's clients must give, implies --proxy; other users of this machine can read it in the process list:
-    /// prefer --proxy-auth-file, or `CRAWLMARK_PROXY_AUTH` in the environment
+    /// Require these proxy credentials; implies --proxy
+    ///
+    /// Other users of this machine can read them in the process list: prefer --proxy-auth-file, or `CRAWLMARK_PROXY_AUTH` in
+    /// the environment.
     #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file", help_heading = "Forward proxy")]
     pub proxy_auth: Option<Secret>,
-    /// The same, from the first line of a file; implies --proxy
+    /// Read proxy credentials from the first line of FILE; implies --proxy
     #[arg(long, value_name = "FILE", help_heading = "Forward proxy")]
     pub proxy_auth_file: Option<PathBuf>,
-    /// Prefixes of the addresses to go out from: one per session label, a fresh one for each request or tunnel without;
-    /// a destination whose family has no prefix is reached from the kernel's choice
+    /// Connect from addresses in these prefixes, one per session label
+    ///
+    /// Without a label, each request or tunnel uses a new one. If the destination's family has no prefix, the kernel
+    /// chooses.
     #[arg(long, value_name = "PREFIX,..", default_value = "127.1.0.0/16", help_heading = "Forward proxy")]
     pub proxy_exits: target::Exits,
     /// Go to private networks as well (RFC 1918, RFC 4193)
     #[arg(long, help_heading = "Forward proxy")]
     pub proxy_allow_private: bool,
-    /// The longest that a destination may take to connect and begin its answer; above it 504
+    /// Answer 504 when a destination takes longer to begin its answer
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration, help_heading = "Forward proxy")]
     pub proxy_timeout: Duration,
 }

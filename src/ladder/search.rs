@@ -16,7 +16,8 @@ const FIRST: u32 = 1 << 10;
 /// What doubling must bring for doubling again. Runs this short differ by a few parts in a hundred.
 const WORTH: f64 = 1.05;
 
-/// The same once CPU is the limit: little more than twice as many connections as the CPU can bear do not help.
+/// Gain that doubling must bring once the CPU is the limit: more than about twice the connections that the CPU can serve
+/// do not help.
 const WORTH_OF_CPU: f64 = 1.5;
 
 /// A run must be as long as this: half of it is its own warm-up, in which all connections are opened.

@@ -46,8 +46,8 @@ pub(super) struct Strategy {
 }
 
 impl Strategy {
-    /// That of the rung of this number, on so many cores. What has to be found first, how many connections the CPU can bear,
-    /// is `bearable`.
+    /// Strategy of rung `rung` on `cores` cores. `bearable` is the number of connections that the CPU can serve, found
+    /// beforehand.
     pub(super) fn of(rung: u8, cores: u32, bearable: u32) -> Self {
         let plain = |shards, in_flight, connections| Self { shards, in_flight, connections, rate: None };
         match rung {

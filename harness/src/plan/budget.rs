@@ -79,7 +79,7 @@ impl RunPlan {
     }
 }
 
-/// The hosts of a run, and what each of them is to bear at most.
+/// The hosts of a run and the limits of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerHost {
     /// How many there are; at least 1.
@@ -132,7 +132,7 @@ pub(super) fn spacing(rate: &Rate, burst: u64, shards: u32) -> Option<Duration> 
     (burst == u64::from(shards) && spacing >= SPACED).then_some(spacing)
 }
 
-/// A shard's share of what each host is to bear.
+/// A shard's share of the limits of each host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostShare {
     /// How many hosts there are; at least 1.

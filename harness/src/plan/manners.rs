@@ -32,7 +32,7 @@ pub struct Manners {
     pub retry_budget_percent: u32,
     /// How long to wait before a retry when the target does not say.
     pub backoff: Backoff,
-    /// How the requests in flight and their pace follow what the target bears; none: they do not.
+    /// Adapts requests in flight and their pace to the target; none: they are fixed.
     pub adaptive: Option<AdaptiveKind>,
 }
 
@@ -50,7 +50,7 @@ pub enum OnThrottle {
     Ignore,
 }
 
-/// How the requests in flight follow what the target bears.
+/// Algorithm that adapts the requests in flight to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdaptiveKind {

@@ -196,8 +196,8 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         }
         if !sees_growth(rate, question) {
             let until = backlog(question).map_or_else(
-                || "however far above what it bears, for no time is wanted".to_owned(),
-                |percent| format!("up to {percent:.0} % above what it bears, for its times reach what is wanted only after a probe"),
+                || "at any distance above the rate it sustains, because no objective is on a time".to_owned(),
+                |percent| format!("up to {percent:.0} % above the rate it sustains, because its times exceed the objective only after a probe"),
             );
             rows.push(("", format!(
                 "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \

@@ -81,7 +81,7 @@ fn culprit(report: &Report) -> String {
     let waits = [
         ((spent(Series::PoolWait) - opening).max(0.0), "for a free connection: all of them were in use"),
         (opening, "for a new connection to open"),
-        (spent(Series::BudgetWait), "for a limit on its host, or for what the target was found to bear"),
+        (spent(Series::BudgetWait), "for a limit on its host, or for the rate the target was found to sustain"),
         (spent(Series::SchedLag), "for this client, which was late"),
     ];
     let all: f64 = waits.iter().map(|(spent, _)| spent).sum();

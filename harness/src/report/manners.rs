@@ -84,7 +84,7 @@ pub struct BindingReport {
     pub concurrency: f64,
     /// A pause that the target asked for.
     pub pause: f64,
-    /// What the target was found to bear, or said was left.
+    /// Limit that the target was found to sustain, or its remaining quota.
     pub target: f64,
     /// Nothing: there was nothing to do, or only later.
     pub idle: f64,

@@ -24,7 +24,7 @@ pub(super) struct Host {
     brake: Brake,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
-    /// What it was found to bear; none unless the run is adaptive.
+    /// Limits that adaptation found; none unless the run is adaptive.
     adaptive: Option<Adaptive>,
     /// Requests that may be under way at most.
     most: u32,
@@ -162,7 +162,7 @@ impl Host {
         }
     }
 
-    /// What it was found to bear; none unless the run is adaptive.
+    /// Limits that adaptation found; none unless the run is adaptive.
     pub(super) fn standing(&self) -> Option<Standing> {
         self.adaptive.as_ref().map(Adaptive::standing)
     }

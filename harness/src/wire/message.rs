@@ -135,7 +135,7 @@ pub enum Binding {
     Concurrency,
     /// A pause that the target asked for.
     Pause,
-    /// What the target was found to bear, or says is left: fewer requests in flight, or a slower pace, than was asked for.
+    /// Limited by what the target sustains, or by its remaining quota: fewer requests in flight, or a slower pace, than was asked for.
     Target,
     /// Nothing: there is nothing to do, or only later.
     Idle,
@@ -150,7 +150,7 @@ pub struct BindingTimes {
     pub concurrency_ns: u64,
     /// A pause, ns.
     pub pause_ns: u64,
-    /// What the target bears, ns.
+    /// Limited by the target's quota or by adaptation, ns.
     pub target_ns: u64,
     /// Nothing to do, ns.
     pub idle_ns: u64,

@@ -15,9 +15,9 @@ pub(super) fn dropped(evidence: &Evidence<'_>) -> Seen {
     let beyond = evidence.shards.iter().filter_map(|shard| Some((shard, part(shard)?)));
     Seen::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
         format!(
-            "{} never sent {} of the requests that were due ({}), for none of its connections was free: response times count \
-             them as no faster than they were old; the target did not bear the rate over {} connections, so give it more \
-             (-c, --per-host-connections), or less to bear (--rate)",
+            "{} never sent {} of the requests that were due ({}) because none of its connections was free; they count in response \
+             times at the age they had reached. The target did not sustain the rate over {} connections: use more connections \
+             (-c, --per-host-connections), or a lower --rate",
             worst.who(),
             percent(worst.reading),
             grouped(worst.shard.totals.dropped),
@@ -31,8 +31,8 @@ pub(super) fn dropped(evidence: &Evidence<'_>) -> Seen {
 pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
     waits(evidence, Series::PoolWait, |who, waited, response| {
         format!(
-            "{who}: 1 request in 100 waited {waited} or longer for a free connection, of a response time of {response}: with more \
-             connections (-c; {} in all) the target would have had them sooner, and response times would be its own",
+            "{who}: 1 request in 100 waited {waited} or longer for a free connection, of a response time of {response}, so \
+             response times include waits that the target did not cause. Use more connections (-c; {} now)",
             evidence.plan.connections
         )
     })
@@ -42,9 +42,8 @@ pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
 pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
     waits(evidence, Series::BudgetWait, |who, waited, response| {
         format!(
-            "{who}: 1 request in 100 waited {waited} or longer, of a response time of {response}, for what its host is spared, \
-             told, or was found to bear (--per-host-rate, --per-host-connections, a quota, --adaptive): the rate asks for more \
-             than these limits allow"
+            "{who}: 1 request in 100 waited {waited} or longer, of a response time of {response}, for another limit than --rate \
+             (--per-host-rate, --per-host-connections, the target's quota, --adaptive). Lower --rate, or raise that limit"
         )
     })
 }
