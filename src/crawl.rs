@@ -65,11 +65,11 @@ pub struct CrawlSpec {
     pub reuse: Reuse,
     /// Where connections go out from; none leaves it to the kernel. Every address of a host has a family that is there.
     pub local_ips: Option<LocalIps>,
-    /// Whether answers are asked how long the target held them.
+    /// Use of the target's header about how long it held an answer.
     pub held: Held,
 }
 
-/// Whether answers are asked how long the target held them back.
+/// Use of the target's header about how long it held an answer back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Held {
     /// They are not, and it costs nothing.
@@ -197,7 +197,7 @@ impl<D: Dial> Crawl<D> {
             let mut connection = match kept {
                 // Before it is charged: what goes on a new connection instead goes later than it was allowed.
                 Some(mut connection) => {
-                    if !connection.is_open().await {
+                    if !connection.is_open(self.clock).await {
                         continue;
                     }
                     connection

@@ -38,7 +38,7 @@ pub(super) struct Metered<S> {
     meter: Rc<Meter>,
 }
 
-/// What went over a stream since the exchange [began](Meter::begin), and what may still come.
+/// Bytes that went over a stream since the exchange [began](Meter::begin), and what may still come.
 #[derive(Debug)]
 pub(super) struct Meter {
     clock: Clock,
@@ -119,7 +119,7 @@ impl Meter {
         self.received.get()
     }
 
-    /// When the first byte was read, of an interim answer too.
+    /// Time of the first byte read, of an interim answer too.
     pub(super) fn first_byte(&self) -> Option<Nanos> {
         self.first_byte.get()
     }
@@ -201,7 +201,7 @@ struct Interim {
     at: At,
 }
 
-/// Where in the head the next byte is.
+/// Position of the next byte in the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     /// In a line, after so many bytes of [`STATUS_LINE`] where that may be one.
@@ -210,7 +210,7 @@ enum At {
     Final,
 }
 
-/// How a status line begins, up to the first digit of its status. A dot stands for any byte.
+/// Start of a status line, up to the first digit of its status. A dot stands for any byte.
 const STATUS_LINE: &[u8] = b"HTTP/1.. ";
 
 impl Default for At {
@@ -224,6 +224,14 @@ impl Interim {
     fn read(&mut self, bytes: &[u8]) {
         const OTHER: usize = usize::MAX;
         let At::Line(mut matched) = self.at else { return };
+        // Nearly every answer: its first bytes are the status line of a final head.
+        if let (0, [b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', first, ..]) = (matched, bytes)
+            && *first != b'1'
+            && !bytes[..10].contains(&b'\n')
+        {
+            self.at = At::Final;
+            return;
+        }
         for &byte in bytes {
             matched = match STATUS_LINE.get(matched) {
                 _ if byte == b'\n' => {
