@@ -30,14 +30,14 @@ pub(crate) const INCONCLUSIVE: u8 = 5;
 /// The shells' convention: 128 and the signal's number, so 130 for SIGINT and 143 for SIGTERM.
 pub(crate) const SIGNALLED: u8 = 128;
 
-/// Why a command failed. Messages read after "failed to", except those of usage, which stand for themselves.
+/// Reason why a command failed. Messages read after "failed to", except those of usage, which stand for themselves.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// What was typed makes no sense; the message names the flag.
     #[error("{0}")]
     Usage(String),
     /// A host name has no address.
-    #[error("find an address for `{host}`: {error}")]
+    #[error("find an address for `{host}`: {error}. Check the spelling, or write its address")]
     Resolve {
         /// The name.
         host: String,
@@ -45,7 +45,7 @@ pub(crate) enum Error {
         error: io::Error,
     },
     /// Connection refused.
-    #[error("connect to the target at {address}: {error}")]
+    #[error("connect to the target at {address}: {error}. Start the target, or check the host and port of the URL")]
     Unreachable {
         /// Where.
         address: SocketAddr,
@@ -84,10 +84,10 @@ pub(crate) enum Error {
     /// A signal ended a command of several rounds.
     #[error("complete the rounds: stopped by signal {0}")]
     Stopped(i32),
-    /// It failed after something was measured.
+    /// Failed after something was measured.
     #[error("{error}. Measurements made before that are kept in {}", place.display())]
     Kept {
-        /// Why it failed.
+        /// Cause.
         error: Box<Error>,
         /// The directory of what was measured.
         place: PathBuf,
@@ -141,7 +141,7 @@ impl Error {
         }
     }
 
-    /// The same after `directory` was given up, with where it lies if it holds measurements.
+    /// Add the directory to the error if it holds measurements.
     pub(crate) fn keeping(self, directory: ResultDir) -> Self {
         match directory.leave() {
             Some(place) => Self::Kept { error: Box::new(self), place },

@@ -66,10 +66,10 @@ pub struct Objective {
     pub breach: Breach,
 }
 
-/// Why an objective cannot be one of a run. The message names the flag.
+/// Reason why an objective cannot be one of a run. The message names the flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectiveError {
-    /// Nobody can stop a run for what is known once it is over.
+    /// A metric that is known only once the run is over cannot stop it.
     #[error("--stop-if {0}: `{1}` is known when the run is over; write --fail-if '{0}'")]
     OnlyAtTheEnd(String, String),
     /// A closed loop has no response times.
@@ -78,7 +78,7 @@ pub enum ObjectiveError {
     )]
     NoResponse(&'static str, String),
     /// There is no budget.
-    #[error("{0} {1}: without a budget nothing of it is used; give --rate, in a closed loop")]
+    #[error("{0} {1}: the run has no rate budget; add --rate, in a closed loop")]
     NoBudget(&'static str, String),
     /// The window never fills.
     #[error("{0} {1}: the run measures {2} and never fills the window; choose a shorter one, or a longer --duration")]
@@ -86,7 +86,7 @@ pub enum ObjectiveError {
 }
 
 impl Objective {
-    /// Whether a run of `plan` can tell.
+    /// Check that a run of `plan` can decide it.
     ///
     /// # Errors
     /// When it cannot, whatever happens in it.

@@ -75,7 +75,7 @@ pub fn split_share(total: u64, parts: u64, i: u64) -> u64 {
     split_point(total, parts, i + 1) - split_point(total, parts, i)
 }
 
-/// Whether each shard stays on one CPU.
+/// Pinning of shards to CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pinning {
@@ -178,16 +178,16 @@ impl RunPlan {
             return Err(PlanError::PerHostConnections { connections, shards: self.shards });
         }
         if self.timeout < Duration::from_millis(1) || self.timeout > Duration::from_hours(1) {
-            return Err(PlanError::Timeout);
+            return Err(PlanError::Timeout(self.timeout));
         }
         if self.grace > Duration::from_hours(1) {
-            return Err(PlanError::Grace);
+            return Err(PlanError::Grace(self.grace));
         }
-        if self.duration.is_some_and(|duration| duration < Duration::from_millis(1)) {
-            return Err(PlanError::Duration);
+        if let Some(duration) = self.duration.filter(|duration| *duration < Duration::from_millis(1)) {
+            return Err(PlanError::Duration(duration));
         }
         if self.shard_deadline < Duration::from_secs(1) {
-            return Err(PlanError::ShardDeadline);
+            return Err(PlanError::ShardDeadline(self.shard_deadline));
         }
         Ok(self)
     }
@@ -214,7 +214,7 @@ impl RunPlan {
         Ok(())
     }
 
-    /// Whether the rate bounds what goes, as in a closed loop. In an open loop it says when requests are intended instead.
+    /// True if the rate bounds what goes, as in a closed loop. In an open loop it says when requests are intended instead.
     #[must_use]
     pub fn has_budget(&self) -> bool {
         self.rate.is_some() && self.arrivals.gaps().is_none()

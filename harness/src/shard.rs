@@ -64,14 +64,14 @@ pub struct ShardLink {
     pub bell: Bell,
 }
 
-/// Why a shard ended before its time.
+/// Reason why a shard ended before its time.
 #[derive(Debug, thiserror::Error)]
 enum ShardError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Wire(#[from] WireError),
-    #[error("pin the shard to CPU {0}: {1}")]
+    #[error("pin the shard to CPU {0}: {1}. Run with --no-pin")]
     Pin(usize, nix::errno::Errno),
     #[error("{0}")]
     Workload(String),

@@ -51,7 +51,7 @@ pub enum Expect {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expectations(Vec<Expect>);
 
-/// Why a text is no expectation.
+/// Reason why a text is no expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpectError {
     /// It begins as none does.
@@ -66,13 +66,13 @@ pub enum ExpectError {
     #[error("`{0}` lists no statuses: write numbers from 200 to 999, as in `status:200-299` or `status:200,404`")]
     Statuses(String),
     /// 429 was asked for.
-    #[error("`{0}` asks for 429, which is never a good answer but one that asks for patience: leave it out")]
+    #[error("`{0}` lists 429, which always counts as throttled: leave it out")]
     TooManyRequests(String),
     /// What should be a length is none.
     #[error("`{0}` is no length: write bytes, as in `len:115`, `len:1-1000` or `len:1-`")]
     Lengths(String),
     /// What should be a regular expression is none.
-    #[error("`{text}` holds no regular expression: {why}")]
+    #[error("`{text}` is not a regular expression: {why}")]
     Pattern {
         /// What was written.
         text: String,
@@ -80,7 +80,7 @@ pub enum ExpectError {
         why: String,
     },
     /// Two that no answer, or only a part of the second's, can be.
-    #[error("`{0}` and `{1}` cannot both be expected: say once what is meant")]
+    #[error("`{0}` and `{1}` exclude each other: keep one of them")]
     Both(String, String),
     /// What should be several is no list of texts.
     #[error("`{0}` is no list of expectations: write a JSON array of texts")]
@@ -130,7 +130,7 @@ impl Expectations {
 }
 
 impl Expect {
-    /// Whether another of the same kind leaves it unclear what is meant.
+    /// True if another of the same kind leaves it unclear what is meant.
     fn excludes(&self, other: &Self) -> bool {
         !matches!(self, Self::Matching(_)) && std::mem::discriminant(self) == std::mem::discriminant(other)
     }

@@ -40,20 +40,20 @@ enum HostHeader {
     Typed,
 }
 
-/// Why a request cannot be made.
+/// Reason why a request cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// Not a method.
-    #[error("--method {0} is no HTTP method")]
+    #[error("--method {0} is not an HTTP method: write letters, as in GET")]
     Method(String),
     /// A method that HTTP/1.1 clients may not use for items.
-    #[error("--method {0} cannot be crawled with")]
+    #[error("--method {0} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Unsupported(String),
     /// Not `name: value`.
-    #[error("--header `{0} ...` is not of the form `name: value`, in one line")]
+    #[error("--header `{0} ...` is not one line of the form `name: value`")]
     Header(String),
     /// A header that frames the message.
-    #[error("--header {0} is set by crawlmark itself")]
+    #[error("--header {0} is set by crawlmark itself: remove it")]
     Framing(HeaderName),
 }
 

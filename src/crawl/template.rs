@@ -20,7 +20,7 @@ pub struct Template {
     after: Option<String>,
 }
 
-/// Why a text is no template. Never repeats credentials.
+/// Reason why a text is no template. Never repeats credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// Not a URL.
@@ -45,13 +45,15 @@ pub enum TemplateError {
     )]
     Braces(String),
     /// More than one place for the ID.
-    #[error("the URL `{0}` has {{id}} more than once")]
+    #[error("the URL `{0}` has {{id}} more than once: keep one of them")]
     Places(String),
     /// The place for the ID is not in the path or query.
-    #[error("the URL `{0}` has {{id}} outside its path and query")]
+    #[error(
+        "the URL `{0}` has {{id}} outside its path and query: write it behind the host, as in http://host/items/{{id}}"
+    )]
     Authority(String),
     /// A fragment, which no request carries.
-    #[error("the URL `{0}` has a #fragment, which is never sent: leave it away, or write %23")]
+    #[error("the URL `{0}` has a #fragment, which is never sent: remove it, or write %23")]
     Fragment(String),
 }
 
@@ -73,7 +75,7 @@ pub enum Flaw {
     /// A character that is not sent as it is.
     #[error("{0:?} in the path or query is written {1}")]
     PathCharacter(char, String),
-    /// What the parser says, where nothing else is known.
+    /// Message of the parser, where nothing else is known.
     #[error("{0}")]
     Other(String),
 }
@@ -181,7 +183,7 @@ fn place(path: &str, no_place: NoPlace) -> Option<(String, Option<String>)> {
     Some((format!("{}/", path.trim_end_matches('/')), Some(query.to_owned())))
 }
 
-/// What stands behind the host's colon; an IPv6 address in brackets has colons of its own.
+/// Text behind the host's colon; an IPv6 address in brackets has colons of its own.
 fn port_of(authority: &str) -> Option<&str> {
     authority.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'))
 }
@@ -190,7 +192,7 @@ fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port > 0)
 }
 
-/// Why host and path cannot be read, as far as it can be told: asks the parser about one part after the other.
+/// Find the reason why host and path cannot be read, by giving the parser one part after the other.
 fn flaw(authority: &str, path: &str) -> Option<Flaw> {
     let fits = |url: String| url.parse::<Uri>().is_ok();
     let (host, port_text) = match port_of(authority) {

@@ -12,7 +12,7 @@ const STDIN: &str = "-";
 /// No line is longer: hyper takes no URL of 64 KiB, and what is no text may have no end.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
+/// Reason why there are no lines. Reads after "--urls FILE: ", and repeats no credentials.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UrlsError {
     /// The file, or standard input.
@@ -89,7 +89,10 @@ mod tests {
             (b"\n# nothing\n  \n", "holds no URL"),
             (b"http://a/\n\nhttps://b/\n", "line 3: the URL `https://b/` does not begin with http://"),
             (b"#\nhttp://u:secret@a/\n", "line 2: the URL holds a user name"),
-            (b"http://a/\nhttp://a/{id}/{id}", "line 2: the URL `http://a/{id}/{id}` has {id} more than once"),
+            (
+                b"http://a/\nhttp://a/{id}/{id}",
+                "line 2: the URL `http://a/{id}/{id}` has {id} more than once: keep one of them",
+            ),
             (b"http://{id}.a/", "line 1"),
             (b"\xef\xbb\xbfhttps://b/", "line 1: the URL `https://b/` does not begin"),
             (b"http://a/b c", "line 1: the URL `http://a/b c` cannot be read: ' ' in the path or query is written %20"),

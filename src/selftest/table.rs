@@ -68,7 +68,7 @@ fn write_row(out: &mut String, row: &RowOutcome) {
     }
 }
 
-/// Why attempts at a row do not count. What was said of a row above it, whose runs were the same, is not said again.
+/// Reason why attempts at a row do not count. What was said of a row above it, whose runs were the same, is not said again.
 fn write_disturbances(out: &mut String, row: &RowOutcome, above: &[RowOutcome], width: usize) {
     let whys = |row: &RowOutcome| -> Vec<Vec<String>> {
         row.attempts.iter().map(|attempt| attempt.disturbed_by.clone()).collect()
@@ -177,8 +177,8 @@ mod tests {
     fn outcome() -> Outcome {
         let good = figure(Unit::Us, 20_000.0, Some(20_400.0), Allowed::between(20_000.0, 25_000.0));
         let bad = figure(Unit::Us, 20_000.0, Some(26_000.0), Allowed::between(20_000.0, 25_000.0));
-        let reason = "shard 0 waited for its CPU for 31 % of its time: that was given to something else, and answers \
-                      that lay unread meanwhile seem slow";
+        let reason = "shard 0 spent 31 % of the run waiting for a CPU, so some responses were read late and look \
+                      slower than they were";
         let attempt = |disturbed_by: &[&str], figure: &Figure| Attempt {
             disturbed_by: disturbed_by.iter().map(|reason| (*reason).to_owned()).collect(),
             figures: vec![figure.clone(), Figure::word("verdict", "client_limited", "client_limited")],
@@ -214,7 +214,7 @@ mod tests {
                 assert!(line.starts_with(&format!("  {row}  {result} ")), "{line}");
             }
             assert!(table.contains("      attempts do not count for the reasons of R2\n"), "{table}");
-            assert!(table.contains("      attempt 2 does not count: shard 0 waited"), "{table}");
+            assert!(table.contains("      attempt 2 does not count: shard 0 spent"), "{table}");
             assert_eq!(table.matches("\n  ! service p99").count(), 2, "{table}");
         }
     }

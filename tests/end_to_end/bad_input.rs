@@ -87,7 +87,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "-c", "0"], "'--connections <N>': `0` is too low: write at least 1"),
         (&["URL", "-c", "1.5"], "'--connections <N>': `1.5` is not a count"),
         (&["URL", "-s", "0"], "--shards 0 is out of range: 1 to"),
-        (&["URL", "-d", "0"], "--duration must be at least 1ms"),
+        (&["URL", "-d", "0"], "--duration 0s is out of range: at least 1ms"),
         (&["URL", "-n", "-1"], "'-1' for '--requests <N>': `-1` is not a count"),
         (&["URL", "--rate", "-1"], "'-1' for '--rate <RATE>': `-1` is not a rate"),
         (&["URL", "-d", "-1s"], "'-1s' for '--duration <TIME>': `-1s` is not a duration"),
@@ -326,7 +326,7 @@ fn a_list_with_a_bad_line_is_refused_with_the_line_and_without_secrets() {
     for (bad, says) in [
         ("https://h/", "line 3: the URL `https://h/` does not begin with http://"),
         ("http://user:secret@h/", "line 3: the URL holds a user name or password"),
-        ("http://h/{id}/{id}", "line 3: the URL `http://h/{id}/{id}` has {id} more than once"),
+        ("http://h/{id}/{id}", "line 3: the URL `http://h/{id}/{id}` has {id} more than once: keep one of them"),
         ("http://192.0.2.1/", "--rate"),
     ] {
         fs::write(place.path().join("urls"), format!("# a list\n{}\n{bad}\n", door.url())).unwrap();

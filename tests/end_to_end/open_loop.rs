@@ -95,6 +95,6 @@ fn arrivals_that_make_no_sense_are_refused() {
         (&["URL", "--arrivals", "sometimes", "--rate", "1"], "asap, constant, poisson"),
         (&["URL", "--arrivals", "poisson", "--rate", "9", "--burst", "3"], "--burst is for budgets"),
         (&["URL", "-d", "1s", "-w", "1s"], "--warmup 1s leaves nothing of --duration 1s"),
-        (&["URL", "--grace", "2h"], "--grace must be at most 1h"),
+        (&["URL", "--grace", "2h"], "--grace 2h is out of range: at most 1h"),
     ]);
 }

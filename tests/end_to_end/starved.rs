@@ -56,7 +56,7 @@ fn a_shard_whose_cpu_is_given_to_others_says_so() {
     let target = Target::start("--processes 1");
     let _hog = Hog::on(usable_cpus()[0]);
     let run = Run::start(format!("{} --shards 1 -c 8 -d 1s --strict", target.url()).split(' '));
-    let report = starved(run, &["shard 0 waited for its CPU for", "given to something else"]);
+    let report = starved(run, &["shard 0 spent", "of the run waiting for a CPU"]);
     let shard = &report.shards()[0];
     assert!(shard["run_delay_share"].as_f64().unwrap() > 0.1, "{shard}");
 }
@@ -75,7 +75,7 @@ fn a_shard_that_was_stopped_for_a_while_says_for_how_long() {
         // This is what is injected, not a wait for anything.
         std::thread::sleep(Duration::from_millis(500));
         signal(shard, Signal::SIGCONT);
-        let report = starved(run, &["shard 0 did not run for"]);
+        let report = starved(run, &["shard 0 was paused for"]);
         let lag = &report.shards()[0]["latency"]["loop_lag"];
         // It was to look up within 10 ms of being stopped.
         assert!(lag["max_us"].as_f64().unwrap() >= 490_000.0, "{lag}");

@@ -79,7 +79,7 @@ fn v4_a_client_that_was_blocked_says_that_it_was_late() {
     // All of the difference is the client's own lateness.
     assert_ms(ran.latency("sched_lag").p999_us, 270.0, 2.0);
     assert_ms(ran.latency("pool_wait").p999_us, 0.0, 0.0);
-    assert_verdict(&ran, Verdict::ClientLimited, "did not run for");
+    assert_verdict(&ran, Verdict::ClientLimited, "was paused for");
 }
 
 #[test]

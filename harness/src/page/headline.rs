@@ -48,7 +48,7 @@ impl<'a> Clocked<'a> {
         match self {
             Self::Response(_) => CORRECTED,
             Self::Service(_) => UNCORRECTED,
-            Self::Nothing => "no attempt had a good answer: there are no times",
+            Self::Nothing => "no request succeeded, so there are no latencies to show",
         }
     }
 }

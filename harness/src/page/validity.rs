@@ -1,4 +1,4 @@
-//! Whether the numbers may be believed: the verdict in a word, what it means, each finding, and what was looked at.
+//! Validity: the verdict in a word, what it means, each finding, and what was looked at.
 
 use super::frame::{Html, capital};
 use crate::report::{Report, Verdict};

@@ -1,15 +1,15 @@
-//! Why a plan makes no sense, told by the flag that has to change.
+//! Reasons why a plan makes no sense, by the flag that has to change.
 
 use std::time::Duration;
 
 use super::{Arrivals, MAX_ARRIVALS_PER_S, MAX_CONNECTIONS, MAX_RETRIES, MAX_SHARDS, Pacing};
 use crate::units::IdRange;
 
-/// Why a plan makes no sense. Each message names the flag.
+/// Reason why a plan makes no sense. Each message names the flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// No ID.
-    #[error("--ids {0} holds no ID")]
+    #[error("--ids {0} holds no ID: write A..B with B above A")]
     NoIds(IdRange),
     /// No shard, or more than [`MAX_SHARDS`].
     #[error("--shards {0} is out of range: 1 to {MAX_SHARDS}")]
@@ -62,14 +62,14 @@ pub enum PlanError {
         duration: Duration,
     },
     /// Longer than an hour.
-    #[error("--grace must be at most 1h")]
-    Grace,
+    #[error("--grace {} is out of range: at most 1h", humantime::format_duration(*.0))]
+    Grace(Duration),
     /// Zero or beyond an hour.
-    #[error("--timeout must be between 1ms and 1h")]
-    Timeout,
+    #[error("--timeout {} is out of range: 1ms to 1h", humantime::format_duration(*.0))]
+    Timeout(Duration),
     /// Zero.
-    #[error("--duration must be at least 1ms")]
-    Duration,
+    #[error("--duration {} is out of range: at least 1ms", humantime::format_duration(*.0))]
+    Duration(Duration),
     /// A shard would have no connection to a host.
     #[error("--per-host-connections {connections} is less than --shards {shards}: each shard needs at least one")]
     PerHostConnections {
@@ -85,9 +85,9 @@ pub enum PlanError {
     #[error("--retry-budget {0}% is out of range: 0% to 100% of the first attempts")]
     RetryBudget(u32),
     /// Below a millisecond or beyond a year.
-    #[error("--max-pause must be at least 1ms and at most a year")]
-    MaxPause,
+    #[error("--max-pause {} is out of range: 1ms to a year", humantime::format_duration(*.0))]
+    MaxPause(Duration),
     /// Too short to tell silence from a busy machine.
-    #[error("--shard-deadline must be at least 1s")]
-    ShardDeadline,
+    #[error("--shard-deadline {} is out of range: at least 1s", humantime::format_duration(*.0))]
+    ShardDeadline(Duration),
 }

@@ -104,7 +104,7 @@ impl Manners {
             return Err(PlanError::RetryBudget(self.retry_budget_percent));
         }
         if self.max_pause < SHORTEST || self.max_pause > LONGEST {
-            return Err(PlanError::MaxPause);
+            return Err(PlanError::MaxPause(self.max_pause));
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl AdaptiveKind {
     }
 }
 
-/// Why a text names nothing.
+/// Reason why a text names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is none of {known}")]
 pub struct UnknownName {
@@ -175,7 +175,7 @@ impl FromStr for AdaptiveKind {
     }
 }
 
-/// Why a text is no back-off.
+/// Reason why a text is not a backoff.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackoffError {
     /// Not one or two durations.
@@ -186,7 +186,7 @@ pub enum BackoffError {
     Order {
         /// As typed.
         text: String,
-        /// The same times the other way round.
+        /// Both times in the right order.
         right: Backoff,
     },
     /// More than a year.

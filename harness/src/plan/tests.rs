@@ -33,14 +33,16 @@ pub(crate) fn plan() -> RunPlan {
 #[test]
 fn a_plan_that_makes_no_sense_names_its_flag() {
     type Spoil = fn(&mut RunPlan);
-    let cases: [(Spoil, &str); 12] = [
-        (|p| p.ids.end = p.ids.start, "--ids"),
+    let cases: [(Spoil, &str); 14] = [
+        (|p| p.ids.end = p.ids.start, "--ids 0..0 holds no ID: write"),
         (|p| p.shards = 0, "--shards"),
         (|p| p.connections = 1, "--connections"),
         (|p| p.connections = u32::MAX, "--connections 4294967295 is out of range: 1 to 1000000"),
         (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
-        (|p| p.timeout = Duration::ZERO, "--timeout"),
-        (|p| p.duration = Some(Duration::ZERO), "--duration"),
+        (|p| p.timeout = Duration::from_hours(2), "--timeout 2h is out of range: 1ms to 1h"),
+        (|p| p.duration = Some(Duration::ZERO), "--duration 0s is out of range: at least 1ms"),
+        (|p| p.manners.max_pause = Duration::ZERO, "--max-pause 0s is out of range: 1ms to a year"),
+        (|p| p.shard_deadline = Duration::ZERO, "--shard-deadline 0s is out of range: at least 1s"),
         (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
         (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),
         (
@@ -51,7 +53,7 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
             "--burst",
         ),
         (|p| (p.warmup, p.duration) = (Duration::from_secs(1), Some(Duration::from_secs(1))), "--warmup 1s"),
-        (|p| p.grace = Duration::from_hours(2), "--grace"),
+        (|p| p.grace = Duration::from_hours(2), "--grace 2h is out of range: at most 1h"),
     ];
     for (spoil, flag) in cases {
         let mut spoilt = plan();

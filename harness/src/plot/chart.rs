@@ -21,12 +21,12 @@ impl<'a> Line<'a> {
         Self { steps, key: Key::new(label, Mark::Line(ink, width)) }
     }
 
-    /// Whether it has a value anywhere.
+    /// True if it has a value anywhere.
     pub(super) fn is_known(&self) -> bool {
         known(&self.steps).next().is_some()
     }
 
-    /// Whether it is above 0 anywhere.
+    /// True if it is above 0 anywhere.
     pub(super) fn is_above_zero(&self) -> bool {
         known(&self.steps).any(|value| value > 0.0)
     }

@@ -65,7 +65,7 @@ pub fn climb(ladder: &Ladder) -> Plot {
     })
 }
 
-/// Whether the bars of a rung say what they are: once, on the lowest one, where there is room.
+/// Labels of a rung's bars: once, on the lowest one, where there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Words {
     Told,

@@ -47,7 +47,7 @@ pub(super) fn plot(report: &Report) -> Plot {
         values: Values::Times("latency of good answers (log scale)"),
         each: "the slowest second of",
         lines,
-        nothing: "no second had the twenty good answers that a median takes",
+        nothing: "fewer than 20 successful responses in every second",
     };
     chart.plot("latency", "Latency over time", caption)
 }

@@ -19,7 +19,7 @@ pub enum Ground {
     Dark,
 }
 
-/// Why there is no picture.
+/// Reason why there is no picture.
 #[derive(Debug, thiserror::Error)]
 #[error("draw the plot `{plot}` as PNG: {why}")]
 pub struct PngError {

@@ -121,7 +121,7 @@ fn sparse(scale: Scale) -> Vec<f64> {
     scale.ticks().into_iter().step_by(2).collect()
 }
 
-/// That of a field of shares, whether there is more than all or not.
+/// Scale of a field of shares, which may exceed 1.
 fn halves(_: Scale) -> Vec<f64> {
     vec![0.0, 0.5, 1.0]
 }

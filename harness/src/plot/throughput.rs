@@ -1,4 +1,4 @@
-//! What was offered, what came of it, and what the target threw back, over time.
+//! Requests offered, achieved and throttled, over time.
 
 use super::chart::{Chart, Line, Values};
 use super::palette::Ink;
@@ -45,5 +45,10 @@ fn caption(report: &Report, seconds: &Seconds<'_>, [offered, .., throttled]: &[L
         ),
         None => "none was throttled".to_owned(),
     };
-    format!("The run made {mean} attempts per second on average{shape}; {thrown_back}.")
+    let failed = report.totals.failed(&report.ledger);
+    let failed = match failed {
+        0 => String::new(),
+        _ => format!(", {} failed", percent(failed as f64 / report.totals.attempts.max(1) as f64)),
+    };
+    format!("The run made {mean} attempts per second on average{shape}; {thrown_back}{failed}.")
 }

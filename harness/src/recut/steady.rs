@@ -73,12 +73,12 @@ pub struct Settled {
     pub left_out_s: u64,
 }
 
-/// Why there is no such stretch.
+/// Reason why there is no such stretch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NotSteady {
     /// Too little to judge by.
     #[error(
-        "{whole_s} whole seconds between warm-up and end are too few, it takes {SHORTEST_S}; name a window with --from and --to"
+        "{whole_s} whole seconds between warm-up and end are too few: {SHORTEST_S} are needed; name a window with --from and --to"
     )]
     Short {
         /// What there is, s.
@@ -118,7 +118,7 @@ pub enum NotSteady {
         to: String,
     },
     /// Nothing came of it.
-    #[error("no item ended in the whole seconds of the run")]
+    #[error("no item ended in any of the whole seconds of the run, so there is nothing to measure; make a longer run")]
     Nothing,
 }
 
@@ -129,7 +129,7 @@ struct Course {
     values: Vec<f64>,
 }
 
-/// Why the end is where it is.
+/// Reason why the end is where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Whole,

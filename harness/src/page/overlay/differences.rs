@@ -42,7 +42,7 @@ pub fn labels(reports: &[Report]) -> Vec<String> {
     })
 }
 
-/// Whether they are short, and no two alike.
+/// True if they are short, and no two alike.
 fn are_labels(labels: &[String]) -> bool {
     let different: BTreeSet<&String> = labels.iter().collect();
     different.len() == labels.len() && labels.iter().all(|label| label.chars().count() <= LONGEST)

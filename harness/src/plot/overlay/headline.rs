@@ -21,7 +21,7 @@ struct Figure {
     unit: String,
     of: fn(&Report, Clocked) -> Option<f64>,
     said: fn(f64) -> String,
-    /// Whether it is only known to be no less.
+    /// True if it is only known to be no less.
     is_at_least: fn(&Report, Clocked) -> bool,
 }
 

@@ -15,7 +15,7 @@ pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
     evidence.totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0)
 }
 
-/// So many failed requests that the figures are not those of normal responses. The response times of an open loop leave them
+/// Finding: too many requests failed for the figures to describe normal responses. The response times of an open loop leave them
 /// out.
 pub(super) fn most_failed(evidence: &Evidence<'_>) -> Seen {
     let is_open_loop = evidence.plan.arrivals.gaps().is_some();
@@ -58,7 +58,7 @@ pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
     Seen::perhaps(dead.then(|| {
         format!(
             "no good answer for {dead_s:.0} of the {duration_s:.0} seconds while requests failed, so the rate includes a time \
-             in which the target did not work; look at its log, or at the plot of errors for when that was"
+             in which the target did not work. Check its log; the plot of errors shows when"
         )
     }))
 }
@@ -94,7 +94,7 @@ fn failed(evidence: &Evidence<'_>) -> u64 {
     evidence.totals.failed(evidence.ledger).saturating_sub(own)
 }
 
-/// The same as a part of all attempts; none when none failed.
+/// Failed attempts as a part of all attempts; none when none failed.
 fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
     let failed = failed(evidence);
     (failed > 0).then(|| share(failed as f64, evidence.totals.attempts as f64))
@@ -155,7 +155,7 @@ pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
         shards.iter().filter_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
     Seen::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {
         format!(
-            "all {} attempts were within the warm-up: nothing was measured; use a shorter --warmup, or a longer run",
+            "all {} attempts were within the warm-up, so nothing was measured. Use a shorter --warmup, or a longer run",
             grouped(totals.attempts)
         )
     }))
@@ -172,13 +172,13 @@ pub(super) fn throttled(evidence: &Evidence<'_>) -> Seen {
     let patient = plan.manners.on_throttle == OnThrottle::Honor;
     Seen::perhaps(match (patient, good < HARDLY_ANY) {
         (false, _) => Some(format!(
-            "{} of the attempts were throttled and the run did not wait: the rate is how fast the target refuses; \
-             use --on-throttle honor, or a lower --rate",
+            "{} of requests were throttled and the run did not wait, so the rate shows how fast the target refuses. \
+             Use --on-throttle honor, or a lower --rate",
             percent(throttled)
         )),
         (true, true) => Some(format!(
-            "only {} of the attempts brought an item, {} were throttled: the target's limit was measured, not its \
-             answers; use a lower --rate, or --adaptive",
+            "only {} of requests brought an item and {} were throttled, so the rate is the target's limit, not its \
+             speed. Use a lower --rate, or --adaptive",
             percent(good),
             percent(throttled)
         )),

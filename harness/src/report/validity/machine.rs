@@ -18,8 +18,8 @@ pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> Seen {
     let Some(pressure) = evidence.host.cpu_pressure else { return Seen::Unavailable };
     Seen::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
-            "something on this machine waited for a CPU for {} of the time, and the kernel does not say whether it was a \
-             shard: times may be partly the client's; {}",
+            "some process of this machine waited for a CPU {} of the time, and the kernel does not say if it was a shard, so \
+             times may include delays of the client. {}",
             percent(pressure),
             more_room(evidence)
         )
@@ -48,8 +48,7 @@ pub(super) fn ports_held_back(evidence: &Evidence<'_>) -> Seen {
     let tripped = needed && held as f64 > ports as f64 * PORTS_HELD_BACK;
     Seen::perhaps(tripped.then(|| {
         format!(
-            "closed connections held back {} of {}: finding a free port takes longer the fewer there are, and soon there \
-             is none; {MORE_PORTS}",
+            "closed connections kept {} of {} in TIME_WAIT, which slows opening connections and soon stops it: {MORE_PORTS}",
             grouped(held),
             ports_in_words(evidence)
         )
@@ -88,8 +87,8 @@ pub(super) fn retransmits(evidence: &Evidence<'_>) -> Seen {
     let tripped = evidence.environment.colocated && again as f64 > allowed;
     Seen::perhaps(tripped.then(|| {
         format!(
-            "TCP had to send {} segments again although the target is on this machine: each waits for 200 ms or more, which \
-             is booked as service time; look for a full queue, a packet filter or a network that is being shaped",
+            "TCP retransmitted {} segments although the target is on this machine; each adds 200 ms or more to a service \
+             time. Look for a full queue, a packet filter or traffic shaping",
             grouped(again)
         )
     }))
@@ -105,8 +104,8 @@ pub(super) fn listen_queue(evidence: &Evidence<'_>) -> Seen {
     let tripped = evidence.environment.colocated && turned_away > 0;
     Seen::perhaps(tripped.then(|| {
         format!(
-            "{} connections found a listening socket of this machine with a full queue: they are tried again after a second, \
-             which is booked as time to connect; the target takes connections too slowly, or its backlog is too short",
+            "{} connections met a full listen queue on this machine and were retried after a second, which counts as time to \
+             connect. Increase the target's backlog, or open fewer connections (-c)",
             grouped(turned_away)
         )
     }))

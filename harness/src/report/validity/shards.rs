@@ -49,7 +49,8 @@ fn out_of_schedule(shard: &ShardReport) -> Option<String> {
     let (scheduled, attempts, dropped) = (shard.scheduled?, shard.totals.attempts, shard.totals.dropped);
     (scheduled != attempts + dropped).then(|| {
         format!(
-            "shard {} scheduled {scheduled} requests, of which {attempts} went and {dropped} were dropped: that does not add up",
+            "shard {} scheduled {scheduled} requests, of which {attempts} were sent and {dropped} dropped, \
+             which does not add up. Report this as a bug",
             shard.shard
         )
     })
@@ -60,8 +61,8 @@ fn out_of_sum(shard: &ShardReport) -> Option<String> {
     (!shard.ledger.adds_up()).then(|| {
         let ended = shard.ledger.ended();
         format!(
-            "shard {} planned {planned} items, of which {ended} ended, {not_attempted} were not attempted and {lost} lost: \
-             that does not add up",
+            "shard {} planned {planned} items, of which {ended} ended, {not_attempted} were not attempted and {lost} lost, \
+             which does not add up. Report this as a bug",
             shard.shard
         )
     })
@@ -77,12 +78,12 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
     Seen::perhaps(Worst::of(beyond).map(|worst| {
         let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
         let advice = if shards < cores && !evidence.environment.colocated {
-            format!("this machine has {cores} CPUs: use more of them (--shards)")
+            format!("This machine has {cores} CPUs: use more shards (--shards)")
         } else {
             more_room(evidence)
         };
         format!(
-            "{} used {:.0} % of a CPU: the rate is the client's ceiling, and times include its own queueing; {advice}",
+            "{} used {:.0} % of a CPU, so the rate is the client's ceiling and times include its own queueing. {advice}",
             worst.who(),
             worst.reading * 100.0
         )
@@ -97,8 +98,7 @@ pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
     let waits = readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share);
     Seen::perhaps(Worst::of(waits.filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
         format!(
-            "{} waited for its CPU for {} of its time: that was given to something else, and answers that lay \
-             unread meanwhile seem slow; {}",
+            "{} spent {} of the run waiting for a CPU, so some responses were read late and look slower than they were. {}",
             worst.who(),
             percent(worst.reading),
             more_room(evidence)
@@ -117,7 +117,7 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
     });
     Seen::perhaps(Worst::of(late).map(|worst| {
         format!(
-            "{} sent one of a hundred requests {} late or more: the client did not keep the pace it was given; {}",
+            "{} sent 1 % of its requests at least {} late, because the client did not keep the pace. {}",
             worst.who(),
             micros(worst.reading),
             more_room(evidence)
@@ -132,8 +132,8 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
         evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
     if let Some(worst) = Worst::of(frozen) {
         return Seen::Findings(vec![format!(
-            "{} did not run for {}: it was stopped, or its machine was, or something else had its CPU; what was under way then \
-             seems slower by that; run it again, and if it comes back: {}",
+            "{} was paused for {} (stopped, or starved of CPU), so requests in flight look slower by that. Run again; if it \
+             recurs: {}",
             worst.who(),
             micros(worst.reading),
             more_room(evidence)
@@ -142,7 +142,7 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
     let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?)));
     Seen::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
         format!(
-            "{} looked up {} late or more, one time of a hundred: times in the tail are partly its own; {}",
+            "{} read events at least {} late 1 % of the time (event-loop delay), so slow responses are partly its own delay. {}",
             worst.who(),
             micros(worst.reading),
             more_room(evidence)
@@ -159,8 +159,8 @@ pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
     Seen::perhaps(Worst::of(stolen.filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
         let cpu = worst.shard.cpu.map_or_else(|| "its CPUs'".to_owned(), |cpu| format!("CPU {cpu}'s"));
         format!(
-            "{}: the host of this virtual machine gave {} of {cpu} time to others; rates are too low and times too long by no \
-             known amount; run it again at a quieter time, or on a machine of your own",
+            "{} lost {} of {cpu} time to other virtual machines of the host, so rates are too low and times too long. Run \
+             again at a quieter time, or on a dedicated machine",
             worst.who(),
             percent(worst.reading)
         )
@@ -180,8 +180,8 @@ pub(super) fn speed(evidence: &Evidence<'_>) -> Seen {
     Seen::perhaps(Worst::of(changed.filter(|(_, change)| *change > SPEED)).map(|worst| {
         let shown = |us: Option<f64>| us.map(micros).unwrap_or_default();
         format!(
-            "{}: the same work took {} of its CPU before the run and {} after it; a CPU whose speed changes (its clock, a \
-             neighbour on its core, the host of a virtual machine) makes rates of different moments differ; run it again",
+            "{}: the same work took {} of CPU time before the run and {} after it, so the speed of the CPU changed during the \
+             run (its clock, a neighbour on its core, or the host of a virtual machine). Run again",
             worst.who(),
             shown(worst.shard.usage.speed_before_us),
             shown(worst.shard.usage.speed_after_us)
@@ -199,7 +199,7 @@ fn readings<'a>(
     evidence.shards.iter().filter(long_enough).filter_map(move |shard| Some((shard, reading(shard)?)))
 }
 
-/// Whether any shard gave a reading. One with a fault gave none.
+/// True if any shard gave a reading. One with a fault gave none.
 fn any(evidence: &Evidence<'_>, reading: impl Fn(&ShardReport) -> Option<f64>) -> bool {
     evidence.shards.iter().filter(|shard| shard.fault.is_none()).any(|shard| reading(shard).is_some())
         || evidence.shards.iter().all(|shard| shard.fault.is_some())

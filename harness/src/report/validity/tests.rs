@@ -156,6 +156,17 @@ fn trips(verdict: Verdict, said: &[&str], spoil: impl FnOnce(&mut Run)) {
     for part in said {
         assert!(reason.contains(part), "`{part}` in: {reason}");
     }
+    assert!(reason.contains(char::is_numeric), "no number in: {reason}");
+    // What is wrong with this side or its machine can be mended by the reader.
+    if !matches!(verdict, Verdict::Incomplete | Verdict::TargetLimited | Verdict::Errors) {
+        const REMEDIES: [&str; 9] = ["use", "run", "move", "lower", "increase", "look for", "raise", "end", "set"];
+        let lower = reason.to_lowercase();
+        let advice = lower.rsplit(['.', ';', ':', ',']).any(|part| {
+            let part = part.trim().trim_start_matches("or ");
+            REMEDIES.iter().any(|remedy| part.starts_with(&format!("{remedy} ")) || part == *remedy)
+        });
+        assert!(advice, "no sentence that says what to do in: {reason}");
+    }
 }
 
 /// A quiet run, changed so, is valid.
@@ -296,30 +307,30 @@ fn g_throttling() {
         run.ledger.gave_up += attempts;
     };
     for how in [OnThrottle::Count, OnThrottle::Ignore] {
-        trips(Verdict::TargetLimited, &["50 % of the attempts were throttled", "--on-throttle honor"], |run| {
+        trips(Verdict::TargetLimited, &["50 % of requests were throttled", "--on-throttle honor"], |run| {
             throttled(run, 501, how);
         });
         passes(|run| throttled(run, 500, how));
     }
     // Who waits as told may be refused more often than not, as long as something comes of it.
     passes(|run| throttled(run, 900, OnThrottle::Honor));
-    trips(Verdict::TargetLimited, &["only 9.9 % of the attempts brought an item"], |run| {
+    trips(Verdict::TargetLimited, &["only 9.9 % of requests brought an item"], |run| {
         throttled(run, 901, OnThrottle::Honor);
     });
 }
 
 #[test]
 fn g_cpu_use() {
-    trips(Verdict::ClientLimited, &["shard 1 used 86 % of a CPU", "use more of them"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 used 86 % of a CPU", "use more shards"], |run| {
         run.usage().cpu_share = Some(0.86);
     });
     passes(|run| run.usage().cpu_share = Some(0.85));
     passes(|run| (run.usage().cpu_share, run.usage().measured_s) = (Some(0.99), Some(0.19)));
-    trips(Verdict::ClientLimited, &["the target shares the 2 CPUs"], |run| {
+    trips(Verdict::ClientLimited, &["Client and target share 2 CPUs"], |run| {
         (run.environment.colocated, run.environment.cores) = (true, 2);
         run.usage().cpu_share = Some(0.9);
     });
-    trips(Verdict::ClientLimited, &["shard 1 (and another)", "2 shards share 1 CPUs"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 (and 1 other)", "2 shards share 1 CPUs"], |run| {
         run.environment.cores = 1;
         run.shards[0].usage.cpu_share = Some(0.88);
         run.usage().cpu_share = Some(0.9);
@@ -332,7 +343,7 @@ fn g_cpu_use() {
 
 #[test]
 fn g_run_delay() {
-    trips(Verdict::ClientLimited, &["shard 1 waited for its CPU for 5.1 %", "something else"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 spent 5.1 % of the run waiting for a CPU", "read late"], |run| {
         run.usage().run_delay_share = Some(0.051);
     });
     passes(|run| run.usage().run_delay_share = Some(0.05));
@@ -341,7 +352,7 @@ fn g_run_delay() {
 
 #[test]
 fn g_sched_lag() {
-    trips(Verdict::ClientLimited, &["shard 1 sent one of a hundred requests 2.10 ms late", "pace"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 sent 1 % of its requests at least 2.10 ms late", "pace"], |run| {
         run.times(Series::SchedLag).p99_us = Some(2_100.0);
     });
     passes(|run| run.times(Series::SchedLag).p99_us = Some(2_000.0));
@@ -367,15 +378,15 @@ fn g_sched_lag() {
 
 #[test]
 fn g_loop_lag() {
-    trips(Verdict::ClientLimited, &["shard 1 looked up 20.5 ms late"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 read events at least 20.5 ms late"], |run| {
         run.times(Series::LoopLag).p99_us = Some(20_500.0);
     });
     passes(|run| run.times(Series::LoopLag).p99_us = Some(20_000.0));
-    trips(Verdict::ClientLimited, &["shard 1 did not run for 480 ms"], |run| {
+    trips(Verdict::ClientLimited, &["shard 1 was paused for 480 ms"], |run| {
         run.times(Series::LoopLag).max_us = Some(480_000.0);
         run.times(Series::LoopLag).p99_us = Some(300_000.0);
     });
-    trips(Verdict::ClientLimited, &["did not run for 101 ms"], |run| {
+    trips(Verdict::ClientLimited, &["was paused for 101 ms"], |run| {
         run.times(Series::LoopLag).max_us = Some(101_000.0);
     });
     passes(|run| run.times(Series::LoopLag).max_us = Some(100_000.0));
@@ -409,7 +420,7 @@ fn g_speed() {
     let speed = |run: &mut Run, before, after| {
         (run.usage().speed_before_us, run.usage().speed_after_us) = (Some(before), Some(after));
     };
-    trips(Verdict::Disturbed, &["the same work took 1.00 ms of its CPU before the run and 1."], |run| {
+    trips(Verdict::Disturbed, &["the same work took 1.00 ms of CPU time before the run and 1."], |run| {
         speed(run, 1_000.0, 1_000.0 * (1.01 + thresholds::SPEED));
     });
     trips(Verdict::Disturbed, &["shard 1"], |run| speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0));
@@ -439,7 +450,7 @@ fn g_cpu_pressure() {
         run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
         run.host.cpu_pressure = pressure(us);
     };
-    trips(Verdict::Disturbed, &["something on this machine waited for a CPU for 10 %"], |run| blind(run, 1_010_000));
+    trips(Verdict::Disturbed, &["some process of this machine waited for a CPU 10 %"], |run| blind(run, 1_010_000));
     passes(|run| blind(run, 1_000_000));
     // The shards' own waiting is known: the quiet run has a pressure of 90 %.
     passes(|_| {});
@@ -474,7 +485,7 @@ fn g_ports_held_back() {
             counted(&before, &[("net/sockstat", after.as_str()), ("net/tcp", closed.as_str())]).ports_held;
         run.counters.connections_opened = opened;
     };
-    trips(Verdict::ClientLimited, &["closed connections held back 501 of 1,000 local ports"], |run| {
+    trips(Verdict::ClientLimited, &["closed connections kept 501 of 1,000 local ports"], |run| {
         held(run, 501, 500);
     });
     passes(|run| held(run, 500, 501));
@@ -502,7 +513,7 @@ fn g_retransmits() {
         run.environment.colocated = true;
     };
     // One of a thousand attempts, and four.
-    trips(Verdict::Disturbed, &["send 6 segments again"], |run| again(run, 6));
+    trips(Verdict::Disturbed, &["retransmitted 6 segments"], |run| again(run, 6));
     passes(|run| again(run, 5));
     // A network may lose something.
     passes(|run| {
@@ -520,13 +531,9 @@ fn g_listen_queue() {
         (run.host.listen_overflows, run.host.listen_drops) = (host.listen_overflows, host.listen_drops);
         run.environment.colocated = true;
     };
-    trips(
-        Verdict::TargetLimited,
-        &["1 connections found a listening socket of this machine with a full queue"],
-        |run| {
-            full(run, 1);
-        },
-    );
+    trips(Verdict::TargetLimited, &["1 connections met a full listen queue on this machine"], |run| {
+        full(run, 1);
+    });
     passes(|run| full(run, 0));
     passes(|run| {
         full(run, 1);
@@ -581,7 +588,7 @@ fn g_requests_that_were_due() {
         dropped(run, 11);
     });
     passes(|run| dropped(run, 10));
-    trips(Verdict::Incomplete, &["shard 1 scheduled 1001 requests, of which 1000 went and 0 were dropped"], |run| {
+    trips(Verdict::Incomplete, &["shard 1 scheduled 1001 requests, of which 1000 were sent and 0 dropped"], |run| {
         dropped(run, 0);
         run.shards[1].scheduled = Some(1_001);
     });

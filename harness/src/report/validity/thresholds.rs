@@ -75,7 +75,7 @@ pub(super) const DEAD: f64 = 1.0 / 3.0;
 /// The least such time, s: the series has whole seconds.
 pub(super) const LEAST_DEAD_S: f64 = 2.0;
 
-/// How much longer than its slowest good answer a target has to be silent for requests to be without hope of one.
+/// Factor: a target that is silent for this many times its slowest good answer has stopped answering.
 pub(super) const LONGER_THAN_SLOWEST: f64 = 2.0;
 
 /// Part of a second in which the target had asked for a pause, from which on it is no time without an answer.

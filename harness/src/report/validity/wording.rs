@@ -23,25 +23,25 @@ impl<'a> Worst<'a> {
         let number = self.shard.shard;
         match self.others {
             0 => format!("shard {number}"),
-            1 => format!("shard {number} (and another)"),
+            1 => format!("shard {number} (and 1 other)"),
             others => format!("shard {number} (and {others} others)"),
         }
     }
 }
 
-/// How a shard gets a CPU to itself.
+/// Advice on how to give a shard a CPU to itself.
 pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
-    let pace = if evidence.plan.rate.is_some() { "lower its --rate" } else { "pace the run (--rate)" };
+    let pace = if evidence.plan.rate.is_some() { "use a lower --rate" } else { "set a --rate" };
     let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
     match (evidence.environment.colocated, shards > cores) {
         (_, true) => format!("{shards} shards share {cores} CPUs: use --shards {cores} or fewer"),
         (true, false) if shards == cores => format!(
-            "the target shares the {cores} CPUs of this machine: run it on another one, leave it a CPU (--shards), or {pace}"
+            "Client and target share {cores} CPUs: move the target to another machine, use fewer shards (--shards), or {pace}"
         ),
         (true, false) => {
-            format!("the target runs on this machine, too: run it on another one, or {pace}")
+            format!("The target runs on this machine, too: move it to another one, or {pace}")
         }
-        (false, false) => format!("end what else runs on this machine, or {pace}"),
+        (false, false) => format!("End other programs on this machine, or {pace}"),
     }
 }
 
