@@ -127,7 +127,7 @@ struct Outcome {
     series: Series,
     noise_floor: Option<Comparison>,
     interrupted_by: Option<i32>,
-    /// What went wrong, in a round or around it.
+    /// Error, in a round or around it.
     failed: Option<Error>,
 }
 

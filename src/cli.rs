@@ -269,7 +269,7 @@ mod tests {
         examples
     }
 
-    /// What a shell makes something else of, outside quotes; what follows a pipe or a redirection is not ours.
+    /// Find characters that a shell would interpret, outside quotes, up to a pipe or a redirection.
     fn unquoted(example: &str) -> (&str, Vec<char>) {
         let (mut quote, mut special) = (None, Vec::new());
         for (at, c) in example.char_indices() {

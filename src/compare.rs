@@ -37,7 +37,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
     shown.map(|()| exit_code(contest.verdict))
 }
 
-/// Where the results in a directory changed: advice, so nothing fails. Too few results are inconclusive.
+/// Find changes among the results in a directory: advice, so nothing fails. Too few results are inconclusive.
 fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     let (found, unreadable) = readable(Arm::Base, directory)?;
     for error in unreadable {

@@ -13,7 +13,7 @@ use crate::cli::{Destination, Export};
 use crate::error::Error;
 use crate::terminal;
 
-/// Whether each has a place of its own that can be written to, before anything is measured for it. `result` is the directory
+/// Check that each has a place of its own that can be written to, before anything is measured for it. `result` is the directory
 /// that those without a file go to; none while it is yet to be made.
 pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Error> {
     for (n, export @ Export { format, to }) in exports.iter().enumerate() {
@@ -29,12 +29,12 @@ pub(crate) fn check(exports: &[Export], result: Option<&Path>) -> Result<(), Err
     Ok(())
 }
 
-/// Whether standard output is taken by one of them.
+/// True if standard output is taken by one of them.
 pub(crate) fn prints(exports: &[Export]) -> bool {
     exports.iter().any(|export| export.to == Destination::Output)
 }
 
-/// Whether one would take the place of the other, by whatever names they call it. The same asked for twice is no harm.
+/// True if one would take the place of the other, by whatever names they call it. The same asked for twice is no harm.
 fn is_same_place(one: &Export, other: &Export, result: Option<&Path>) -> bool {
     let file = |Export { format, to }: &Export| match to {
         Destination::Output => None,
@@ -54,7 +54,7 @@ fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).or_else(in_folder).unwrap_or_else(|_: io::Error| path.to_owned())
 }
 
-/// Whether a file is what a run measured, which no export can bring back.
+/// True if a file is what a run measured, which no export can bring back.
 fn is_measured(path: &Path) -> bool {
     let path = real(path);
     [RESULT, LOG].iter().any(|name| path.file_name().is_some_and(|file| file == *name))

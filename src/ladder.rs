@@ -98,7 +98,7 @@ fn rungs(args: &LadderArgs) -> Vec<Rung> {
     RUNGS.into_iter().filter(is_wanted).collect()
 }
 
-/// Whether the flags after -- go together with those of a rung, before anything is run.
+/// Check that the flags after -- go together with those of a rung, before anything is run.
 fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     let alone = understood("the flags after --", &args.run);
     if alone.is_ok_and(|typed| typed.url.is_some() || typed.urls.is_some()) {

@@ -106,7 +106,7 @@ fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Erro
 struct Crawled {
     report: Report,
     lookout: Lookout,
-    /// Why the log of histograms is not whole; none when it is.
+    /// Reason why the log of histograms is not whole; none when it is.
     log: Option<ResultError>,
 }
 
@@ -208,7 +208,7 @@ impl Voice {
     }
 }
 
-/// Whether an invalid measurement fails.
+/// Handling of an invalid measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strictness {
     /// It is reported.
@@ -237,7 +237,7 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     }
 }
 
-/// What ended the run.
+/// Cause of the run's end.
 fn ending(report: &Report) -> String {
     let after = render::micros(report.totals.duration_s * 1e6);
     let by = match (report.interrupted_by, &report.stopped_by) {
@@ -250,7 +250,7 @@ fn ending(report: &Report) -> String {
     format!("Stopped {by} after {after} (partial result):")
 }
 
-/// Why a run ended with this exit code, in one line, for those who see no summary; nothing when nothing failed.
+/// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
         INVALID => format!(

@@ -101,7 +101,7 @@ pub fn resolution(rate_per_s: f64, question: &Question) -> Option<f64> {
     (is_random(question) && part > question.bounds.precision * 1.5).then_some(part)
 }
 
-/// Whether full probes at this rate have seconds enough, and answers in each, for it to be seen that response times grow throughout
+/// True if full probes at this rate have seconds enough, and answers in each, for it to be seen that response times grow throughout
 /// them.
 #[must_use]
 pub fn sees_growth(rate_per_s: f64, question: &Question) -> bool {

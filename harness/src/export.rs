@@ -116,7 +116,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why a report has no place in a format.
+/// Reason why a report has no place in a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// A history of benchmarks would take a part of a run for a whole one.

@@ -125,13 +125,13 @@ impl Pacer {
         }
     }
 
-    /// Whether a request may go at any time.
+    /// True if a request may go at any time.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         matches!(self, Self::Unlimited)
     }
 
-    /// Whether a request that was let through may be written at `now`, or when. Nothing is charged.
+    /// Ask if a request that was let through may be written at `now`, or when, in ns. Nothing is charged.
     #[must_use]
     pub fn peek_send(&self, now: Nanos) -> Pace {
         match self {
@@ -255,7 +255,7 @@ impl Schedule {
 pub struct WorstWindow {
     /// Its width, ns.
     pub width_ns: u64,
-    /// How many requests were sent in it.
+    /// Number of requests sent in it.
     pub admitted: u64,
     /// How many were allowed: `burst + floor(width / interval)`.
     pub allowed: u64,
@@ -320,7 +320,7 @@ impl BudgetAudit {
         self.worst
     }
 
-    /// Whether every window of every width held at most `burst + width / interval` requests.
+    /// True if every window of every width held at most `burst + width / interval` requests.
     #[must_use]
     pub fn kept(&self) -> bool {
         self.worst_excess_ns <= self.budget.interval_ns.saturating_mul(self.budget.burst)

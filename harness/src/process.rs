@@ -37,7 +37,7 @@ pub struct Child {
     pid: Pid,
 }
 
-/// How a child stands to its parent.
+/// Session and process group of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A part of the parent: SIGINT, SIGTERM, SIGHUP and SIGTSTP never arrive, since whoever sends them to all processes at
@@ -45,7 +45,7 @@ pub enum Role {
     Part,
     /// A program of its own, with a process group of its own.
     Program,
-    /// The same with a session of its own, to which everything belongs that it starts and does not put into another one.
+    /// A process group and session of its own, to which everything belongs that it starts and does not put into another one.
     Session,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for ShardExit {
     }
 }
 
-/// Why there is no child.
+/// Reason why there is no child.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     /// A second thread exists.
@@ -179,7 +179,7 @@ impl Child {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
     }
 
-    /// Whether the child has ended. Leaves it to be waited for.
+    /// True if the child has ended. Leaves it to be waited for.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;

@@ -57,7 +57,7 @@ pub struct Rehearsal {
     pub samples: Vec<Sample>,
 }
 
-/// Why nothing could be rehearsed.
+/// Reason why nothing could be rehearsed.
 #[derive(Debug, thiserror::Error)]
 pub enum RehearseError {
     /// There is no runtime.

@@ -184,7 +184,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What part of the rate is good, where not all of it is.
+/// Good part of the rate, unless all of it is good.
 pub(crate) fn good_part(totals: &Totals) -> Option<String> {
     let part = totals.good_share().filter(|part| *part < 1.0)?;
     // Not `100 %` of what is not all of it.

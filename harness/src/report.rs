@@ -76,7 +76,7 @@ pub struct Report {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// Whether a signal or a gate stopped it early.
+    /// True if a signal or a gate stopped it early.
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
@@ -98,7 +98,7 @@ pub struct Report {
     pub totals: Totals,
     /// How the budget was used; null without one.
     pub budget: Option<BudgetReport>,
-    /// How the budgets of the hosts were used; null without them, and of an older version.
+    /// Use of the budgets of the hosts; null without them, and in results of older versions.
     #[serde(default)]
     pub host_budget: Option<HostBudgetReport>,
     /// How an open loop kept its timetable; null in a closed loop.
@@ -121,7 +121,7 @@ pub struct Report {
     pub supervisor: SupervisorReport,
     /// What the machine counted meanwhile.
     pub host: HostReport,
-    /// Whether the result may be believed.
+    /// Validity of the result.
     pub validity: Validity,
     /// What had to hold, and whether it did. Empty until a [`Lookout`](crate::gates::Lookout) closes the report.
     pub gates: Vec<GateReport>,
@@ -185,7 +185,7 @@ impl SupervisorReport {
 /// What the target's own books say beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Whether the target counted the same attempts, statuses and IDs; null when a shard, or a process of the
+    /// True if the target counted the same attempts, statuses and IDs; null when a shard, or a process of the
     /// target, did not live to tell.
     pub agrees: Option<bool>,
     /// Requests that may or may not have arrived, because they were cut off: the counts may differ by so many.

@@ -25,7 +25,7 @@ use crate::report::Report;
 /// The name of the file that everything else is made from.
 pub const RESULT: &str = "result.json";
 
-/// Why a result cannot be saved.
+/// Reason why a result cannot be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// Something is there already.
@@ -47,7 +47,7 @@ pub enum ResultError {
     Part {
         /// The first file that is missing, by its name in the result.
         file: String,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
         /// The directory of what is there.
         place: PathBuf,
@@ -61,7 +61,7 @@ pub enum ResultError {
         kept: PathBuf,
         /// Where it should be.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// A plot cannot be drawn.

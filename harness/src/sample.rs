@@ -58,7 +58,7 @@ pub struct Attempt {
 /// What an answer tells its client, beside what it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Whether the same request may be sent again.
+    /// Permission to send the same request again.
     pub repeat: Repeat,
     /// For how long to wait, counted from when the answer came; never zero. Of a throttled attempt it is meant for every
     /// request under the same quota, of another failure for this item alone.
@@ -69,7 +69,7 @@ pub struct Advice {
     pub held_ns: Option<u64>,
 }
 
-/// Whether the same request may be sent again after an attempt.
+/// Permission to send the same request again after an attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Repeat {
     /// It would change nothing, or do something twice.
@@ -122,11 +122,11 @@ pub enum Outcome {
     Error(ErrorKind),
 }
 
-/// Why there was no valid answer.
+/// Reason why there was no valid answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// Nobody listens.
+    /// Connection refused.
     ConnectRefused,
     /// The connection did not open in time.
     ConnectTimeout,
@@ -156,7 +156,7 @@ impl ErrorKind {
     /// Failures that are this machine's own and not the target's.
     pub const LOCAL: [Self; 2] = [Self::AddressUnavailable, Self::TooManyFiles];
 
-    /// Whether the attempt was cut off while it was still under way, so that its true time is only known to be longer.
+    /// True if the attempt was cut off while it was still under way, so that its true time is only known to be longer.
     #[must_use]
     pub const fn is_censored(self) -> bool {
         matches!(self, Self::Timeout)

@@ -97,7 +97,7 @@ pub struct Scaling {
 pub struct Circumstances {
     /// What the user calls it.
     pub name: String,
-    /// Whether a signal, or a round that failed, ended it before it was over.
+    /// True if a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
     /// What was crawled, in words.
     pub target: String,
@@ -161,7 +161,7 @@ impl Scaling {
         }
     }
 
-    /// Whether any size can be compared with the smallest.
+    /// True if any size can be compared with the smallest.
     #[must_use]
     pub fn says_something(&self) -> bool {
         self.curves.iter().any(|curve| curve.told().is_some())

@@ -75,7 +75,7 @@ const SHORTEST_SUSPENSION: Duration = Duration::from_millis(10);
 /// The same, for each shard beyond the first: they wake one after another when there are more of them than CPUs.
 const LEAD_PER_SHARD: Duration = Duration::from_micros(100);
 
-/// Why there is no run to report.
+/// Reason why there is no run to report.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     /// A process could not be made.
@@ -180,7 +180,7 @@ struct Supervisor<L = Process> {
     ranges: Ranges,
     /// None without a rate.
     budget: Option<Budgeting>,
-    /// What was sent under the limits of the run and of its hosts.
+    /// Requests sent under the limits of the run and of its hosts.
     windows: Windows,
     /// How many hosts the target has.
     hosts: u32,

@@ -17,7 +17,7 @@ pub use self::alike::nearest;
 pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
 pub use self::words::{grouped, micros};
 
-/// Why a text is no valid quantity.
+/// Reason why a text is no valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a whole number with an optional suffix.
@@ -96,7 +96,7 @@ impl IdRange {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether the range holds no ID.
+    /// True if the range holds no ID.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0

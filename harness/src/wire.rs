@@ -42,11 +42,11 @@ pub struct EncodedTiming {
     pub exact: Exact,
     /// The histogram, HDR V2.
     pub v2: Vec<u8>,
-    /// That of the ages of what was cut off, when anything was.
+    /// Histogram of the ages of what was cut off, when anything was.
     pub ages: Option<Vec<u8>>,
 }
 
-/// Why bytes are no frame.
+/// Reason why bytes are no frame.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A length beyond any frame's.

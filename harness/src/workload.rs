@@ -37,11 +37,11 @@ pub trait Workload: 'static {
     }
 }
 
-/// How far an attempt is, for the time when it is cut off. The engine has one per lane.
+/// Progress of an attempt, for when it is cut off. The engine has one per lane.
 #[derive(Debug, Default)]
 pub struct Flight(Cell<Option<InFlight>>);
 
-/// What is known of a request under way.
+/// Progress of a request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlight {
     /// When the first byte of the request was written.

@@ -19,7 +19,7 @@ pub(super) struct Side {
     pub(super) arm: Arm,
     /// What is run for each of its rounds.
     pub(super) setup: Setup,
-    /// What makes it what it is, as typed, without secrets: it is saved and published.
+    /// Flags, URL and command of this side as typed, without secrets: they are saved and published.
     pub(super) what: String,
     starts_its_target: bool,
 }
@@ -79,7 +79,7 @@ impl Side {
         })
     }
 
-    /// Whether each round has a target of its own, at an address of its own.
+    /// True if each round has a target of its own, at an address of its own.
     pub(super) const fn starts_its_target(&self) -> bool {
         self.starts_its_target
     }

@@ -74,7 +74,7 @@ pub(super) struct Probing {
     per_host: Option<u32>,
     has_grace: bool,
     pub(super) placement: Placement,
-    /// Whether each probe has a target of its own, without a memory of the last one.
+    /// True if each probe has a target of its own, without a memory of the last one.
     pub(super) starts_its_target: bool,
 }
 
@@ -243,7 +243,7 @@ impl Probing {
             .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
     }
 
-    /// Whether a lack of connections at this rate would be the target's doing.
+    /// Cause of a lack of connections at this rate: client or target.
     pub(super) fn connections(&self, pace: Pace) -> Connections {
         let open = self.connections.unwrap_or_else(|| self.fitting(pace));
         let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));

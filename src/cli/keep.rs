@@ -33,7 +33,7 @@ impl KeepArgs {
         self.name.clone().unwrap_or_else(|| command.to_owned())
     }
 
-    /// Whether what was found is printed.
+    /// True if what was found is printed.
     #[must_use]
     pub const fn is_printed(&self) -> bool {
         !self.quiet || self.form.json || self.form.markdown

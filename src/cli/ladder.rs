@@ -71,7 +71,7 @@ pub struct LadderArgs {
 pub struct RungNumber(u8);
 
 impl RungNumber {
-    /// Whether it is that rung's.
+    /// True if it is that rung's.
     #[must_use]
     pub const fn is(self, rung: &Rung) -> bool {
         self.0 == rung.number

@@ -78,7 +78,7 @@ fn signals(head: &Parts) -> Option<Signals> {
     may_ask.then(|| manners::read(head.status.as_u16(), &head.headers, received()))
 }
 
-/// Whether the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is
+/// True if the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is
 /// no good answer, and waiting for as long as a limit would ask does not help.
 ///
 /// Content networks say so in a header of their own, and in nothing else. Without it, markup is taken for a challenge

@@ -84,7 +84,7 @@ impl Addresses {
 }
 
 impl LocalIps {
-    /// Whether there is an address of that family.
+    /// True if there is an address of that family.
     #[must_use]
     pub fn has(&self, family: Family) -> bool {
         !self.of(family).0.is_empty()

@@ -30,7 +30,7 @@ const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
 /// What an answer asks of its client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Signals {
-    /// Why the answer counts as throttling; none: it does not.
+    /// Reason why the answer counts as throttling; none: it does not.
     pub throttle: Option<Throttle>,
     /// For how long it asks to wait; none: it says nothing that could be read, and a back-off is the caller's.
     ///
@@ -41,7 +41,7 @@ pub struct Signals {
     pub quota: Option<Quota>,
 }
 
-/// Why an answer counts as throttling.
+/// Reason why an answer counts as throttling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {
     /// A refusal that says that nothing is left: GitHub's 403 or 429 with `x-ratelimit-remaining: 0`, and the same in
@@ -61,7 +61,7 @@ pub enum Throttle {
 pub struct Wait {
     /// Counted from when the answer came; never zero.
     pub promised: Duration,
-    /// Who says so.
+    /// Source of the signal.
     pub source: Source,
 }
 
@@ -89,7 +89,7 @@ pub fn read(status: u16, headers: &HeaderMap, received: Duration) -> Signals {
     Signals { throttle, wait: wait(status, throttle, &fields), quota: fields.quota() }
 }
 
-/// Whether there are fields that may tell of a quota. Good answers need not be [read] otherwise.
+/// True if there are fields that may tell of a quota. Good answers need not be [read] otherwise.
 #[must_use]
 pub fn tells_of_quota(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| ["ratelimit", "x-rate"].iter().any(|start| name.as_str().starts_with(start)))
@@ -107,7 +107,7 @@ fn throttle(status: u16, fields: &Fields) -> Option<Throttle> {
     }
 }
 
-/// Whether an answer with this status may be about a quota.
+/// True if an answer with this status may be about a quota.
 ///
 /// On a success, a redirect and these four, "nothing is left" is about the next request: this one was answered. Of the
 /// others some are an item's last word, too; taking one for throttling costs a request, the opposite costs the item.

@@ -50,7 +50,7 @@ impl Left {
         if self.0 == 0 { After::Close } else { After::Keep }
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub(super) const fn is_none(self) -> bool {
         self.0 == 0
     }

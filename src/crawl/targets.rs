@@ -32,7 +32,7 @@ pub struct Host {
     header: HeaderValue,
 }
 
-/// Whether an ID is a part of what is asked.
+/// Use of the ID in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AsksIds {
     /// Of some line at least.
@@ -147,7 +147,7 @@ impl Targets {
         self.lines.len()
     }
 
-    /// Whether IDs are a part of what is asked.
+    /// Use of IDs in the requests.
     #[must_use]
     pub const fn asks_ids(&self) -> AsksIds {
         self.asks_ids

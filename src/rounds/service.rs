@@ -28,7 +28,7 @@ const CONNECT: Duration = Duration::from_millis(500);
 /// How long it may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often processes of a target are looked for at its end: those that are there, and what they started meanwhile.
+/// Interval at which processes of a target are looked for at its end: those that are there, and what they started meanwhile.
 const GENERATIONS: usize = 100;
 
 /// A running target. Dropped, it is ended.
@@ -113,7 +113,7 @@ impl Service {
         self.has_ended().then(said)
     }
 
-    /// Whether its command has ended by itself.
+    /// True if its command has ended by itself.
     pub(super) fn has_ended(&self) -> bool {
         self.child.has_ended()
     }

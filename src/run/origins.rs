@@ -1,4 +1,4 @@
-//! Whether connections can go out from the addresses of `--local-ips`, asked before anything is started.
+//! Check that connections can go out from the addresses of `--local-ips`, before anything is started.
 //!
 //! It must not find others for them: what cannot be used is refused, with the flag, the address and the remedy.
 
@@ -43,7 +43,7 @@ pub(super) fn check_addresses(resolved: &Resolved) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a socket can have the address. One of IPv6 that is only routed to this machine shows when connecting.
+/// Check that a socket can have the address. One of IPv6 that is only routed to this machine shows when connecting.
 fn check_address(from: IpAddr) -> Result<(), Error> {
     let tried = open(from).map_err(usage(from)).and_then(|socket| go_from(&socket, from).map_err(usage(from)));
     tried.map(drop)
@@ -107,7 +107,7 @@ fn explain(from: IpAddr, address: SocketAddr, error: Errno) -> Error {
     }
 }
 
-/// Whether an interface has the address: it can be bound without further ado.
+/// True if an interface has the address: it can be bound without further ado.
 fn is_own(address: IpAddr) -> bool {
     open(address)
         .and_then(|socket| bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(address, 0))))

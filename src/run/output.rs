@@ -77,7 +77,7 @@ impl Wanted {
 }
 
 impl Output {
-    /// Whether it is for programs, and people are told everything else beside it.
+    /// True if it is for programs, and people are told everything else beside it.
     pub(super) const fn is_data(self) -> bool {
         matches!(self, Self::Json | Self::Export)
     }

@@ -1,4 +1,4 @@
-//! Whether the run can work at all, asked before anything is forked: descriptors enough, somebody who listens.
+//! Check that the run can work at all, before anything is forked: descriptors enough, somebody who listens.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 128;
 /// Hosts that are named when they cannot be reached; a list may have thousands.
 const MOST_NAMED: usize = 3;
 
-/// How often a signal is looked for while hosts are tried.
+/// Interval at which a signal is looked for while hosts are tried.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Pipes that the supervisor holds for each shard.

@@ -52,9 +52,9 @@ pub(super) struct Resolved {
     pub(super) labels: Labels,
     /// Where the result goes, when the user says.
     pub(super) out: Option<PathBuf>,
-    /// Whether client and target share a machine.
+    /// True if client and target share a machine.
     pub(super) placement: Placement,
-    /// Whether an invalid measurement fails.
+    /// Handling of an invalid measurement.
     pub(super) strictness: Strictness,
     /// What must hold.
     pub(super) objectives: Vec<Objective>,
@@ -303,7 +303,7 @@ fn choose_targets(urls: Option<&Path>, url: Option<&str>) -> Result<(Targets, Op
     Ok((Targets::one(&bundled).map_err(usage)?, Some(bundled)))
 }
 
-/// Why what stands where a URL does is none: perhaps the value of a flag that does not need one.
+/// Explain why an argument is not a URL: perhaps it is the value of a flag that takes none.
 fn no_url(error: &TemplateError) -> Error {
     let hint = match error {
         TemplateError::NoUrl(_) => "; the value of a flag that may stand alone follows =, as in --adaptive=aimd",
@@ -445,7 +445,7 @@ const fn is_local_v6(v6: Ipv6Addr) -> bool {
     v6.is_unique_local() || v6.is_unicast_link_local()
 }
 
-/// Whether `address` belongs to this machine.
+/// True if `address` belongs to this machine.
 fn is_own(address: &SocketAddr) -> bool {
     let same = |own: &nix::sys::socket::SockaddrStorage| match address.ip() {
         IpAddr::V4(v4) => own.as_sockaddr_in().is_some_and(|own| own.ip() == v4),

@@ -147,7 +147,7 @@ fn usage<T>(why: String) -> Result<T, Error> {
     Err(Error::Usage(why))
 }
 
-/// Whether it is not the bundled target that is crawled.
+/// True if it is not the bundled target that is crawled.
 const fn is_foreign(typed: &RunArgs) -> bool {
     typed.url.is_some() || typed.urls.is_some()
 }
@@ -194,7 +194,7 @@ fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the words hold a flag already that may stand there once.
+/// True if the words hold a flag already that may stand there once.
 fn gives(words: &[String], flag: &[&str]) -> bool {
     let with: Vec<String> = words.iter().cloned().chain(flag.iter().map(|word| (*word).to_owned())).collect();
     understood(WHOSE, words).is_ok() && understood(WHOSE, &with).is_err()

@@ -43,9 +43,9 @@ pub(crate) struct Figure {
     pub(crate) low: Option<f64>,
     /// The most; none of a word, or when nothing is too much.
     pub(crate) high: Option<f64>,
-    /// Whether it is within tolerance.
+    /// True if it is within tolerance.
     pub(crate) met: bool,
-    /// Whether it is what no noise can make of the truth, such as an answer before its hold is over.
+    /// True if it is what no noise can make of the truth, such as an answer before its hold is over.
     pub(crate) impossible: bool,
 }
 

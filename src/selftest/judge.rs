@@ -61,24 +61,24 @@ pub(super) enum Evidence {
 /// One attempt at a row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
-    /// Why it does not count; nothing when it does.
+    /// Reason why it does not count; nothing when it does.
     pub(crate) disturbed_by: Vec<String>,
     /// What was measured.
     pub(crate) figures: Vec<Figure>,
 }
 
 impl Attempt {
-    /// Whether it says anything.
+    /// True if it says anything.
     pub(super) fn counts(&self) -> bool {
         self.disturbed_by.is_empty()
     }
 
-    /// Whether it counts, and every figure is within tolerance.
+    /// True if it counts, and every figure is within tolerance.
     pub(super) fn passes(&self) -> bool {
         self.counts() && self.figures.iter().all(|figure| figure.met)
     }
 
-    /// Whether it shows what no noise can, and so counts whatever disturbed it.
+    /// True if it shows what no noise can, and so counts whatever disturbed it.
     pub(super) fn is_impossible(&self) -> bool {
         self.figures.iter().any(|figure| figure.impossible)
     }

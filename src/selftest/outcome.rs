@@ -84,7 +84,7 @@ impl RowOutcome {
         Self { row: row.name().to_owned(), tests: tests(row).to_owned(), result, figures, attempts }
     }
 
-    /// Whether another attempt can change anything.
+    /// True if another attempt can change anything.
     pub(super) fn is_settled(&self) -> bool {
         let is_sure = self.result == Standing::Passed || self.attempts.iter().any(Attempt::is_impossible);
         is_sure || self.attempts.len() >= ATTEMPTS
@@ -112,7 +112,7 @@ pub(crate) struct MeasurementError {
     pub(crate) service_p50_us: f64,
     /// The same at the 99th percentile.
     pub(crate) service_p99_us: f64,
-    /// Whether that is the machine's, or that of a disturbed one.
+    /// True if that is the machine's, or that of a disturbed one.
     pub(crate) disturbed: bool,
     /// In words.
     pub(crate) sentence: String,

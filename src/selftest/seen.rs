@@ -13,7 +13,7 @@ use crawlmark_mock_server::Ledger;
 pub(super) struct Seen {
     /// May it be believed?
     pub(super) verdict: Verdict,
-    /// Why not.
+    /// Reason why not.
     pub(super) reasons: Vec<String>,
     /// All shards together.
     pub(super) stats: ShardStats,
@@ -32,7 +32,7 @@ pub(super) struct Seen {
 const TARGET_LATE_US: u64 = 2_000;
 
 impl Seen {
-    /// Why it is no evidence; nothing when it is.
+    /// Reason why it is no evidence; nothing when it is.
     ///
     /// A run whose parts do not add up is no noise: it is evidence against.
     pub(super) fn troubles(&self) -> Vec<String> {
@@ -48,7 +48,7 @@ impl Seen {
         troubles
     }
 
-    /// What there was, by the crawl's report and by the target's counts.
+    /// Counts by the crawl's report and by the target.
     pub(super) fn new(report: &Report, record: &RunRecord, books: &Ledger) -> Self {
         let mut stats = ShardStats::new(Bounds::for_timeout(report.plan.run.timeout));
         record.shards.iter().for_each(|shard| shard.stats.add_to(&mut stats));

@@ -47,7 +47,7 @@ impl Stages {
         if io::stderr().is_terminal() { Self::Bars(None) } else { Self::Lines }
     }
 
-    /// Whether what goes on is shown while it does.
+    /// True if what goes on is shown while it does.
     pub(crate) const fn is_drawn(&self) -> bool {
         matches!(self, Self::Bars(_))
     }

@@ -97,7 +97,7 @@ impl Episode {
         telling.map(|window| (window.accepted - burst) / window.seconds).fold(0.0, f64::max)
     }
 
-    /// Whether `a` and `b` are the same to within `tolerance` and one request.
+    /// True if `a` and `b` are the same to within `tolerance` and one request.
     fn agree(&self, a: f64, b: f64, tolerance: f64) -> bool {
         (a / b.max(FLOOR) - 1.0).abs() < tolerance + 1.0 / self.accepted.max(1.0)
     }
@@ -172,7 +172,7 @@ impl Ceiling {
         }
     }
 
-    /// Whether the target seems to count by the second.
+    /// True if the target seems to count by the second.
     pub(super) fn is_window(&self) -> bool {
         self.limiter == Limiter::Window
     }

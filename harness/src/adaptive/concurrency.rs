@@ -158,7 +158,7 @@ impl Latency {
     }
 }
 
-/// Whether an attempt says that more is under way than the target copes with. A cap on connections shows as connections
+/// True if an attempt says that more is under way than the target copes with. A cap on connections shows as connections
 /// that are refused or not answered.
 const fn is_strain(attempt: &Attempt) -> bool {
     use ErrorKind::{ConnectFailed, ConnectRefused, ConnectTimeout, Timeout};

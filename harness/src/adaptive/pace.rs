@@ -65,7 +65,7 @@ const REQUESTS_PER_FOLD: f64 = 4.0;
 /// Fewer accepted requests than these carry no estimate.
 const FEW: f64 = 3.0;
 
-/// Whether a report of throttling is news.
+/// News value of a report of throttling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
     /// A new episode.
@@ -212,7 +212,7 @@ impl LearntPace {
         News::Episode
     }
 
-    /// Whether the request whose refusal was noticed at `at` was sent before the last pause ended.
+    /// True if the request whose refusal was noticed at `at` was sent before the last pause ended.
     fn was_sent_before_the_end(&self, at: Nanos) -> bool {
         match self.refused {
             Some(refused) if refused.noticed == at => refused.sent < self.quiet_until,
@@ -374,7 +374,7 @@ enum Step {
     Large { ratio: f64 },
 }
 
-/// Whether the pace is what holds the shard back.
+/// True if the pace is what limits the shard.
 #[derive(Debug)]
 struct Usage {
     state: Use,

@@ -27,11 +27,11 @@ const NEWS_NS: u64 = 10_000_000;
 pub(super) enum Algorithm {
     /// A token bucket (as GCRA admits) that holds so many.
     Bucket(f64),
-    /// So many per second of the clock.
+    /// Requests per second of the clock.
     FixedWindow,
-    /// So many in any second.
+    /// Requests in any second.
     SlidingWindow,
-    /// So many in any second, if those of the clock's last second had come evenly: what the bundled target does.
+    /// Requests in any second, if those of the clock's last second had come evenly: what the bundled target does.
     TwoWindows,
     /// No limit.
     None,

@@ -1,4 +1,4 @@
-//! Whether a target fell behind while it was probed: response times that grow for as long as a probe lasts.
+//! Detect a target that fell behind while it was probed: response times that grow for as long as a probe lasts.
 //!
 //! A target that queues whatever it does not manage answers later and later: offered a rate `R` beyond its capacity `C`, the wait is
 //! `(R/C - 1) t` after a time `t`. A probe may end before that reaches what is wanted, so the end of the wait is not asked for but
@@ -50,7 +50,7 @@ impl Growth {
         Some(Self { slope, error: (left / degrees / spread).sqrt(), degrees })
     }
 
-    /// Whether it grew, surely, by more than this part of each second.
+    /// True if it grew, surely, by more than this part of each second.
     #[must_use]
     pub fn is_above(&self, part: f64) -> bool {
         let Ok(student) = StudentsT::new(0.0, 1.0, self.degrees) else { return false };

@@ -19,11 +19,11 @@ use super::search::{Kind, Seen};
 use super::{Pace, Question};
 use crate::gates::{Condition, Measured, Metric, Quantity};
 
-/// Two rates are different: apart by this much, as a logarithm.
+/// Smallest difference of two offered rates that count as different, as a logarithm (0.05 is 5 %).
 const APART: f64 = 0.05;
 
-/// What was let through at two rates is the same: apart by no more than this, as a logarithm, and by no more than this part of
-/// what the rates are apart.
+/// Largest difference of two let-through rates that count as equal, as a logarithm (0.02 is 2 %), and as a part of
+/// the logarithmic difference of the rates offered ([`SAME_OF_APART`]).
 const SAME: f64 = 0.02;
 const SAME_OF_APART: f64 = 0.25;
 
@@ -33,7 +33,7 @@ pub const BY_BURST: &str = "passed only by a burst";
 /// Void probes of one rate whose shares of refused requests must be alike.
 const REPEATS: usize = 3;
 
-/// Alike: apart by no more than this part of their mean.
+/// Largest difference of shares that count as alike, as a part of their mean.
 const ALIKE: f64 = 0.1;
 
 /// Tolerance for the limit that was read, as a part of the precision.

@@ -23,7 +23,7 @@ const UNSAID_US: f64 = 500_000.0;
 /// Attempts that a half of a probe needs before its shares are judged by themselves.
 const ENOUGH: u64 = 100;
 
-/// Whether the connections of a probe were as many as its rate could use.
+/// Sufficiency of the connections of a probe for its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
     /// As many as requests can be under way while the objectives hold: a lack of them is the target's doing.
@@ -45,7 +45,7 @@ pub struct ProbeReport {
     pub kind: Kind,
     /// What it said.
     pub seen: Seen,
-    /// Why it was no pass, in sentences.
+    /// Reason why it was no pass, in sentences.
     pub reasons: Vec<String>,
     /// The directory of its result.
     pub result: String,
@@ -69,7 +69,7 @@ pub struct ProbeReport {
     pub response_p50_us: Option<f64>,
     /// The same, 99th percentile.
     pub response_p99_us: Option<f64>,
-    /// Whether so many were cut off that it may be more.
+    /// True if so many were cut off that it may be more.
     pub response_p99_at_least: bool,
     /// Median service time, us.
     pub service_p50_us: Option<f64>,
@@ -109,7 +109,7 @@ pub struct ProbePlan {
     pub pace: Pace,
     /// How.
     pub kind: Kind,
-    /// Whether its connections are enough.
+    /// Sufficiency of its connections.
     pub connections: Connections,
     /// The directory of its result.
     pub result: String,
@@ -170,7 +170,7 @@ pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (
     (seen, reasons)
 }
 
-/// What a run says.
+/// Judge a run by its report.
 struct Judged {
     seen: Seen,
     reasons: Vec<String>,
@@ -247,7 +247,7 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
     Judged::new(Seen::Fail, reasons())
 }
 
-/// Why this is more than the target manages, although what is wanted may hold as yet.
+/// Reason why this is more than the target manages, although what is wanted may hold as yet.
 fn falls_behind(report: &Report, precision: f64) -> Option<String> {
     // A second that the probe did not last, and those in which it only waited for answers, say nothing of their own.
     let ends = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
@@ -257,7 +257,7 @@ fn falls_behind(report: &Report, precision: f64) -> Option<String> {
     Some(format!("the median response time grew by {each} each second: more came than it managed"))
 }
 
-/// Why an objective does not hold; none when it does.
+/// Reason why an objective does not hold; none when it does.
 fn broken(objective: &Condition, report: &Report) -> Option<String> {
     let seen = measured(objective, report);
     match objective.judge(&seen) {
@@ -452,7 +452,7 @@ fn late_share(report: &Report) -> f64 {
     late as f64 / (lag.all() as f64).max(1.0)
 }
 
-/// Whether a share is beyond its objective by no more than requests that came in bunches may account for: a limit refuses as many of
+/// True if a share is beyond its objective by no more than requests that came in bunches may account for: a limit refuses as many of
 /// them at most, and as many of those that find it used up.
 fn within_bunches(objective: &Condition, report: &Report, late: f64) -> bool {
     let value = measured(objective, report).value();

@@ -28,7 +28,7 @@ pub struct Question {
     pub what: String,
     /// What must hold at a rate that passes.
     pub objectives: Vec<String>,
-    /// Whether nobody named any.
+    /// True if nobody named any.
     pub by_default: bool,
     /// `constant` or `poisson`.
     pub arrivals: String,
@@ -122,7 +122,7 @@ pub struct RateReport {
     pub response_p50_us: Option<f64>,
     /// The same of the 99th percentile.
     pub response_p99_us: Option<f64>,
-    /// Whether so many were cut off in the probe that it is of that it may be more.
+    /// True if so many were cut off in the probe that it is of that it may be more.
     pub response_p99_at_least: bool,
 }
 
@@ -139,9 +139,9 @@ pub struct Capacity {
     pub started_at: String,
     /// RFC 3339, UTC: the end of the last one.
     pub finished_at: String,
-    /// Whether a signal, or a probe that could not run, ended it before it was over.
+    /// True if a signal, or a probe that could not run, ended it before it was over.
     pub interrupted: bool,
-    /// Whether its time was over before it was.
+    /// True if its time was over before it was.
     pub out_of_time: bool,
     /// The machine.
     pub environment: Environment,
@@ -178,7 +178,7 @@ pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
     search_in_hindsight(question, &in_hindsight(question, probes.to_vec()))
 }
 
-/// The same of probes that were read [in hindsight](in_hindsight).
+/// The result from probes that were read [in hindsight](in_hindsight).
 fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
     let mut search = Search::new(question.bounds);
     for probe in probes {

@@ -166,12 +166,12 @@ impl Tally {
         }
     }
 
-    /// Whether this client cannot send at this rate.
+    /// True if this client cannot send at this rate.
     const fn is_beyond_this_client(&self) -> bool {
         self.void_in_a_row >= MOST_VOID
     }
 
-    /// Whether another probe may still say something.
+    /// True if another probe may still say something.
     fn is_open(&self) -> bool {
         let is_settled = self.net().abs() >= MARGIN && !(self.fails_together && self.net() > 0);
         !is_settled && self.counted() < MOST_PROBES && !self.is_beyond_this_client()

@@ -36,7 +36,7 @@ pub enum Order {
     CandidateFirst,
 }
 
-/// Whether the machine was itself while a round ran. To be judged before any metric is looked at, and without knowing
+/// State of the machine while a round ran. To be judged before any metric is looked at, and without knowing
 /// which arm ran: otherwise it is a way to choose the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,7 +59,7 @@ pub struct Round {
     pub arm: Arm,
     /// What it read.
     pub readings: Readings,
-    /// Whether the machine was itself.
+    /// State of the machine.
     pub disturbance: Disturbance,
 }
 
@@ -72,11 +72,11 @@ pub struct Pair {
     pub base: Readings,
     /// The candidate's.
     pub candidate: Readings,
-    /// Whether the machine was itself during both.
+    /// State of the machine during both.
     pub disturbance: Disturbance,
 }
 
-/// Why no verdict can be drawn from the rounds, whatever they read.
+/// Reason why no verdict can be drawn from the rounds, whatever they read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DesignError {
     /// Nothing to compare.
@@ -169,7 +169,7 @@ impl Order {
 }
 
 impl Pair {
-    /// Whether it may be looked at.
+    /// True if it may be looked at.
     #[must_use]
     pub fn undisturbed(&self) -> bool {
         self.disturbance == Disturbance::None

@@ -17,7 +17,7 @@ pub struct Difference {
     pub candidate: String,
 }
 
-/// Why two results are of different things.
+/// Reason why two results are of different things.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {base} of the base and {candidate} of the candidate: {because}")]
 pub struct Incomparable {
@@ -56,7 +56,7 @@ pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
     both.filter(|difference| difference.base != difference.candidate).collect()
 }
 
-/// Whether results that differ so may be compared.
+/// Check that results with this difference may be compared.
 ///
 /// # Errors
 /// With the first difference that makes them two different things.

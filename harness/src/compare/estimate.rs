@@ -38,7 +38,7 @@ impl Interval {
         Self { low: growing(self.low), high: growing(self.high) }
     }
 
-    /// Whether `value` is in it, ends included.
+    /// True if `value` is in it, ends included.
     #[must_use]
     pub fn contains(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
@@ -55,7 +55,7 @@ pub(super) struct Centre {
 }
 
 impl Centre {
-    /// That of finite `differences`; none of none.
+    /// Estimate of finite `differences`; none of none.
     pub(super) fn of(differences: &[f64]) -> Option<Self> {
         let mut walsh = walsh_averages(differences);
         // Parting at the ends of the interval first leaves the middle for the median: half the work of sorting.

@@ -33,7 +33,7 @@ pub enum Verdict {
     Informational,
 }
 
-/// Why a metric is undecided.
+/// Reason why a metric is undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
@@ -57,7 +57,7 @@ pub enum Doubt {
     Noise,
 }
 
-/// Why a metric cannot be compared.
+/// Reason why a metric cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mismatch {
@@ -98,7 +98,7 @@ pub struct Evidence {
     pub ratio_interval: Option<Interval>,
     /// The natural logarithm of `ratio`: on this scale the estimate is made.
     pub log_ratio: f64,
-    /// That of `ratio_interval`.
+    /// Confidence of `ratio_interval`.
     pub log_ratio_interval: Option<Interval>,
     /// The standard deviation of the pairs' log ratios; over the square root of 2, the noise of a round of one arm after
     /// pairing. Null for one pair.
@@ -183,7 +183,7 @@ impl Comparison {
         Self { verdict: Overall::of(&findings), look: None, disturbed_pairs, pairs_wanted: 0, findings }
     }
 
-    /// Whether a further look is of no use: something is a regression, or nothing is undecided.
+    /// True if a further look is of no use: something is a regression, or nothing is undecided.
     pub(super) fn is_decided(&self) -> bool {
         // More pairs make no reading finer.
         let undecided = |finding: &Finding| match finding.verdict {
@@ -199,7 +199,7 @@ impl Comparison {
         self.findings.iter().find(|finding| finding.metric == metric)
     }
 
-    /// Whether no further pairs are wanted.
+    /// True if no further pairs are wanted.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.pairs_wanted == 0

@@ -132,7 +132,7 @@ impl History {
     }
 }
 
-/// Whether two results are of one plan, whatever the target's port was, on one kind of machine.
+/// True if two results are of one plan, whatever the target's port was, on one kind of machine.
 fn is_like(one: &Report, other: &Report) -> bool {
     let tells_apart = |what: &str| {
         (what.starts_with("plan.") && what != "plan.target")

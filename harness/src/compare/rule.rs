@@ -63,7 +63,7 @@ impl Rule {
 }
 
 impl Look {
-    /// Whether `disturbed` pairs, run again on the way to this look, are more than a quarter of all that were run.
+    /// True if `disturbed` pairs, run again on the way to this look, are more than a quarter of all that were run.
     #[must_use]
     pub(super) const fn is_too_disturbed(self, disturbed: usize) -> bool {
         disturbed * ONE_DISTURBED_IN > self.pairs + disturbed

@@ -33,7 +33,7 @@ pub struct Contest {
     pub started_at: String,
     /// RFC 3339, UTC: the end of the last one.
     pub finished_at: String,
-    /// Whether a signal, or a round that failed, ended it before it was over.
+    /// True if a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
     /// What is compared with.
     pub base: Side,
@@ -86,7 +86,7 @@ pub struct RoundReport {
     pub finished_at: String,
     /// What was found of the run itself.
     pub validity: Verdict,
-    /// Whether the machine was itself during its pair.
+    /// State of the machine during its pair.
     pub disturbance: Disturbance,
     /// What it read.
     pub readings: Readings,
@@ -154,7 +154,7 @@ pub struct Circumstances {
     pub sides: [Side; 2],
     /// What differs between them.
     pub differences: Vec<Difference>,
-    /// Whether a signal, or a round that failed, ended it before it was over.
+    /// True if a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
     /// What equal arms showed.
     pub noise_floor: Option<Comparison>,

@@ -28,7 +28,7 @@ struct Series {
     log_ratios: Result<Vec<f64>, Mismatch>,
 }
 
-/// Whether a metric may decide.
+/// Role of a metric in the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Gating,
@@ -55,7 +55,7 @@ impl<'a> Seen<'a> {
         self.run.len() - self.pairs.len()
     }
 
-    /// Why this look cannot be taken.
+    /// Reason why this look cannot be taken.
     pub(super) fn doubt(&self, look: Look) -> Option<Doubt> {
         if look.is_too_disturbed(self.disturbed()) {
             return Some(Doubt::TooDisturbed { disturbed: self.disturbed() });

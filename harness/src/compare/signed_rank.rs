@@ -39,7 +39,7 @@ pub(super) struct NullDistribution {
 }
 
 impl NullDistribution {
-    /// That of any ranks. `O(ranks x sum)`.
+    /// Distribution of any ranks. `O(ranks x sum)`.
     fn of(ranks: impl IntoIterator<Item = usize>) -> Self {
         let mut density = vec![1.0];
         for rank in ranks {
@@ -58,7 +58,7 @@ impl NullDistribution {
         Self { at_least: density }
     }
 
-    /// That of `1 ..= n`, the ranks of `n` differences without ties and zeros.
+    /// Distribution of `1 ..= n`, the ranks of `n` differences without ties and zeros.
     pub(super) fn untied(n: usize) -> Arc<Self> {
         static KEPT: [OnceLock<Arc<NullDistribution>>; KEPT_BELOW] = [const { OnceLock::new() }; KEPT_BELOW];
         let make = || Arc::new(Self::of(1..=n));

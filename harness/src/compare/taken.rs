@@ -84,7 +84,7 @@ fn percentile(times: &Latency, (key, value): (&str, Option<f64>), one_in: u64) -
 }
 
 impl Disturbance {
-    /// Whether the machine was itself during a run.
+    /// State of the machine during a run.
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let usages = || report.shards.iter().map(|shard| &shard.usage);
@@ -108,7 +108,7 @@ impl Disturbance {
     }
 }
 
-/// Whether the fixed work took about as long before and after each of these runs.
+/// True if the fixed work took about as long before and after each of these runs.
 fn alike(runs: &[&Report]) -> bool {
     let usages = runs.iter().flat_map(|run| &run.shards).map(|shard| &shard.usage);
     let times = usages.flat_map(|usage| [usage.speed_before_us, usage.speed_after_us]).flatten();

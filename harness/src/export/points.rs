@@ -102,7 +102,7 @@ fn time(what: &str, us: Option<f64>) -> Option<Point> {
     Some(Point { name: what.to_owned(), unit: "us", value, better: Better::Smaller })
 }
 
-/// Whether a figure may be divided by the next one.
+/// True if a figure may be divided by the next one.
 fn fit(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }

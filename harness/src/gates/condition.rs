@@ -81,7 +81,7 @@ impl Op {
         }
     }
 
-    /// Whether it bounds from above.
+    /// True if it bounds from above.
     const fn is_ceiling(self) -> bool {
         matches!(self, Self::Less | Self::AtMost)
     }
@@ -100,14 +100,14 @@ impl Op {
 }
 
 impl Condition {
-    /// That the 99th percentile of `series` is no more than `most`.
+    /// Condition that the 99th percentile of `series` is no more than `most`.
     #[must_use]
     pub fn p99_at_most(series: Series, most: Duration) -> Self {
         let metric = Metric::Time(series, Stat::Percentile(Quantile::P99));
         Self { metric, window: None, op: Op::AtMost, limit: duration_ns(most) as f64 / 1e3 }
     }
 
-    /// Whether it holds; none when what was measured does not say.
+    /// Evaluate it: true if it holds; none when what was measured does not say.
     #[must_use]
     pub fn judge(&self, seen: &Measured) -> Option<bool> {
         let (op, limit) = (self.op, self.limit);
@@ -124,7 +124,7 @@ impl Condition {
         }
     }
 
-    /// Whether a second that was cut short would be judged wrongly: a number per second, and a number that is not to be small.
+    /// True if a second that was cut short would be judged wrongly: a number per second, and a number that is not to be small.
     #[must_use]
     pub const fn needs_whole_seconds(&self) -> bool {
         match self.metric.unit() {
@@ -145,7 +145,7 @@ impl Condition {
         (self.limit > 0.0).then(|| sign * (self.limit - value) / self.limit)
     }
 
-    /// Whether `value` is nearer to breaking it than `other`, or breaks it more. For `==` and `!=`, whether it breaks it.
+    /// True if `value` is nearer to breaking it than `other`, or breaks it more. For `==` and `!=`, whether it breaks it.
     #[must_use]
     pub fn is_worse(&self, value: f64, other: f64) -> bool {
         match self.op {

@@ -45,7 +45,7 @@ struct Watched {
     open: Option<Finding>,
     /// The window that broke it, or came nearest.
     worst: Option<Finding>,
-    /// Why the last window was not judged.
+    /// Reason why the last window was not judged.
     why: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Lookout {
         }
     }
 
-    /// Whether a condition that may stop the run is broken.
+    /// True if a condition that may stop the run is broken.
     #[must_use]
     pub const fn has_enough(&self) -> bool {
         self.stop.is_some()
@@ -198,7 +198,7 @@ impl Lookout {
 }
 
 impl Objective {
-    /// Whether it is looked at while the run goes on.
+    /// True if it is looked at while the run goes on.
     fn is_live(&self) -> bool {
         let Self { condition, breach } = self;
         condition.metric.is_live() && (condition.window.is_some() || *breach == Breach::Stops)

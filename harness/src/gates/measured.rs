@@ -19,7 +19,7 @@ pub(super) const SAMPLES_LIVE: u64 = 100;
 pub enum Measured {
     /// Its value.
     Exactly(f64),
-    /// So many attempts were cut off that it is only known to be no less than this.
+    /// Lower bound: too many attempts were cut off to know more.
     AtLeast(f64),
     /// Nothing, and why.
     Unknown(String),
@@ -194,7 +194,7 @@ fn share(part: u64, whole: u64, (things, basis): (&str, Basis)) -> Measured {
     }
 }
 
-/// Whether there are enough of these.
+/// Check that there are enough of these.
 fn enough(have: u64, need: u64, things: &str) -> Result<(), String> {
     if have >= need {
         Ok(())
@@ -234,7 +234,7 @@ impl Figures {
         }
     }
 
-    /// Whether there are enough to judge a percentile by.
+    /// Check that there are enough to judge a percentile by.
     fn suffice_for(&self, quantile: Quantile) -> Result<(), String> {
         enough(self.count + self.censored, quantile.samples_for(SAMPLES_BEYOND), "samples")
     }

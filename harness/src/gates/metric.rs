@@ -81,7 +81,7 @@ pub enum Quantity {
     BudgetUtilisation,
     /// CPU of the shards per attempt, us.
     CpuUsPerAttempt,
-    /// Whether nothing was found that spoils the measurement.
+    /// True if the verdict is `valid`.
     Valid,
 }
 
@@ -186,7 +186,7 @@ impl Quantity {
         }
     }
 
-    /// Whether the seconds of a run have it.
+    /// True if the seconds of a run have it.
     const fn is_live(self) -> bool {
         !matches!(
             self,
@@ -212,7 +212,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is known while a run goes on, and of a window.
+    /// True if it is known while a run goes on, and of a window.
     #[must_use]
     pub fn is_live(self) -> bool {
         match self {

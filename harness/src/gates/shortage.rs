@@ -96,7 +96,7 @@ impl Supply {
         })
     }
 
-    /// What would give as many as are needed; a lower percentile that needs no more than there are.
+    /// Remedies: flags that give enough samples, or a lower percentile that needs no more than there are.
     fn remedies(&self, (condition, needed): (&Condition, u64), plan: &RunPlan) -> Vec<String> {
         let mut more = Vec::new();
         if self.items < needed {

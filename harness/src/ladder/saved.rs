@@ -27,7 +27,7 @@ pub struct Ladder {
     pub started_at: String,
     /// RFC 3339, UTC: the end of the last one.
     pub finished_at: String,
-    /// Whether a signal, or a rung that failed, ended it before it was over.
+    /// True if a signal, or a rung that failed, ended it before it was over.
     pub interrupted: bool,
     /// The machine.
     pub environment: Environment,
@@ -104,7 +104,7 @@ pub struct Circumstances {
     pub name: String,
     /// The machine.
     pub environment: Environment,
-    /// Whether it was ended before it was over.
+    /// True if it was ended before it was over.
     pub interrupted: bool,
     /// What was tried for the rung that goes as far as it can.
     pub search: Vec<Probe>,

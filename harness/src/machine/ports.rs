@@ -84,7 +84,7 @@ impl<'a> Socket<'a> {
     }
 }
 
-/// Whether an address is one of loopback, `127.0.0.0/8` or `::1`, as the kernel writes them: words in the machine's own order
+/// True if an address is one of loopback, `127.0.0.0/8` or `::1`, as the kernel writes them: words in the machine's own order
 /// of bytes.
 fn is_loopback(address: &str) -> bool {
     let word = |at: usize| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);

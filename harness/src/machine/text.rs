@@ -5,7 +5,7 @@ use super::CpuTicks;
 /// Where the stolen time stands among the times of a CPU; what follows is part of the others already.
 const STOLEN: usize = 7;
 
-/// Where the times are in which a CPU had nothing to do, or waited for a disk.
+/// Columns of the times in which a CPU was idle or waited for a disk.
 const IDLE: [usize; 2] = [3, 4];
 
 /// Of `stat`: a line for all CPUs and one for each, times in ticks.

@@ -43,7 +43,7 @@ impl Curve {
         Self { shape, ramp_ns: duration.map_or(0, duration_ns) }
     }
 
-    /// Whether it does not change.
+    /// True if it does not change.
     #[must_use]
     pub const fn is_flat(&self) -> bool {
         matches!(self.shape, RateShape::Constant)

@@ -115,7 +115,7 @@ impl PerHost {
         self.rate.and_then(|rate| spacing(&rate, RunPlan::default_burst(&rate, shards), shards))
     }
 
-    /// How many requests may arrive at one host at once, from all of so many shards; none without a rate.
+    /// Most requests that may arrive at one host at once, from all `shards` together; none without a rate.
     #[must_use]
     pub fn at_once(&self, shards: u32) -> Option<u64> {
         self.rate.map(|rate| if self.spacing(shards).is_some() { 1 } else { RunPlan::default_burst(&rate, shards) })
@@ -141,7 +141,7 @@ pub struct HostShare {
     pub connections: u32,
     /// Its share of the budget of one host.
     pub budget: Option<Budget>,
-    /// How far apart any two requests to one host are to arrive; see [`ShardPlan::spacing`](super::ShardPlan::spacing).
+    /// Least time between the arrivals of any two requests at one host; see [`ShardPlan::spacing`](super::ShardPlan::spacing).
     #[serde(rename = "spacing_us", with = "optional_micros")]
     pub spacing: Option<Duration>,
 }

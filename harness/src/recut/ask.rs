@@ -52,7 +52,7 @@ impl Outcomes {
         }
     }
 
-    /// Whether `series` is of such answers.
+    /// True if `series` is of such answers.
     #[must_use]
     pub const fn has(self, series: Series) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl Outcomes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shards(Vec<(u32, u32)>);
 
-/// Why a text names no shards.
+/// Reason why a text names no shards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` names no shards: write their numbers, from 0 on, as 0-3 or 0,2,5-7")]
 pub struct ShardsError(String);
@@ -110,7 +110,7 @@ pub fn parse_second(text: &str) -> Result<u64, SecondError> {
     }
 }
 
-/// Why a text is no second of a run.
+/// Reason why a text is no second of a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecondError {
     /// Not a duration.
@@ -156,7 +156,7 @@ pub struct Cut {
     pub from_s: u64,
     /// The second after its last one.
     pub to_s: u64,
-    /// Why these.
+    /// Reason why these.
     pub chosen: Chosen,
     /// Its shards, in order.
     pub shards: Vec<u32>,
@@ -164,7 +164,7 @@ pub struct Cut {
     pub outcomes: Outcomes,
 }
 
-/// Why a run has no such part.
+/// Reason why a run has no such part.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CutError {
     /// No second was measured.

@@ -30,7 +30,7 @@ pub struct CutReport {
     pub answers: BTreeMap<String, Answered>,
     /// The times of the chosen answers, by series, as in a result; to 0.1 %, the least, the greatest and the mean included.
     pub latency: BTreeMap<String, Latency>,
-    /// What ended in these seconds; null of a part of the shards, for it is only known of all of them.
+    /// Counts of what ended in these seconds; null for a part of the shards, for it is only known of all of them.
     pub counted: Option<Counted>,
     /// What is not known of this part, or should be known of it, in sentences.
     pub notes: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Source {
     pub target: String,
     /// How many shards crawled.
     pub shards: u32,
-    /// Whether the whole result may be believed.
+    /// Validity of the whole result.
     pub verdict: Verdict,
 }
 
@@ -60,7 +60,7 @@ pub struct Part {
     pub from_s: u64,
     /// The one after the last.
     pub to_s: u64,
-    /// How long that is, without what lies after the run's last answer: what rates are counted over.
+    /// Length of time that rates are counted over: without the time after the run's last answer.
     pub duration_s: f64,
     /// Where the run's last second ends.
     pub run_s: u64,

@@ -230,7 +230,7 @@ fn sends<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<u64> {
     samples.into_iter().map(|sample| sample.sent().0).collect()
 }
 
-/// Whether every window of every width holds at most a burst and what the rate comes to in it.
+/// True if every window of every width holds at most a burst and what the rate comes to in it.
 fn conforms(sent: &[u64], rate: Rate, burst: u64) -> bool {
     let allowed = |first: usize, last: usize| burst + rate.permits_in(sent[last] - sent[first]);
     (0..sent.len()).all(|first| (first..sent.len()).all(|last| (last - first + 1) as u64 <= allowed(first, last)))

@@ -77,7 +77,7 @@ fn pairs(contest: &Contest) -> String {
     format!("by {undisturbed} pair{plural} ({look}{disturbed})")
 }
 
-/// Why nothing was decided.
+/// Reason why nothing was decided.
 fn undecided(contest: &Contest) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
         Verdict::Inconclusive { because, .. } => Some(because.to_string()),

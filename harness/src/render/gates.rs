@@ -54,7 +54,7 @@ pub(crate) struct Words {
     pub(crate) value: String,
     pub(crate) limit: String,
     pub(crate) margin: String,
-    /// Why nothing can be said, where it was seen, what came of it.
+    /// Reason why nothing can be said, where it was seen, what came of it.
     pub(crate) notes: String,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn seen(gate: &GateReport) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the run was stopped by this gate.
+/// True if the run was stopped by this gate.
 fn is_what_stopped(gate: &GateReport, report: &Report) -> bool {
     gate.kind == Breach::Stops.name() && gate.ok == Some(false) && report.stopped_by.as_ref() == Some(&gate.expression)
 }

@@ -1,4 +1,4 @@
-//! How the budgets of the run and of its hosts were used, and the proof that they were kept.
+//! Use of the budgets of the run and of its hosts, and the proof that they were kept.
 //!
 //! What is audited is when requests were written, not when they were let through.
 
@@ -27,7 +27,7 @@ pub struct BudgetReport {
     pub achieved_per_s: f64,
     /// Attempts over what was allowed at once at the start and what the rate came to in the duration, at most 1.
     pub utilisation: f64,
-    /// Whether no window of any width, in any shard that told, held more than its burst plus its rate times the width.
+    /// True if no window of any width, in any shard that told, held more than its burst plus its rate times the width.
     pub kept: bool,
     /// Shards that ended before they could tell.
     pub unaudited_shards: usize,
@@ -68,7 +68,7 @@ pub struct WindowReport {
     pub allowed: u64,
 }
 
-/// How the budgets of the hosts were used, each by itself.
+/// Use of the budgets of the hosts, one by one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostBudgetReport {
     /// As asked, for people.
@@ -77,7 +77,7 @@ pub struct HostBudgetReport {
     pub rate_per_s: f64,
     /// Requests at once to one host, over all shards.
     pub burst: u64,
-    /// Whether no window of any width, at any host and in any shard that told, held more than its burst plus its rate times
+    /// True if no window of any width, at any host and in any shard that reported, held more than its burst plus its rate times
     /// the width.
     pub kept: bool,
     /// Shards that ended before they could tell.
@@ -98,7 +98,7 @@ struct Limit {
     is_within: fn(Scope) -> bool,
 }
 
-/// What the audit of a limit came to.
+/// Result of the audit of a limit.
 struct Audit {
     kept: bool,
     unaudited_shards: usize,
@@ -145,7 +145,7 @@ impl Limit {
         }
     }
 
-    /// What the rate comes to in all that was counted of a window.
+    /// Requests that the rate allows in the whole window.
     fn allowed_in(&self, window: &BusiestWindow) -> u64 {
         let Range { start, end } = window.counted();
         self.rate.permits_in(self.curve.at(end) - self.curve.at(start))

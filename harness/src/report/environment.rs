@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::usable_cpus;
 
-/// Whether client and target share a machine.
+/// True if client and target share a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// They do, so they compete for its CPUs.
@@ -34,7 +34,7 @@ pub struct Environment {
     pub nofile: Option<u64>,
     /// Local ports for outgoing connections, first and last.
     pub local_ports: Option<[u16; 2]>,
-    /// Whether the target ran on this machine.
+    /// True if the target ran on this machine.
     pub colocated: bool,
     /// The commit of the working directory, where there is one.
     pub git_revision: Option<String>,

@@ -19,13 +19,13 @@ pub struct GateReport {
     pub limit: f64,
     /// What was seen, of windows in the worst one; null when nothing can be said.
     pub value: Option<f64>,
-    /// Whether the value is only known to be no less than that.
+    /// True if the value is only known to be no less than that.
     pub at_least: bool,
     /// How far the value is within the limit, as a part of the limit, negative beyond it; null where nearer is no better.
     pub margin: Option<f64>,
-    /// Whether the expression held; null when that could not be decided.
+    /// True if the expression held; null when that could not be decided.
     pub ok: Option<bool>,
-    /// Why it could not be decided.
+    /// Reason why it could not be decided.
     pub why: Option<String>,
     /// How many windows were judged; null without a window.
     pub windows: Option<u64>,

@@ -23,10 +23,10 @@ pub struct IntervalRow {
     /// everything in the second in which it was intended.
     #[serde(default)]
     pub scheduled: Option<u64>,
-    /// Of these, those that came to a good answer, or to one that says that there is no such item. Null of an older version.
+    /// Scheduled requests with a good or not-found answer. Null in results of older versions.
     #[serde(default)]
     pub scheduled_good: Option<u64>,
-    /// Of these, those that failed: rejected, challenged, or without a valid answer; not those for which this machine had no
+    /// Scheduled requests that failed: rejected, challenged, or without a valid answer; not those for which this machine had no
     /// port or descriptor. Null of an older version.
     #[serde(default)]
     pub scheduled_failed: Option<u64>,

@@ -12,7 +12,7 @@ use crate::stats::{Percentile, Series, ShardStats, Timing};
 /// The percentiles that every report carries, with the names of their keys.
 const REPORTED: [(f64, &str); 4] = [(0.5, "p50_us"), (0.9, "p90_us"), (0.99, "p99_us"), (0.999, "p999_us")];
 
-/// Whether the histogram itself is reported as well.
+/// Choice to report the histogram itself as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// The figures alone.
@@ -96,7 +96,7 @@ impl Latency {
         }
     }
 
-    /// Whether percentile `key` (`p99_us`) is only known to be no less than its value.
+    /// True if percentile `key` (`p99_us`) is only known to be no less than its value.
     #[must_use]
     pub fn is_at_least(&self, key: &str) -> bool {
         self.at_least.iter().any(|name| name == key)

@@ -29,7 +29,7 @@ pub struct ShardReport {
     pub connections: u32,
     /// How its processes ended: one, as long as none is replaced.
     pub exits: Vec<String>,
-    /// Why its result is not whole.
+    /// Reason why its result is not whole.
     pub fault: Option<String>,
     /// What held it back.
     pub binding: BindingReport,

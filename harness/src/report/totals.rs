@@ -64,7 +64,7 @@ pub struct Totals {
     /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was intended after the warm-up,
     /// over the time from the end of the warm-up to the end of the last attempt.
     pub items_per_s: f64,
-    /// Of these, good ones per second. Null of an older version.
+    /// Good items per second. Null in results of older versions.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
     /// Attempts per second of the same time.
@@ -86,7 +86,7 @@ impl Ledger {
         Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost }
     }
 
-    /// Whether every item is in exactly one state.
+    /// True if every item is in exactly one state.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
         self.ended() + self.not_attempted + self.lost == self.planned

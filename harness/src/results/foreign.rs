@@ -52,7 +52,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// The same of a file that may have been cut in the middle of a letter.
+/// Text of a file that may have been cut in the middle of a letter.
 ///
 /// # Errors
 /// When it cannot be read or is too large.
@@ -80,7 +80,7 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error>
     serde_json::from_str(text)
 }
 
-/// Where in a document a value is.
+/// Path of a value in a document.
 enum Place<'a> {
     Root,
     Key(&'a Self, &'a str),

@@ -9,7 +9,7 @@ use super::LOG;
 use crate::recut::{Cut, CutReport, Cutter, Fault, Foreign, LineReader};
 use crate::report::Report;
 
-/// Why a log gives nothing.
+/// Reason why a log gives nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// There is none.

@@ -9,12 +9,12 @@ use super::{RESULT, foreign};
 use crate::compare::{self, Contest};
 use crate::report::{Report, SCHEMA};
 
-/// What is wrong with a file, which may repeat parts of it, without what would break the line.
+/// Message about a file as one line; it may repeat parts of the file.
 fn one_line(error: &serde_json::Error) -> String {
     error.to_string().replace(char::is_control, " ")
 }
 
-/// Why there is no result to read.
+/// Reason why there is no result to read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Nothing has this name.
@@ -96,7 +96,7 @@ fn read_format<T: DeserializeOwned>(
     parse(&file, &text, wanted).map(|read| (file, read))
 }
 
-/// What the text of a file holds.
+/// Parse the text of a file.
 pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, wanted: &'static str) -> Result<T, ReadError> {
     let broken = |error| ReadError::Json { path: file.to_owned(), error };
     let Versioned { schema: found } = foreign::from_str(text).map_err(broken)?;

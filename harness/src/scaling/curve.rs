@@ -34,11 +34,11 @@ impl Axis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
-    /// So many connections for each shard: the load grows with the shards.
+    /// Connections for each shard: the load grows with the shards.
     ConnectionsPerShard(u32),
-    /// So many connections over all shards: the same load on more shards.
+    /// Connections over all shards: the same load on more shards.
     Connections(u32),
-    /// So many shards.
+    /// Number of shards.
     Shards(u32),
 }
 
@@ -60,7 +60,7 @@ impl Held {
         }
     }
 
-    /// Whether a size is one of its curve.
+    /// True if a size is one of its curve.
     #[must_use]
     pub const fn has(self, size: Size) -> bool {
         match self {
@@ -91,7 +91,7 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// The law that it follows.
     pub fit: Option<Fit>,
-    /// Why there is none.
+    /// Reason why there is none.
     pub no_fit: Option<NoFit>,
 }
 
@@ -135,7 +135,7 @@ impl Curve {
         beyond().find(|point| base_counts && point.counts()).or_else(|| beyond().next())
     }
 
-    /// Whether a point is told apart as one that says nothing about scaling.
+    /// True if a point is told apart as one that says nothing about scaling.
     #[must_use]
     pub fn is_answer(&self, point: &Point) -> bool {
         point.counts() && self.base().is_some_and(Point::counts)

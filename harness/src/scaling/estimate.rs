@@ -46,7 +46,7 @@ impl Estimate {
         Some(Self { median, interval, level: interval.map(|_| level(count, left_away)), count })
     }
 
-    /// Whether its interval is above `value` with at least [`LEVEL`]: what is not known is not above.
+    /// True if its interval is above `value` with at least [`LEVEL`]: what is not known is not above.
     #[must_use]
     pub fn is_above(&self, value: f64) -> bool {
         self.level.is_some_and(|level| level >= LEVEL) && self.interval.is_some_and(|interval| interval.low > value)

@@ -88,7 +88,7 @@ impl Point {
         }
     }
 
-    /// Whether it says something about scaling: client and target did not take the CPUs from each other.
+    /// True if it says something about scaling: client and target did not take the CPUs from each other.
     #[must_use]
     pub const fn counts(&self) -> bool {
         self.left_out < self.rounds && !(self.colocated && self.lacked_cpu)

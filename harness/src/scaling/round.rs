@@ -37,7 +37,7 @@ pub struct Round {
     pub finished_at: String,
     /// What was found of the run itself.
     pub validity: Verdict,
-    /// Why it does not count; empty when it does.
+    /// Reason why it does not count; empty when it does.
     pub left_out: Vec<String>,
     /// Good items per second.
     pub items_per_s: f64,
@@ -90,13 +90,13 @@ impl Round {
         }
     }
 
-    /// Whether it may be looked at.
+    /// True if it may be looked at.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.left_out.is_empty()
     }
 
-    /// Whether CPU may have been what it lacked: its processes used half of all CPUs or more, a shard waited for one for more than 5 % of
+    /// True if CPU may have been what it lacked: its processes used half of all CPUs or more, a shard waited for one for more than 5 % of
     /// its time, or the machine does not say.
     #[must_use]
     pub fn lacked_cpu(&self) -> bool {

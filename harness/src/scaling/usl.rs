@@ -72,7 +72,7 @@ pub struct Peak {
     pub items_per_s: f64,
 }
 
-/// Why there is no fit.
+/// Reason why there is no fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NoFit {

@@ -32,7 +32,7 @@ pub(super) struct Brake {
     resume: Nanos,
     /// Until when the target asked for patience.
     promised: Nanos,
-    /// Whether something went before that.
+    /// True if something went before that.
     broken: Broken,
     /// Since when the shard has been throttled, until its first good answer after the pause.
     throttled_since: Option<Nanos>,
@@ -42,7 +42,7 @@ pub(super) struct Brake {
     books: Courtesy,
 }
 
-/// Whether the running promise was broken.
+/// True if the running promise was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     /// There is none.

@@ -28,7 +28,7 @@ struct Passed {
 }
 
 impl Deferred {
-    /// Whether nothing waits.
+    /// True if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.firsts == 0 && self.again.is_empty()
     }

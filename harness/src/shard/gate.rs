@@ -49,23 +49,23 @@ const LATE_NS: u64 = 2_000_000;
 struct LaneSlot {
     answer: Cell<Option<Answer>>,
     waker: Cell<Option<Waker>>,
-    /// How its request stands that was let through.
+    /// State of its request, once let through.
     sending: Cell<Sending>,
     /// For how long its request had to wait although it had its connection, ns.
     held_ns: Cell<u64>,
 }
 
-/// How a request stands that was let through.
+/// State of a request that was let through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Sending {
-    /// It has no connection yet.
+    /// Waiting for a connection.
     #[default]
     Pending,
-    /// It has one, and may not be written yet.
+    /// Connected; waiting for a limit.
     Held,
-    /// It may be by now.
+    /// Allowed to be written.
     Called,
-    /// It was written.
+    /// Written.
     Sent,
 }
 
@@ -450,7 +450,7 @@ impl Gate {
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
-    /// How the budgets were used, of the run and of its hosts, as far as they have any.
+    /// Use of the budgets of the run and of its hosts, as far as they have any.
     pub(super) fn budget_uses(&self) -> Vec<(Scope, BudgetUse)> {
         self.inner.borrow_mut().budget_uses()
     }
@@ -466,7 +466,7 @@ impl Gate {
         inner.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(host.brake().books(now)))
     }
 
-    /// What was sent in the slots that are over at `now`, and was not handed out before; none without any limit.
+    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any limit.
     pub(super) fn take_sends(&self, now: Nanos) -> Option<Sends> {
         self.inner.borrow_mut().take_sends(now)
     }

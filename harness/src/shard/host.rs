@@ -35,7 +35,7 @@ pub(super) struct Host {
     pub(super) deferred: Deferred,
 }
 
-/// Whether a request may go.
+/// Answer to a request that asks to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
     /// It may, since this moment.
@@ -78,12 +78,12 @@ impl Host {
         }
     }
 
-    /// Whether nothing has to be timed, as far as can be seen.
+    /// True if nothing has to be timed, as far as can be seen.
     pub(super) fn is_unlimited(&self) -> bool {
         self.limiter.pacer.is_unlimited() && self.adaptive.is_none() && self.brake.resume() == Nanos::default()
     }
 
-    /// Whether a request may go there at `now`. Nothing is charged.
+    /// Ask if a request may go there at `now`. Nothing is charged.
     pub(super) fn leave(&mut self, now: Nanos) -> Leave {
         if self.brake.resume() > now {
             return Leave::At(self.brake.resume(), Binding::Pause);

@@ -53,7 +53,7 @@ pub(super) struct Interval {
     /// The counters: what ended in it, and requests that were due in it and never went. The distributions: of what was
     /// intended in it.
     pub(super) stats: ShardStats,
-    /// What was intended in it.
+    /// Requests scheduled in it.
     pub(super) scheduled: Scheduled,
     /// Requests under way at its end.
     pub(super) in_flight: u32,
@@ -202,7 +202,7 @@ impl Intervals {
         self.open[slot].get_or_insert_with(|| Interval::new(index, bounds))
     }
 
-    /// Whether another interval may be opened. What was handed out while an older one was still open takes no memory to
+    /// True if another interval may be opened. What was handed out while an older one was still open takes no memory to
     /// speak of.
     fn has_room(&self) -> bool {
         self.open.iter().flatten().count() < MOST_OPEN || self.open.back().is_none_or(Option::is_none)

@@ -25,7 +25,7 @@ impl Limiter {
         Self { pacer, spacing, slots: Slots::new(start) }
     }
 
-    /// Whether a request may be let through at `now`, and since when. Nothing is charged.
+    /// Ask if a request may be let through at `now`, and since when. Nothing is charged.
     pub(super) fn peek(&self, now: Nanos) -> Pace {
         no_sooner(self.pacer.peek(now), self.spacing.next(), now)
     }
@@ -36,7 +36,7 @@ impl Limiter {
         self.spacing.admitted(now);
     }
 
-    /// Whether a request that was let through may be written at `now`. Nothing is charged.
+    /// Ask if a request that was let through may be written at `now`. Nothing is charged.
     pub(super) fn peek_send(&self, now: Nanos) -> Pace {
         no_sooner(self.pacer.peek_send(now), self.spacing.next_send(), now)
     }
@@ -65,18 +65,18 @@ impl Limiter {
         self.spacing.arrived(at, by);
     }
 
-    /// How the limit was used; none without one.
+    /// Use of the limit; none without one.
     pub(super) fn budget_use(&self) -> Option<BudgetUse> {
         self.pacer.audit().map(|audit| BudgetUse { worst: audit.worst(), kept: audit.kept() })
     }
 
-    /// What was sent, by slot; see [`Slots`].
+    /// Requests sent, by slot; see [`Slots`].
     pub(super) const fn slots(&mut self) -> &mut Slots {
         &mut self.slots
     }
 }
 
-/// The same, but not before `next`.
+/// Delay `pace` to `next` at the earliest.
 fn no_sooner(pace: Pace, next: Nanos, now: Nanos) -> Pace {
     match pace {
         Pace::Go(since) if next <= now => Pace::Go(since.max(next)),

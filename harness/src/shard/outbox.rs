@@ -24,12 +24,12 @@ pub(super) struct Outbox<W> {
     haste: Haste,
 }
 
-/// Whether what is queued can wait until the supervisor looks.
+/// Urgency of what is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Haste {
     /// It is to be told how far the shard is.
     Waits,
-    /// Somebody waits for it: another shard, or the end of the run.
+    /// Urgent: another shard, or the end of the run, waits for it.
     Rings,
 }
 

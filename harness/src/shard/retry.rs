@@ -1,4 +1,4 @@
-//! Whether a failed item gets another attempt, and when: the budget of retries and the back-off.
+//! Decide if a failed item gets another attempt, and when: the budget of retries and the back-off.
 //!
 //! Called by the gate. It must not read a clock; draws come from a seeded generator, so that a run can be repeated.
 

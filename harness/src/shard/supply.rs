@@ -50,7 +50,7 @@ impl PartialOrd for Again {
     }
 }
 
-/// Whether there is something to do.
+/// State of the supply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// There is.
@@ -85,7 +85,7 @@ impl Supply {
         Self { ids, stretch: 0, more: VecDeque::new(), received: 0, again: BinaryHeap::new() }
     }
 
-    /// Whether there is something to do at `now`.
+    /// Ask if there is something to do at `now`.
     pub(super) fn next(&self, now: Nanos) -> Next {
         match self.again.peek() {
             Some(Reverse(again)) if again.due <= now => Next::Now,

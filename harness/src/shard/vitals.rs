@@ -7,7 +7,7 @@ use crate::machine::{CpuTicks, Proc, probe_speed, probe_speed_since};
 use crate::process::own_usage;
 use crate::wire::{CpuHealth, Usage};
 
-/// Whether a shard probes the speed of its CPU.
+/// Choice to probe the speed of the shard's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probing {
     /// It does.

@@ -59,7 +59,7 @@ pub enum Percentile {
     TooFew,
     /// Its value, ns: at most 0.1 % too high, or 1 % where attempts were cut off.
     Exact(u64),
-    /// So many attempts were cut off that all that is known is that it is no less than this, ns.
+    /// Lower bound, ns: too many attempts were cut off to know more.
     AtLeast(u64),
 }
 

@@ -19,7 +19,7 @@ use crate::wire::{
 /// How long a shard whose pipe has ended may take to end itself.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
-/// Why a shard's result is not whole.
+/// Reason why a shard's result is not whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShardFault {
     /// Its pipe ended before its final frame.
@@ -52,7 +52,7 @@ pub(super) enum Heard {
     Refused(String),
     /// An interval is complete.
     Interval(Box<IntervalFrame>),
-    /// What it sent.
+    /// Requests it sent.
     Sends(Sends),
     /// The target asks for patience.
     Pause(PauseOrder),
@@ -83,7 +83,7 @@ pub(super) struct Member<L = Process> {
     given: u64,
     /// The line to it.
     pub(super) line: L,
-    /// Whether it may still say something.
+    /// True if it may still say something.
     speaks: bool,
     pub(super) progress: Progress,
     pub(super) last: Option<Last>,
@@ -119,12 +119,12 @@ impl<L: Line> Member<L> {
         }
     }
 
-    /// Whether the process is gone and everything it said has been read.
+    /// True if the process is gone and everything it said has been read.
     pub(super) fn is_over(&self) -> bool {
         !self.speaks && self.exit.is_some()
     }
 
-    /// Whether it may still say something.
+    /// True if it may still say something.
     pub(super) fn is_speaking(&self) -> bool {
         self.speaks
     }
@@ -220,7 +220,7 @@ impl<L: Line> Member<L> {
         }
     }
 
-    /// It was stopped for so long, and could not say anything.
+    /// Extend its deadline by the time for which it was stopped and could not report.
     pub(super) fn resumed(&mut self, gap: Duration) {
         self.heard_at = self.heard_at.plus(gap);
         self.ended_at = self.ended_at.map(|ended| ended.plus(gap));

@@ -11,7 +11,7 @@ use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder};
 
 impl<L: Line> Supervisor<L> {
-    /// Whoever says nothing any more needs nothing, gives nothing, and sends nothing.
+    /// A shard that no longer reports takes part in no move.
     pub(super) fn note_silence(&mut self) {
         for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
             self.ranges.gone(i);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::units::IdRange;
 
-/// Who has nothing left to do, and who was asked to share.
+/// Shards that have nothing left to do, and those that were asked to share.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     hungry: VecDeque<usize>,
@@ -28,7 +28,7 @@ struct Ask {
 pub(super) struct Rest {
     /// IDs not started, as last heard; never less than there are.
     pub(super) ids: u64,
-    /// Whether it still works and listens.
+    /// True if it still works and listens.
     pub(super) works: bool,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Shares {
 #[derive(Debug)]
 struct Move {
     target: Vec<u32>,
-    /// Who was told to keep within less and has not said so.
+    /// Shards that were told to use less and have not confirmed it.
     awaited: Vec<usize>,
 }
 

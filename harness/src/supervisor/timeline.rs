@@ -19,7 +19,7 @@ impl Timeline {
         Self { bounds, pending: BTreeMap::new() }
     }
 
-    /// Whether every interval that was reported has been taken.
+    /// True if every interval that was reported has been taken.
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }

@@ -26,7 +26,7 @@ pub trait Observer {
     /// A second is complete over all shards. Called once for each.
     fn interval(&mut self, interval: &Interval);
 
-    /// Whether the run is to be stopped as by a signal: nothing new is started, what is under way may end. Asked after
+    /// True if the run is to be stopped as by a signal: nothing new is started, what is under way may end. Asked after
     /// seconds were told.
     fn has_enough(&self) -> bool {
         false
@@ -49,9 +49,9 @@ pub struct Live {
     pub recent: Option<Recent>,
     /// What adaptive shards allowed themselves at the end of it, summed over them; none unless they are adaptive.
     pub standing: Option<Standing>,
-    /// Whether the target asks to be left alone; none when no host of it does.
+    /// Throttle pause of the target; none when no host of it asks for one.
     pub pause: Option<LivePause>,
-    /// Whether the run has been asked to stop.
+    /// True if the run has been asked to stop.
     pub stopping: bool,
 }
 
@@ -89,11 +89,11 @@ pub struct LiveShard {
     pub recent: Option<Recent>,
     /// Its greatest lateness in that second; none while there is no such second.
     pub lag: Option<Duration>,
-    /// Whether it is done, and how.
+    /// Progress of the shard.
     pub state: LiveState,
 }
 
-/// Whether a shard is done.
+/// Progress of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LiveState {
     /// At work.
@@ -112,7 +112,7 @@ pub struct Interval {
     /// All shards together. The counters: what ended in it, and what was due in it and never went. The distributions: of what
     /// was intended in it.
     pub merged: ShardStats,
-    /// What was intended in it.
+    /// Requests scheduled in it.
     pub scheduled: Scheduled,
     /// The times of each shard, by its number.
     pub shards: Vec<(u32, ShardTimes)>,
@@ -154,7 +154,7 @@ pub struct RunRecord {
     pub start: Nanos,
     /// The number of the signal that stopped the run early.
     pub interrupted: Option<i32>,
-    /// Whether the observer did, or a signal did before the common start.
+    /// True if the observer did, or a signal did before the common start.
     pub stopped: Stopped,
     /// For how long the whole run was stopped after its start, by Ctrl-Z (SIGTSTP).
     pub suspended: Duration,
@@ -183,7 +183,7 @@ pub struct Effort {
     pub running: Duration,
 }
 
-/// Whether a run was stopped by its observer, or before it began.
+/// True if a run was stopped by its observer, or before it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stopped {
     /// It had not seen enough before the run was over or a signal stopped it.
@@ -219,7 +219,7 @@ pub struct ShardRecord {
     pub pid: i32,
     /// How its process ended.
     pub exit: ShardExit,
-    /// Why its result is not whole; none when it is.
+    /// Reason why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
     pub stats: ToldStats,
@@ -231,7 +231,7 @@ pub struct ShardRecord {
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
-    /// How it used its budgets, those of hosts included; nothing of a shard with a fault.
+    /// Use of its budgets, those of hosts included; empty for a shard with a fault.
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// How it kept the timetable of an open loop; none in a closed one, or of a shard with a fault.
     pub timetable: Option<TimetableUse>,
@@ -283,7 +283,7 @@ impl LiveShard {
 }
 
 impl Live {
-    /// Whether all shards have ended.
+    /// True if all shards have ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shards.iter().all(|shard| shard.state != LiveState::Running)

@@ -22,7 +22,7 @@ pub(super) struct Event {
     pub(super) readable: Vec<usize>,
     pub(super) signals: Vec<i32>,
     pub(super) tick: bool,
-    /// Whether a shard's process may have ended.
+    /// True if a shard's process may have ended.
     pub(super) death: bool,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Windows {
 /// The windows of one limit.
 #[derive(Debug)]
 struct Sliding {
-    /// What was told of slots that are not whole yet, shard by shard.
+    /// Counts in slots that are not complete yet, shard by shard.
     pending: Vec<(u64, u32)>,
     windows: [Window; WIDTHS.len()],
 }
@@ -45,7 +45,7 @@ struct Window {
 pub struct BusiestWindow {
     /// Its width.
     pub width: Duration,
-    /// How many requests were sent in it at most, over all shards.
+    /// Most requests sent in a window of that width, over all shards.
     pub sent: u64,
     /// When it ended at the latest, ns after the common start; it began a width and a [slot](SLOT) before that at the
     /// earliest.

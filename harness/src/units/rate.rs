@@ -20,7 +20,7 @@ const MOST_STEPS: u64 = 10_000;
 /// The shortest step.
 const SHORTEST_STEP: Duration = Duration::from_millis(1);
 
-/// Why a text is no valid rate.
+/// Reason why a text is no valid rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// Not a rate that stays.
@@ -125,7 +125,7 @@ impl FromStr for Rate {
     }
 }
 
-/// What a rate counts by.
+/// Period of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Period {
     Second,
@@ -187,7 +187,7 @@ fn permits(text: &str, period: Period) -> Result<u64, RateError> {
     }
 }
 
-/// The same rate as a decimal number of requests per `period`, in whole numbers: exactly, or the next lower one by the hour.
+/// Rewrite a decimal rate per `period` in whole numbers: exactly, or the next lower one by the hour.
 fn whole_instead(text: &str, period: Period) -> Option<String> {
     const SUFFIXES: [(char, u64); 3] = [('k', 1_000), ('m', 1_000_000), ('g', 1_000_000_000)];
     let plain = text.replace('_', "").to_ascii_lowercase();

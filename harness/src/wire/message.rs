@@ -33,7 +33,7 @@ pub enum Frame {
     Pause(PauseOrder),
     /// The target was at a request of this shard then; told of limits that keep any two requests apart.
     Arrived {
-        /// Of which limit.
+        /// Limit that this is about.
         scope: Scope,
         /// When.
         at: Nanos,
@@ -59,7 +59,7 @@ pub enum Control {
     Pause(PauseOrder),
     /// The target was at a request of another shard then.
     Arrived {
-        /// Of which limit.
+        /// Limit that this is about.
         scope: Scope,
         /// When.
         at: Nanos,
@@ -76,7 +76,7 @@ pub enum Control {
     Finish,
 }
 
-/// Why a shard is to wait.
+/// Reason why a shard is to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PauseCause {
     /// A request was refused.
@@ -90,7 +90,7 @@ pub enum PauseCause {
 pub struct PauseOrder {
     /// The number of the host that is the target.
     pub host: u32,
-    /// Why nobody may go.
+    /// Reason why nobody may go.
     pub cause: PauseCause,
     /// When it did.
     pub at: Nanos,
@@ -103,7 +103,7 @@ pub struct PauseOrder {
     pub promised: Nanos,
 }
 
-/// What a rate limit is for.
+/// Scope of a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {
     /// All requests of the run.
@@ -284,14 +284,14 @@ pub struct Progress {
     pub binding: BindingTimes,
 }
 
-/// What was intended in a second, and what came of it, whenever that was.
+/// Requests scheduled in a second, and their results, whenever they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduled {
     /// Requests: attempts, and those of an open loop that never went.
     pub requests: u64,
-    /// Of these, those with a good answer, or one that says that there is no such item.
+    /// Scheduled requests with a good or not-found answer.
     pub good: u64,
-    /// Of these, those that failed: rejected, challenged, or without a valid answer. Not those for which this machine had no
+    /// Scheduled requests that failed: rejected, challenged, or without a valid answer. Not those for which this machine had no
     /// port or descriptor.
     pub failed: u64,
 }
@@ -330,9 +330,9 @@ pub struct IntervalFrame {
     pub binding: BindingTimes,
     /// What it allowed itself at its end; none unless it is adaptive.
     pub standing: Option<Standing>,
-    /// What ended in it, and what was due in it and never went.
+    /// Counts of what ended in it, and of what was due in it and never went.
     pub counters: Counters,
-    /// What was intended in it.
+    /// Requests scheduled in it.
     pub scheduled: Scheduled,
     /// The distributions of what was intended in it.
     pub timings: Vec<EncodedTiming>,
@@ -387,7 +387,7 @@ pub struct WarmUp {
     pub attempts: u64,
     /// Items that ended by themselves.
     pub items: u64,
-    /// Of these, good ones.
+    /// Good items.
     pub ok: u64,
 }
 
@@ -405,7 +405,7 @@ impl WarmUp {
 pub struct BudgetUse {
     /// The window with the greatest excess.
     pub worst: WorstWindow,
-    /// Whether no window of any width exceeded its allowance.
+    /// True if no window of any width exceeded its allowance.
     pub kept: bool,
 }
 

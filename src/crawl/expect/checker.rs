@@ -47,7 +47,7 @@ pub(in crate::crawl) struct Verdict {
     pub(in crate::crawl) body: Body,
 }
 
-/// Whether a status was one of those expected.
+/// Result of checking a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) enum Status {
     /// It was.
@@ -56,7 +56,7 @@ pub(in crate::crawl) enum Status {
     Other,
 }
 
-/// Whether a body was the one expected.
+/// Result of checking a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) enum Body {
     /// It was.
@@ -208,7 +208,7 @@ impl Examination<'_> {
     }
 }
 
-/// Whether the content type is JSON's, or one of those built on it (RFC 6839, 3.1), whatever its parameters.
+/// True if the content type is JSON's, or one of those built on it (RFC 6839, 3.1), whatever its parameters.
 fn is_json_by_type(head: &Parts) -> bool {
     let Some(value) = head.headers.get(CONTENT_TYPE) else { return false };
     let essence = value.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
@@ -216,7 +216,7 @@ fn is_json_by_type(head: &Parts) -> bool {
     essence.eq_ignore_ascii_case(b"application/json") || ends_in_json()
 }
 
-/// Whether a body is one JSON value, in UTF-8 and without a byte order mark.
+/// True if a body is one JSON value, in UTF-8 and without a byte order mark.
 fn is_json(body: &[u8]) -> bool {
     // The parser does not look at the bytes of texts that nobody asks for.
     std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())

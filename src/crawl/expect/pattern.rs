@@ -25,7 +25,7 @@ impl Pattern {
         })
     }
 
-    /// Whether it is found anywhere in `body`.
+    /// True if it is found anywhere in `body`.
     pub(super) fn is_in(&self, body: &[u8]) -> bool {
         self.0.is_match(body)
     }

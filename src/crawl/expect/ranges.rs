@@ -29,13 +29,13 @@ impl Statuses {
         text.split(',').map(range).collect::<Option<_>>().map(Self)
     }
 
-    /// Whether `status` is one of them.
+    /// True if `status` is one of them.
     #[must_use]
     pub fn contains(&self, status: u16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&status))
     }
 
-    /// Whether `status` is listed by itself, and not only within a range.
+    /// True if `status` is listed by itself, and not only within a range.
     pub(super) fn names(&self, status: u16) -> bool {
         self.0.contains(&(status, status))
     }
@@ -53,7 +53,7 @@ impl Lengths {
         (shortest <= longest).then_some(Self { shortest, longest })
     }
 
-    /// Whether `length` is one of them.
+    /// True if `length` is one of them.
     #[must_use]
     pub const fn contains(self, length: u64) -> bool {
         self.shortest <= length && length <= self.longest

@@ -72,7 +72,7 @@ impl Fields {
         [&self.rate_limit.draft_07, &self.draft_03, &self.x, &self.x_rate]
     }
 
-    /// Whether something says that nothing is left.
+    /// True if something says that nothing is left.
     pub(super) fn is_used_up(&self) -> bool {
         self.rate_limit.used_up.is_some() || self.families().iter().any(|told| told.remaining == Some(0))
     }

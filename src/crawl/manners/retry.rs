@@ -1,16 +1,16 @@
-//! Whether to try again.
+//! Rules for retries.
 //!
 //! It must not count: how many attempts and how many retries in all is the caller's budget.
 
 use crawlmark_harness::sample::{Attempt, ErrorKind, Outcome};
 use hyper::Method;
 
-/// Whether the target has given its last word on an item: asking again changes nothing.
+/// True if the target has given its last word on an item: asking again changes nothing.
 pub(super) const fn is_final(status: u16) -> bool {
     matches!(status, 400 | 401 | 404 | 410)
 }
 
-/// Whether the same request may be sent again after this attempt.
+/// True if the same request may be sent again after this attempt.
 ///
 /// Never after a good answer, a missing item, a challenge or a wrong body, nor after a status that will not change. A
 /// request that is not idempotent (RFC 9110, 9.2.2) is sent again only if it cannot have been performed.
@@ -27,12 +27,12 @@ pub fn may_retry(method: &Method, attempt: &Attempt) -> bool {
     may_differ && (method.is_idempotent() || was_not_performed(attempt))
 }
 
-/// Whether a status is about the moment rather than about the item.
+/// True if a status is about the moment rather than about the item.
 const fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Whether the target certainly did nothing: it was never asked, or it says so.
+/// True if the target certainly did nothing: it was never asked, or it says so.
 fn was_not_performed(attempt: &Attempt) -> bool {
     match attempt.status {
         None => attempt.sent.is_none(),

@@ -66,7 +66,7 @@ pub(super) fn span(value: &[u8]) -> Option<Duration> {
     longest(value, seconds).filter(is_plausible)
 }
 
-/// Whether a span is one that somebody may have meant.
+/// True if a span is one that somebody may have meant.
 pub(super) fn is_plausible(span: &Duration) -> bool {
     *span <= LONGEST
 }

@@ -76,7 +76,7 @@ fn times(count: usize, took: Took) -> impl Iterator<Item = Took> {
     std::iter::repeat_n(took, count)
 }
 
-/// So many fast items, so many slow ones.
+/// Fast items and slow items, with their numbers.
 fn of_modes(fast: (usize, u64), slow: (usize, u64)) -> Evidence {
     let item = |service_us| Took { service_us, held_us: Some(service_us - 120), ..NORMAL };
     Evidence::Modes { run: seen(times(fast.0, item(fast.1)).chain(times(slow.0, item(slow.1)))), slow: 80 }

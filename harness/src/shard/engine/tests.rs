@@ -34,7 +34,7 @@ struct Target {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What goes over the connection of an attempt that is cut off.
+/// Bytes over the connection of an attempt that is cut off.
 const SENT: u64 = 90;
 const RECEIVED: u64 = 7;
 

@@ -43,7 +43,7 @@ pub(super) struct Limits {
     pub(super) behind: VecDeque<u32>,
     /// What the lanes that wait are waiting for.
     pub(super) waits: Waits,
-    /// What paces the run.
+    /// Pacer of the run.
     pub(super) limiter: Limiter,
     /// When the client did not run.
     pub(super) stalls: Stalls,
@@ -60,7 +60,7 @@ pub(super) struct Limits {
     pub(super) state: State,
 }
 
-/// Whether the gate lets anybody through.
+/// State of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Open,
@@ -146,7 +146,7 @@ impl Limits {
         self.hosts.iter().filter_map(Host::standing).reduce(Standing::plus)
     }
 
-    /// Whether nothing has to be timed: a lane goes on at the moment at which it became free.
+    /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
     pub(super) fn is_unlimited(&self) -> bool {
         self.limiter.pacer.is_unlimited() && matches!(&self.hosts[..], [host] if host.is_unlimited())
     }
@@ -404,7 +404,7 @@ impl Limits {
         [(Scope::Run, &mut self.limiter), (Scope::Host(number), &mut self.hosts[host].limiter)]
     }
 
-    /// Whether a request for `id` that has its connection may be written at `now`, or when.
+    /// Ask if a request for `id` that has its connection may be written at `now`, or when.
     pub(super) fn peek_send(&self, id: u64, now: Nanos) -> Pace {
         let host = &self.hosts[self.host_of(id)].limiter;
         match (self.limiter.peek_send(now), host.peek_send(now)) {
@@ -446,12 +446,12 @@ impl Limits {
         }
     }
 
-    /// How the limits were used.
+    /// Use of the limits.
     pub(super) fn budget_uses(&mut self) -> Vec<(Scope, BudgetUse)> {
         self.all_limiters().filter_map(|(scope, limiter)| Some((scope, limiter.budget_use()?))).collect()
     }
 
-    /// What was sent in the slots that are over at `now`, and was not handed out before; none without any limit.
+    /// Take the counts of requests sent in slots that ended by `now`, once each; none without any limit.
     pub(super) fn take_sends(&mut self, now: Nanos) -> Option<Sends> {
         let complete = self.limiter.slots().number(now);
         let mut is_limited = false;
@@ -463,7 +463,7 @@ impl Limits {
         is_limited.then_some(Sends { slots, complete })
     }
 
-    /// Whether there is nothing to do, not even later.
+    /// True if there is nothing to do, not even later.
     pub(super) fn has_nothing(&self) -> bool {
         self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
     }

@@ -21,7 +21,7 @@ fn judge(checker: &Checker, head: &Parts, id: u64, (body, cut): (&[u8], usize)) 
     expected.verdict(head)
 }
 
-/// Whether a body with status 200 is as expected.
+/// True if a body with status 200 is as expected.
 fn is_met(checker: &Checker, kind: &str, body: &[u8]) -> bool {
     judge(checker, &head(200, kind), 0, (body, 7)).body == Body::AsExpected
 }
