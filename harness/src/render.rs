@@ -12,7 +12,7 @@ mod percentiles;
 mod scaling;
 pub(crate) mod times;
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 pub use self::announcement::announcement;
 pub use self::capacity::{capacity_headline, capacity_markdown, capacity_text, offered, probe_line};
@@ -29,7 +29,7 @@ pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
 pub(crate) use self::times::spectrum;
 use crate::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
-    ShardReport, Totals, WindowReport, Witness,
+    ShardReport, Totals, WindowReport, Witness, error_in_words,
 };
 use crate::stats::Series;
 pub use crate::units::{grouped, micros};
@@ -139,7 +139,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("statuses", counts(totals.attempts_by_status.iter())));
     }
     if !totals.errors_by_kind.is_empty() {
-        rows.push(("errors", counts(totals.errors_by_kind.iter())));
+        rows.push(("errors", counts(totals.errors_by_kind.iter().map(|(kind, n)| (error_in_words(kind), n)))));
     }
     if totals.soft_blocked > 0 {
         rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
@@ -295,9 +295,8 @@ fn ledger(ledger: &Ledger) -> String {
 
 fn budget_row(budget: &BudgetReport) -> String {
     let row = format!(
-        "{} asked, {}/s achieved, {:.1} % used; {}",
+        "{} asked, {:.1} % used; {}",
         budget.rate,
-        decimal(budget.achieved_per_s),
         budget.utilisation * 100.0,
         kept(budget.kept, budget.unaudited_shards)
     );
@@ -429,7 +428,7 @@ pub(crate) fn shard_cpu(shard: &ShardReport) -> (String, String) {
     (shown(shard.usage.cpu_us_per_attempt.map(micros)), shown(of_a_cpu))
 }
 
-fn counts<'a>(counted: impl Iterator<Item = (&'a String, &'a u64)>) -> String {
+fn counts<'a>(counted: impl Iterator<Item = (impl Display, &'a u64)>) -> String {
     counted.map(|(name, n)| format!("{name}: {}", grouped(*n))).collect::<Vec<_>>().join("  ")
 }
 

@@ -39,6 +39,7 @@ pub use self::schedule::{ScheduleReport, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::totals::{Ledger, Totals};
+pub(crate) use self::totals::{error_in_words, status_in_words};
 pub(crate) use self::validity::thresholds;
 pub use self::validity::{Evidence, Validity, Verdict};
 use crate::clock::Nanos;
@@ -304,8 +305,9 @@ impl Report {
         self.witness = Some(witness);
     }
 
-    /// Attempts per second, as far as there is a rate that was asked for: see [`ScheduleReport::achieved_per_s`] and
-    /// [`BudgetReport::achieved_per_s`].
+    /// Attempts per second while requests were due, to hold against the rate that was asked for: see
+    /// [`ScheduleReport::achieved_per_s`] and [`BudgetReport::achieved_per_s`]. The average of the run, which all that is shown has,
+    /// is [`Totals::attempts_per_s`].
     #[must_use]
     pub fn achieved_per_s(&self) -> f64 {
         let of_budget = || self.budget.as_ref().map(|budget| budget.achieved_per_s);

@@ -38,6 +38,8 @@ fn open_loop() -> Report {
         rate_per_s: 2_000.0,
         scheduled: 4_000,
         dropped: 0,
+        dropped_by: std::collections::BTreeMap::new(),
+        postponed: 0,
         unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 2_000.0,

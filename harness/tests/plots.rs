@@ -93,6 +93,8 @@ fn open(mut report: Report) -> Report {
         rate_per_s: 1_000.0,
         scheduled: 20_000,
         dropped: 0,
+        dropped_by: std::collections::BTreeMap::new(),
+        postponed: 0,
         unscheduled: 0,
         sent_share: 1.0,
         achieved_per_s: 980.0,

@@ -466,7 +466,7 @@ fn shortfall(report: &Report) -> Option<String> {
     // Of few requests, one more or less is no shortfall; a poisson timetable's own number is random.
     let attempts = report.totals.attempts as f64;
     let forgiven = 1.0 - SENT + 3.0 / attempts.max(1.0).sqrt();
-    let is_short = schedule.dropped == 0 && schedule.achieved_per_s < due * (1.0 - forgiven);
+    let is_short = schedule.dropped == 0 && schedule.postponed == 0 && schedule.achieved_per_s < due * (1.0 - forgiven);
     is_short.then(|| format!("this client sent {:.0} of {due:.0} requests a second", schedule.achieved_per_s))
 }
 

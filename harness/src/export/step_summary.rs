@@ -12,7 +12,7 @@ use std::fmt::Write;
 use self::cells::{cell, more};
 use self::sparkline::sparkline;
 use crate::render::{decimal, good_part, grouped, grouped_f64, micros, percent, seconds, seen, spectrum};
-use crate::report::{IntervalRow, Report, Verdict};
+use crate::report::{IntervalRow, Report, Verdict, error_in_words};
 use crate::stats::Series;
 
 /// Rows of a list at most.
@@ -110,7 +110,8 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("statuses", counted(&totals.attempts_by_status)));
     }
     if !totals.errors_by_kind.is_empty() {
-        rows.push(("errors", counted(&totals.errors_by_kind)));
+        let named = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
+        rows.push(("errors", counted(&named.collect())));
     }
     if totals.throttled > 0 {
         rows.push(("throttled", format!("{} of the attempts", percent(report.manners.throttled_share))));

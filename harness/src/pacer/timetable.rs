@@ -123,16 +123,24 @@ impl Timetable {
         })
     }
 
+    /// Counts those that are left and would be due before `now` without any pause: `most` at most.
+    pub(crate) fn postponed(&self, now: Nanos, most: u64) -> u64 {
+        let would_be = |due: Nanos| if due.0 == u64::MAX { due } else { Nanos(due.0.saturating_sub(self.shift_ns)) };
+        let mut on_time = Self { shift_ns: 0, ..self.clone() };
+        on_time.returned.iter_mut().for_each(|due| *due = would_be(*due));
+        on_time.next = on_time.instant();
+        let mut count = 0;
+        while count < most && on_time.due() < now {
+            on_time.take();
+            count += 1;
+        }
+        count
+    }
+
     /// How many were taken and not given back.
     #[must_use]
     pub const fn taken(&self) -> u64 {
         self.taken
-    }
-
-    /// By how much the next one is intended later than it would be had the target asked for no patience, ns.
-    #[must_use]
-    pub const fn shift_ns(&self) -> u64 {
-        self.shift_ns
     }
 
     fn advance(&mut self) {
@@ -219,7 +227,8 @@ mod tests {
         table.shift_to(100_000_000);
         let due = table.drain_due(ms(105)).collect::<Vec<_>>();
         assert_eq!(due, [ms(101), ms(102), ms(103), ms(104)]);
-        assert_eq!(table.shift_ns(), 100_000_000);
+        // Those of 1 to 4 ms are gone; without the shift, all up to 104 ms were due by now.
+        assert_eq!([table.postponed(ms(105), 1_000), table.postponed(ms(105), 7)], [100, 7]);
         table.skip_before(Nanos(200_500_000));
         assert_eq!(table.due(), ms(201));
         assert_eq!(table.drain_due(Nanos(u64::MAX)).count(), 799, "nothing is intended after the end");

@@ -4,7 +4,7 @@ use super::frame::{Column, Html, Last, Table};
 use crate::plot::percent;
 use crate::render::times::figure;
 use crate::render::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles, states};
-use crate::report::{Latency, Report, ShardReport};
+use crate::report::{Latency, Report, ShardReport, error_in_words};
 use crate::stats::Series;
 
 /// A cell without a number.
@@ -34,7 +34,7 @@ pub(super) fn counts(html: &mut Html, report: &Report) {
         Table {
             caption: "Attempts that failed, by kind",
             columns: &[Column::Words("error"), Column::Numbers("attempts"), Column::Numbers("of all")],
-            rows: totals.errors_by_kind.iter().map(counted).collect(),
+            rows: totals.errors_by_kind.iter().map(|(kind, n)| counted((&error_in_words(kind), n))).collect(),
             last: Last::Row,
         }
         .write(html);

@@ -8,7 +8,7 @@ use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, short, trimmed};
 use super::seconds::{Seconds, known, peak};
 use super::{Plot, counted};
-use crate::report::Report;
+use crate::report::{Report, error_in_words, status_in_words};
 use crate::units::grouped;
 use plotters::style::text_anchor::HPos;
 
@@ -67,8 +67,8 @@ pub(super) fn plot(report: &Report) -> Plot {
 /// Statuses that are no success and errors without one, the commonest first.
 fn causes(report: &Report) -> Vec<Bar> {
     let bad = report.totals.attempts_by_status.iter().filter(|(status, _)| !status.starts_with('2'));
-    let statuses = bad.map(|(status, count)| (format!("status {status}"), *count));
-    let errors = report.totals.errors_by_kind.iter().map(|(kind, count)| (kind.replace('_', " "), *count));
+    let statuses = bad.map(|(status, count)| (status_in_words(status), *count));
+    let errors = report.totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
     let mut all: Vec<(String, u64)> = statuses.chain(errors).filter(|(_, count)| *count > 0).collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     if all.len() > MOST_CAUSES {

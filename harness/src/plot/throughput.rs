@@ -30,7 +30,7 @@ pub(super) fn plot(report: &Report) -> Plot {
 }
 
 fn caption(report: &Report, seconds: &Seconds<'_>, [offered, .., throttled]: &[Line<'_>; 4]) -> String {
-    let mean = spoken(report.achieved_per_s());
+    let mean = spoken(report.totals.attempts_per_s);
     let asked = match report.plan.run.shaped_rate() {
         Some(rate) => format!(" of {rate} asked for"),
         None => ", with no budget".to_owned(),

@@ -445,3 +445,127 @@ impl Workload for Waves {
         Attempt { outcome, ..attempt }
     }
 }
+
+/// Throttles what comes from a second on, and asks for an hour of patience.
+fn throttled_from_a_second_on(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    let wait = Some(3_600 * S);
+    let asks = Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None };
+    if sent >= Nanos::default().plus(S) { (Outcome::Throttled, asks) } else { GOOD }
+}
+
+#[test]
+fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says_so() {
+    for arrivals in [crate::plan::Arrivals::Constant, crate::plan::Arrivals::Poisson] {
+        let mut plan = RunPlan { arrivals, ..timed(20, 100, 6 * S) };
+        (plan.shards, plan.manners.max_pause) = (2, 7_200 * S);
+        let whole = run(&plan, &[], |_, _| MS).report(&plan).schedule.unwrap();
+        let report = run_against(&plan, &[], |_, _| MS, throttled_from_a_second_on).report(&plan);
+        let schedule = report.schedule.clone().unwrap();
+        let attempts = report.totals.attempts;
+        assert!((80..=125).contains(&attempts), "{attempts}");
+        assert_eq!((schedule.scheduled, schedule.dropped), (whole.scheduled, 0), "the timetable is the same");
+        assert_eq!(schedule.postponed, schedule.scheduled - attempts);
+        assert!((schedule.sent_share - attempts as f64 / schedule.scheduled as f64).abs() < 1e-9, "{schedule:?}");
+        assert!((4.8..=5.0).contains(&schedule.shifted_s), "{schedule:?}");
+        assert!((schedule.achieved_per_s - attempts as f64 / 6.0).abs() < 1e-9, "{schedule:?}");
+        assert_eq!(report.validity.verdict, crate::report::Verdict::TargetLimited, "{:?}", report.validity);
+        let said = report.validity.reasons.join("; ");
+        let never = format!("({}) were never sent, because the target throttled", schedule.postponed);
+        assert!(said.contains(&never) && !said.contains("does not add up"), "{said}");
+        let text = crate::render::text(&report, usize::MAX);
+        assert!(text.contains(&format!("{} were moved past the end by throttle pauses", schedule.postponed)), "{text}");
+        assert!(!text.contains("when they were due"), "{text}");
+    }
+}
+
+#[test]
+fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
+    // Of two hosts, the timetable goes on during the pause of one, and waits for it.
+    let mut plan = timed(20, 100, 6 * S);
+    (plan.per_host.hosts, plan.manners.max_pause) = (2, 7_200 * S);
+    let report = run_against(&plan, &[], |_, _| MS, throttled_from_a_second_on).report(&plan);
+    let schedule = report.schedule.clone().unwrap();
+    assert!(schedule.dropped > 400, "{schedule:?}");
+    assert_eq!((schedule.scheduled, schedule.dropped_by[&crate::wire::Binding::Pause]), (600, schedule.dropped));
+    assert_eq!(report.validity.verdict, crate::report::Verdict::TargetLimited, "{:?}", report.validity);
+    let said = report.validity.reasons.join("; ") + &crate::render::text(&report, usize::MAX);
+    assert!(said.contains("because a host throttled") && !said.contains("connections was free"), "{said}");
+    assert!(said.contains("were still waiting for a throttle pause to end"), "{said}");
+}
+
+#[test]
+fn all_that_is_shown_of_a_run_has_the_same_attempts_per_second() {
+    // Answers come for 1.9 s after the last request was due; a budget allows five at once, which a short run is mostly made of.
+    let late = timed(50, 50, 10 * S);
+    let mut short = run_of(1, 20, 12);
+    (short.rate, short.burst, short.at_start) = (Some(per_s(10)), 5, 5);
+    let mut paused = timed(20, 100, 6 * S);
+    paused.manners.max_pause = 7_200 * S;
+    let slow: fn(u32, Nanos) -> Duration = |_, _| 1_900 * MS;
+    for (plan, takes, answer) in [
+        (late, slow, (|_, _| GOOD) as fn(u32, Nanos) -> (Outcome, Advice)),
+        (short, |_, _| MS, |_, _| GOOD),
+        (paused, |_, _| MS, throttled_from_a_second_on),
+    ] {
+        let report = run_against(&plan, &[], takes, answer).report(&plan);
+        let per_s = report.totals.attempts as f64 / report.totals.duration_s;
+        assert!((report.totals.attempts_per_s - per_s).abs() < 1e-9);
+        let plots = crate::plot::all(&report);
+        let caption = &plots.iter().find(|plot| plot.name == "throughput").unwrap().caption;
+        let page = crate::page::html(&report, &plots);
+        let text = crate::render::text(&report, usize::MAX);
+        assert!(text.contains(&format!("({per_s:.1} attempts/s")), "{per_s}: {text}");
+        assert!(page.contains(&format!("{per_s:.1}/s")), "{per_s}");
+        let said: f64 = caption.split(' ').find_map(|word| word.parse().ok()).unwrap();
+        assert!((said - per_s).abs() <= per_s * 0.006, "{per_s}: {caption}");
+        assert!(!text.contains(" achieved"), "a second average: {text}");
+    }
+}
+
+#[test]
+fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
+    // Half of the answers are 500 and 503 by turns, which say nothing of throttling; one in ten is refused a connection.
+    struct Failing(Clock);
+    impl Workload for Failing {
+        async fn perform(&self, id: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+            let sent = clear_to_send().await;
+            tokio::time::sleep(MS).await;
+            let (status, outcome) = match id % 10 {
+                0 => (None, Outcome::Error(crate::sample::ErrorKind::ConnectRefused)),
+                // The status came, and the rest of the answer did not.
+                1 => (Some(500), Outcome::Error(crate::sample::ErrorKind::Incomplete)),
+                2 | 4 => (Some(500), Outcome::Rejected),
+                6 | 8 => (Some(503), Outcome::Rejected),
+                _ => (Some(200), Outcome::Ok),
+            };
+            let (advice, connect_ns) = (Advice::default(), None);
+            let done = self.0.now();
+            Attempt {
+                sent: Some(sent),
+                first_byte: None,
+                done,
+                connect_ns,
+                bytes_sent: 0,
+                bytes_received: 0,
+                status,
+                outcome,
+                advice,
+            }
+        }
+    }
+    let plan = run_of(2, 4, 1_000);
+    let report = rehearse(&plan, &[], |_, clock| Failing(clock)).unwrap().report(&plan);
+    let causes = "200 status 500, 200 status 503, 100 connection refused, 100 closed in the answer";
+    let said = report.validity.reasons.join("; ");
+    assert!(said.contains(&format!("60 % of requests failed ({causes})")), "{said}");
+    let plots = crate::plot::all(&report);
+    let errors = plots.iter().find(|plot| plot.name == "errors").unwrap().svg.clone();
+    let page = crate::page::html(&report, &plots);
+    let summary = crate::export::export(&report, crate::export::Format::StepSummary).unwrap();
+    for shown in [crate::render::text(&report, usize::MAX), errors, page, format!("{summary:?}")] {
+        for name in ["connection refused", "closed in the answer"] {
+            assert!(shown.contains(name), "{name}: {shown}");
+        }
+        assert!(!shown.contains("connect_refused:") && !shown.contains("connect refused"), "{shown}");
+    }
+}

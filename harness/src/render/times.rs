@@ -3,6 +3,7 @@
 use super::{grouped, micros, percent, seconds};
 use crate::report::{Latency, Report, ScheduleReport, Totals};
 use crate::stats::Series;
+use crate::wire::Binding;
 
 /// What a closed loop's times are worth, in one sentence.
 pub(crate) const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
@@ -59,7 +60,8 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
     });
     let Some((key, one_in, most, from_intended, from_sent)) = shows else {
         let known = pairs.iter().any(|(.., from_intended, from_sent)| from_intended.is_some() && from_sent.is_some());
-        return (known && response.censored == 0).then(|| {
+        let is_kept = report.schedule.as_ref().is_none_or(ScheduleReport::is_kept);
+        return (known && response.censored == 0 && is_kept).then(|| {
             "requests were sent when they were due: what a user would have waited is what the target took".to_owned()
         });
     };
@@ -106,11 +108,22 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     if unsent > 0 {
         row = format!("{row}\n{} never had a connection", grouped(unsent));
     }
-    if schedule.dropped > 0 {
-        row = format!(
-            "{row}\n{} were still waiting for a connection at the end and were dropped",
-            grouped(schedule.dropped)
-        );
+    for (limit, dropped) in &schedule.dropped_by {
+        let what = match limit {
+            Binding::Concurrency | Binding::Idle => "a connection",
+            Binding::Rate => "--per-host-rate",
+            Binding::Pause => "a throttle pause to end",
+            Binding::Target => "the target's quota",
+        };
+        row = format!("{row}\n{} were still waiting for {what} at the end and were dropped", grouped(*dropped));
+    }
+    let untold = schedule.dropped.saturating_sub(schedule.dropped_by.values().sum());
+    if untold > 0 {
+        row = format!("{row}\n{} were still waiting at the end and were dropped", grouped(untold));
+    }
+    if schedule.postponed > 0 {
+        let postponed = grouped(schedule.postponed);
+        row = format!("{row}\n{postponed} were moved past the end by throttle pauses and never sent");
     }
     if schedule.unscheduled > 0 {
         let gone = grouped(schedule.unscheduled);

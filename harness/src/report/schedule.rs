@@ -1,5 +1,7 @@
 //! How an open loop kept its timetable, and what a run warmed up with.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Ledger, Totals, share};
@@ -7,7 +9,7 @@ use crate::clock::duration_ns;
 use crate::pacer::Curve;
 use crate::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
 use crate::supervisor::{RunRecord, ShardRecord, Stopped};
-use crate::wire::{TimetableUse, WarmUp};
+use crate::wire::{Binding, TimetableUse, WarmUp};
 
 /// How an open loop kept its timetable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,10 +20,18 @@ pub struct ScheduleReport {
     pub rate: String,
     /// The rate; the highest one when it changed.
     pub rate_per_s: f64,
-    /// Requests that were intended while the run went on: attempts and dropped ones.
+    /// Requests that the timetable held until the end of the run, as far as there were items for them: attempts, dropped and
+    /// postponed ones.
     pub scheduled: u64,
-    /// Of these, those that never went, because none of the connections was free until the end.
+    /// Of these, those that were due and never went, because a limit held them back until the end; see `dropped_by`.
     pub dropped: u64,
+    /// The dropped ones by the limit that they waited for at the end, by the names of `binding`. Empty of an older version.
+    #[serde(default)]
+    pub dropped_by: BTreeMap<Binding, u64>,
+    /// Those that throttle pauses moved past the end of the run: never sent. 0 of an older version, which did not count them
+    /// as scheduled.
+    #[serde(default)]
+    pub postponed: u64,
     /// Requests that the timetable held for shards that had died: nobody took them over. Counted from when a shard was last
     /// heard, by the rate; 0 of an older version.
     #[serde(default)]
@@ -31,7 +41,7 @@ pub struct ScheduleReport {
     /// Attempts per second of the timetable: after the warm-up, until the last request was intended. Answers may take longer
     /// than that, so this is no throughput; that is `totals.attempts_per_s`.
     pub achieved_per_s: f64,
-    /// By how much the timetable was put off because the target asked for patience, in the shard where it was most.
+    /// By how much throttle pauses put the timetable off within the run, in the shard where it was most.
     pub shifted_s: f64,
     /// Shards that died before they could tell how they kept it.
     pub untold_shards: usize,
@@ -58,12 +68,20 @@ impl ScheduleReport {
         let known: u64 = of_dead.map(|counters| counters.attempts + counters.dropped).sum();
         let unscheduled: u64 = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
         let all = scheduled + known + unscheduled;
+        let mut dropped_by = BTreeMap::new();
+        for shard in &record.shards {
+            if let Some(limit) = shard.timetable.and_then(|used| used.dropped_by) {
+                *dropped_by.entry(limit).or_default() += shard.stats.counters.dropped;
+            }
+        }
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
             rate_per_s: rate.peak.per_second(),
             scheduled,
             dropped: totals.dropped,
+            dropped_by,
+            postponed: told().map(|used| used.postponed).sum(),
             unscheduled,
             sent_share: if all > 0 { share(totals.attempts_sent as f64, all as f64) } else { 1.0 },
             achieved_per_s: achieved_per_s(plan, record, totals),
@@ -109,10 +127,16 @@ fn achieved_per_s(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> f64 {
 }
 
 impl ScheduleReport {
-    /// Requests that were intended and never went, as a part of all.
+    /// Requests that were due and never went, as a part of all.
     #[must_use]
     pub fn dropped_share(&self) -> f64 {
         share(self.dropped as f64, self.scheduled as f64)
+    }
+
+    /// True if all that was scheduled went when the timetable said, or might have: nothing was dropped or put off.
+    #[must_use]
+    pub const fn is_kept(&self) -> bool {
+        self.dropped == 0 && self.postponed == 0 && self.unscheduled == 0 && self.shifted_s <= 0.0
     }
 }
 

@@ -10,7 +10,7 @@ use crate::plan::ShardPlan;
 use crate::stats::Series;
 use crate::supervisor::{RunRecord, ShardRecord};
 use crate::units::IdRange;
-use crate::wire::{CpuHealth, Usage};
+use crate::wire::{Binding, CpuHealth, Usage};
 
 /// One shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,13 @@ pub struct ShardReport {
     pub ledger: Ledger,
     /// Requests that its part of an open loop's timetable held; null in a closed loop.
     pub scheduled: Option<u64>,
+    /// Of these, those that throttle pauses moved past the end; see [`ScheduleReport::postponed`](super::ScheduleReport::postponed).
+    /// Null in a closed loop, and of an older version.
+    #[serde(default)]
+    pub postponed: Option<u64>,
+    /// The limit that its dropped requests waited for at the end; null when none was dropped, and of an older version.
+    #[serde(default)]
+    pub dropped_by: Option<Binding>,
     /// Requests that its part of the timetable held after it had died; see
     /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop, and of a shard that lived.
     #[serde(default)]
@@ -105,6 +112,8 @@ impl ShardReport {
             fault: record.fault.as_ref().map(ToString::to_string),
             ledger: Ledger::of(record),
             scheduled: record.timetable.map(|used| used.scheduled),
+            postponed: record.timetable.map(|used| used.postponed),
+            dropped_by: record.timetable.and_then(|used| used.dropped_by),
             unscheduled: unscheduled(record, run),
             latency: if record.fault.is_none() {
                 Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)

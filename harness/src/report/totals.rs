@@ -48,6 +48,9 @@ pub struct Totals {
     pub attempts_by_status: BTreeMap<String, u64>,
     /// Failures by kind.
     pub errors_by_kind: BTreeMap<String, u64>,
+    /// Attempts that failed because of the status that they were answered with. Empty of an older version.
+    #[serde(default)]
+    pub rejected_by_status: BTreeMap<String, u64>,
     /// Attempts that the target throttled.
     pub throttled: u64,
     /// Attempts that the target answered with a challenge page.
@@ -116,14 +119,17 @@ impl Ledger {
 impl Totals {
     pub(super) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
         let per_s = |count: u64| share(count as f64, duration_s);
+        let by_status =
+            |counts: &BTreeMap<u16, u64>| counts.iter().map(|(status, n)| (status.to_string(), *n)).collect();
         Self {
             attempts: counters.attempts,
             retries: counters.retries,
             ok_at_first: counters.ok_at_first,
             attempts_sent: counters.attempts_sent,
             dropped: counters.dropped,
-            attempts_by_status: counters.by_status.iter().map(|(status, n)| (status.to_string(), *n)).collect(),
+            attempts_by_status: by_status(&counters.by_status),
             errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),
+            rejected_by_status: by_status(&counters.rejected),
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
             connections_opened: counters.connections_opened,
@@ -158,5 +164,23 @@ impl Totals {
     #[must_use]
     pub const fn failed(&self, items: &Ledger) -> u64 {
         self.attempts.saturating_sub(items.ok + items.not_found + self.throttled + items.aborted)
+    }
+}
+
+/// The name of a cause of failure wherever people read it: of a status that was rejected.
+pub(crate) fn status_in_words(status: &str) -> String {
+    format!("status {status}")
+}
+
+/// The name of a cause of failure wherever people read it: of a [kind of error](crate::sample::ErrorKind::name).
+pub(crate) fn error_in_words(kind: &str) -> String {
+    match kind {
+        "connect_refused" => "connection refused".to_owned(),
+        "connect_timeout" => "connection timed out".to_owned(),
+        "connect_failed" => "connection failed".to_owned(),
+        "timeout" => "timed out".to_owned(),
+        "closed" => "closed without an answer".to_owned(),
+        "incomplete" => "closed in the answer".to_owned(),
+        other => other.replace('_', " "),
     }
 }

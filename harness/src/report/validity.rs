@@ -142,7 +142,7 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> S
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 23] = [
+const GATES: [Gate; 26] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("answers", Verdict::TargetLimited, answers::most_failed),
@@ -163,7 +163,10 @@ const GATES: [Gate; 23] = [
     gate("descriptors", Verdict::ClientLimited, machine::descriptors),
     gate("retransmits", Verdict::Disturbed, machine::retransmits),
     gate("listen queue", Verdict::TargetLimited, machine::listen_queue),
-    gate("requests that were due", Verdict::ConcurrencyLimited, open_loop::dropped),
+    gate("requests that were due", Verdict::ConcurrencyLimited, open_loop::dropped_for_connections),
+    gate("requests held back by a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
+    gate("requests held back by throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
+    gate("requests postponed by throttling", Verdict::TargetLimited, open_loop::postponed),
     gate("waits for a connection", Verdict::ConcurrencyLimited, open_loop::connections),
     gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
 ];

@@ -28,6 +28,11 @@ impl Ribbon {
         }
     }
 
+    /// The limit that holds the shard back now.
+    pub(super) const fn binding(&self) -> Binding {
+        self.now
+    }
+
     /// The times up to `now`.
     pub(super) fn times(&self, now: Nanos) -> BindingTimes {
         let mut times = self.times;

@@ -398,6 +398,9 @@ impl Gate {
             self.grant_due();
         }
         let mut inner = self.inner.borrow_mut();
+        if inner.state == State::Closed {
+            return Closed::default();
+        }
         inner.state = State::Closed;
         let dropped = inner.drop_due(end);
         let given_up = inner.give_up();
@@ -415,12 +418,7 @@ impl Gate {
 
     /// How the timetable was kept; none in a closed loop.
     pub(super) fn timetable_use(&self) -> Option<TimetableUse> {
-        let mut inner = self.inner.borrow_mut();
-        inner
-            .limiter
-            .pacer
-            .timetable()
-            .map(|table| TimetableUse { scheduled: table.taken(), shifted_ns: table.shift_ns() })
+        self.inner.borrow_mut().timetable_use()
     }
 
     /// IDs not yet started: not dealt out, or dealt to a lane that has not taken them.

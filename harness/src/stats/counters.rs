@@ -43,6 +43,8 @@ pub struct Counters {
     pub by_status: BTreeMap<u16, u64>,
     /// Failures by kind.
     pub by_error: BTreeMap<ErrorKind, u64>,
+    /// Attempts that failed because of the status that they were answered with.
+    pub rejected: BTreeMap<u16, u64>,
 }
 
 impl Counters {
@@ -85,6 +87,7 @@ impl Counters {
             bytes_received,
             by_status,
             by_error,
+            rejected,
         } = other;
         self.ok += ok;
         self.ok_at_first += ok_at_first;
@@ -107,6 +110,9 @@ impl Counters {
         for (kind, count) in by_error {
             *self.by_error.entry(*kind).or_default() += count;
         }
+        for (status, count) in rejected {
+            *self.rejected.entry(*status).or_default() += count;
+        }
     }
 
     /// Books one attempt that ended, and its item if that was its last.
@@ -125,7 +131,8 @@ impl Counters {
             Outcome::Throttled => self.throttled += 1,
             Outcome::SoftBlocked => self.soft_blocked += 1,
             Outcome::Error(kind) => count(&mut self.by_error, kind),
-            Outcome::Ok | Outcome::NotFound | Outcome::Rejected => {}
+            Outcome::Rejected => attempt.status.into_iter().for_each(|status| count(&mut self.rejected, status)),
+            Outcome::Ok | Outcome::NotFound => {}
         }
         match sample.fate {
             Fate::Ended => {

@@ -127,7 +127,8 @@ pub struct Sends {
 }
 
 /// What holds a shard back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// The budget: a connection is free and waits for it.
     Rate,
@@ -374,9 +375,13 @@ pub struct FinalFrame {
 /// How a shard kept the timetable of an open loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimetableUse {
-    /// Requests that were intended, whether they went or were dropped; as the timetable counts them.
+    /// Requests that the timetable held until the end, whether they went, were dropped or postponed; as the timetable counts them.
     pub scheduled: u64,
-    /// By how much it was put off because the target asked for patience, ns.
+    /// Of these, those that throttle pauses moved past the end, so that they never went.
+    pub postponed: u64,
+    /// The limit that the requests waited for which were due at the end and were dropped; none when none was.
+    pub dropped_by: Option<Binding>,
+    /// By how much throttle pauses put it off until the end, ns.
     pub shifted_ns: u64,
 }
 

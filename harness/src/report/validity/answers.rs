@@ -4,7 +4,7 @@ use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LONGER_THAN_SLOW
 use super::wording::percent;
 use super::{Evidence, Seen};
 use crate::plan::OnThrottle;
-use crate::report::{IntervalRow, share};
+use crate::report::{IntervalRow, error_in_words, share, status_in_words};
 use crate::sample::ErrorKind;
 use crate::shard::INTERVAL;
 use crate::stats::Series;
@@ -107,10 +107,8 @@ fn failures(evidence: &Evidence<'_>) -> String {
     let totals = evidence.totals;
     let errors =
         totals.errors_by_kind.iter().filter(|(name, _)| ErrorKind::LOCAL.iter().all(|own| own.name() != *name));
-    let errors: Vec<(String, u64)> = errors.map(|(name, n)| (in_words(name), *n)).collect();
-    let known = errors.iter().map(|(_, n)| n).sum::<u64>() + totals.soft_blocked;
-    let mut causes = rejected(evidence, failed(evidence).saturating_sub(known));
-    causes.extend(errors);
+    let rejected = totals.rejected_by_status.iter().map(|(status, n)| (status_in_words(status), *n));
+    let mut causes: Vec<(String, u64)> = rejected.chain(errors.map(|(name, n)| (error_in_words(name), *n))).collect();
     causes.push(("challenge pages".to_owned(), totals.soft_blocked));
     causes.retain(|(_, n)| *n > 0);
     causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
@@ -120,32 +118,6 @@ fn failures(evidence: &Evidence<'_>) -> String {
     let causes: Vec<String> = causes.iter().map(|(what, n)| format!("{} {what}", grouped(*n))).collect();
     let part = percent(failed_share(evidence).unwrap_or(0.0));
     format!("{part} of requests failed ({})", causes.join(", "))
-}
-
-/// Answers that were rejected: by status, where it is sure that these are all of them.
-fn rejected(evidence: &Evidence<'_>, count: u64) -> Vec<(String, u64)> {
-    // What a target has not, and what it throttles, have statuses of their own.
-    const NO_FAILURE: [&str; 4] = ["404", "410", "429", "503"];
-    let is_failure = |status: &str| !status.starts_with('2') && !NO_FAILURE.contains(&status);
-    let by_status = evidence.totals.attempts_by_status.iter().filter(|(status, _)| is_failure(status));
-    let by_status: Vec<(String, u64)> = by_status.map(|(status, n)| (format!("status {status}"), *n)).collect();
-    if by_status.iter().map(|(_, n)| n).sum::<u64>() == count {
-        return by_status;
-    }
-    vec![("rejected by status or body".to_owned(), count)]
-}
-
-/// The name of a kind of error in words.
-fn in_words(kind: &str) -> String {
-    match kind {
-        "connect_refused" => "connection refused".to_owned(),
-        "connect_timeout" => "connection timed out".to_owned(),
-        "connect_failed" => "connection failed".to_owned(),
-        "timeout" => "timed out".to_owned(),
-        "closed" => "closed without an answer".to_owned(),
-        "incomplete" => "closed in the answer".to_owned(),
-        other => other.replace('_', " "),
-    }
 }
 
 /// A run of which nothing was measured.

@@ -8,20 +8,65 @@ use crate::plan::REQUESTS_PER_CONNECTION;
 use crate::report::{ShardReport, share};
 use crate::stats::Series;
 use crate::units::{grouped, micros};
+use crate::wire::Binding;
 
-/// Requests that were due and never went.
-pub(super) fn dropped(evidence: &Evidence<'_>) -> Seen {
+/// Requests that were due and never went for lack of a connection.
+pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> Seen {
+    let connections = evidence.plan.connections;
+    dropped(evidence, &[Binding::Concurrency, Binding::Idle], || {
+        format!(
+            "none of its connections was free; they count in response times at the age they had reached. The target did not \
+             sustain the rate over {connections} connections: use more connections (-c, --per-host-connections), or a lower --rate"
+        )
+    })
+}
+
+/// Requests that were due and never went because another limit did not allow them.
+pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> Seen {
+    dropped(evidence, &[Binding::Rate], || {
+        "--per-host-rate did not allow them; they count in response times at the age they had reached. Use a lower --rate"
+            .to_owned()
+    })
+}
+
+/// Requests that were due and never went because the target throttled.
+pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> Seen {
+    dropped(evidence, &[Binding::Pause, Binding::Target], || {
+        "a host throttled, or its quota was used up: response times count them as no faster than they were old; use a lower \
+         --rate, or --on-throttle count to send them nevertheless"
+            .to_owned()
+    })
+}
+
+/// The shard that dropped the greatest part of its requests, of those that did so at the end because of one of `limits`.
+fn dropped(evidence: &Evidence<'_>, limits: &[Binding], why: impl Fn() -> String) -> Seen {
     let part = |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
-    let beyond = evidence.shards.iter().filter_map(|shard| Some((shard, part(shard)?)));
+    // An older version blamed the connections for all of them.
+    let is_by = |shard: &&ShardReport| limits.contains(&shard.dropped_by.unwrap_or(Binding::Concurrency));
+    let beyond = evidence.shards.iter().filter(is_by).filter_map(|shard| Some((shard, part(shard)?)));
     Seen::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
         format!(
-            "{} never sent {} of the requests that were due ({}) because none of its connections was free; they count in response \
-             times at the age they had reached. The target did not sustain the rate over {} connections: use more connections \
-             (-c, --per-host-connections), or a lower --rate",
+            "{} never sent {} of the requests that were due ({}) because {}",
             worst.who(),
             percent(worst.reading),
             grouped(worst.shard.totals.dropped),
-            evidence.plan.connections,
+            why()
+        )
+    }))
+}
+
+/// Requests of the timetable that throttle pauses moved past the end.
+pub(super) fn postponed(evidence: &Evidence<'_>) -> Seen {
+    let total = |count: fn(&ShardReport) -> Option<u64>| evidence.shards.iter().filter_map(count).sum::<u64>();
+    let (postponed, scheduled) = (total(|shard| shard.postponed), total(|shard| shard.scheduled));
+    let part = share(postponed as f64, scheduled as f64);
+    Seen::perhaps((part > DROPPED).then(|| {
+        format!(
+            "{} of the requests on the schedule ({}) were never sent, because the target throttled and its pauses moved them past \
+             the end: the figures are those of a lower rate than was asked for; use a lower --rate, or --on-throttle count to send \
+             them nevertheless",
+            percent(part),
+            grouped(postponed)
         )
     }))
 }

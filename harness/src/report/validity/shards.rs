@@ -47,10 +47,11 @@ pub(super) fn sums(evidence: &Evidence<'_>) -> Seen {
 /// What the timetable counted is not what went and what was dropped.
 fn out_of_schedule(shard: &ShardReport) -> Option<String> {
     let (scheduled, attempts, dropped) = (shard.scheduled?, shard.totals.attempts, shard.totals.dropped);
-    (scheduled != attempts + dropped).then(|| {
+    let postponed = shard.postponed.unwrap_or(0);
+    (scheduled != attempts + dropped + postponed).then(|| {
         format!(
-            "shard {} scheduled {scheduled} requests, of which {attempts} were sent and {dropped} dropped, \
-             which does not add up. Report this as a bug",
+            "shard {} scheduled {scheduled} requests, of which {attempts} were sent, {dropped} dropped and {postponed} \
+             postponed, which does not add up. Report this as a bug",
             shard.shard
         )
     })

@@ -84,6 +84,7 @@ impl Run {
 
     fn reject(&mut self, status: u16, attempts: u64) {
         self.counters.by_status.insert(status, attempts);
+        self.counters.rejected.insert(status, attempts);
         self.counters.ok -= attempts;
         self.ledger.ok -= attempts;
         self.ledger.failed += attempts;
@@ -111,6 +112,8 @@ fn shard(number: u32) -> ShardReport {
         binding: BindingReport::new(BindingTimes::NONE),
         ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
         scheduled: None,
+        postponed: None,
+        dropped_by: None,
         unscheduled: None,
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),
@@ -588,10 +591,14 @@ fn g_requests_that_were_due() {
         dropped(run, 11);
     });
     passes(|run| dropped(run, 10));
-    trips(Verdict::Incomplete, &["shard 1 scheduled 1001 requests, of which 1000 were sent and 0 dropped"], |run| {
-        dropped(run, 0);
-        run.shards[1].scheduled = Some(1_001);
-    });
+    trips(
+        Verdict::Incomplete,
+        &["shard 1 scheduled 1001 requests, of which 1000 were sent, 0 dropped and 0 postponed"],
+        |run| {
+            dropped(run, 0);
+            run.shards[1].scheduled = Some(1_001);
+        },
+    );
 }
 
 #[test]

@@ -52,7 +52,8 @@ pub(super) const RETRANSMITS: f64 = 0.001;
 /// Retransmits that may be somebody else's.
 pub(super) const STRAY_RETRANSMITS: u64 = 4;
 
-/// Part of an open loop's requests that were due and never went: with so many, the 99th percentile is not known.
+/// Part of an open loop's requests that were due, or would have been without throttle pauses, and never went: with so many, the
+/// 99th percentile is not known.
 pub(super) const DROPPED: f64 = 0.01;
 
 /// A wait before a request was sent, as a part of its response time, both at the 99th percentile: with more, the response

@@ -19,7 +19,7 @@ use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Slack, Timetable};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
-use crate::wire::{Binding, BudgetUse, Scope, Sends};
+use crate::wire::{Binding, BudgetUse, Scope, Sends, TimetableUse};
 
 /// What paces a shard: the timetable of an open loop, or a budget.
 fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
@@ -58,6 +58,16 @@ pub(super) struct Limits {
     /// Lanes whose requests have their connections and may not be written yet, and the IDs.
     pub(super) sending: VecDeque<(usize, u64)>,
     pub(super) state: State,
+    /// The timetable's use, noted when the gate is closed.
+    left_over: LeftOver,
+}
+
+/// What an open loop's timetable still held when the gate was closed.
+#[derive(Debug, Clone, Copy, Default)]
+struct LeftOver {
+    postponed: u64,
+    dropped_by: Option<Binding>,
+    shifted_ns: u64,
 }
 
 /// State of the gate.
@@ -128,6 +138,7 @@ impl Limits {
             waiting: VecDeque::with_capacity(plan.lanes()),
             sending: VecDeque::new(),
             state: State::Open,
+            left_over: LeftOver::default(),
         }
     }
 
@@ -382,19 +393,39 @@ impl Limits {
             self.limiter.end_pending();
             if let Some(table) = self.limiter.pacer.timetable() {
                 table.give_back(permit.intended);
+                // Nothing takes it up again.
+                self.left_over.postponed += u64::from(self.state == State::Closed);
             }
         }
         is_back
     }
 
     /// Empties the timetable, and says when each request was intended that was due before `now` and did not go, as far as
-    /// there was something to do for it.
+    /// there was something to do for it. Notes those that would have been due without a pause.
     pub(super) fn drop_due(&mut self, now: Nanos) -> Vec<Nanos> {
         self.skip_idle(now);
         let work =
             self.supply.not_started() + self.supply.waiting_again() + self.deferred_firsts() + self.deferred_agains();
-        let work = usize::try_from(work).unwrap_or(usize::MAX);
-        self.limiter.pacer.timetable().map_or_else(Vec::new, |table| table.drain_due(now).take(work).collect())
+        let shifted_ns = match &mut self.hosts[..] {
+            [host] => host.brake().books(now).paused_ns,
+            // Of several hosts, the others go on.
+            _ => 0,
+        };
+        let dropped_by = self.ribbon.binding();
+        let Some(table) = self.limiter.pacer.timetable() else { return Vec::new() };
+        let most = usize::try_from(work).unwrap_or(usize::MAX);
+        let dropped: Vec<Nanos> = table.drain_due(now).take(most).collect();
+        let postponed = table.postponed(now, work - dropped.len() as u64);
+        let dropped_by = (!dropped.is_empty()).then_some(dropped_by);
+        self.left_over = LeftOver { postponed, dropped_by, shifted_ns };
+        dropped
+    }
+
+    /// How the timetable was kept; none in a closed loop.
+    pub(super) fn timetable_use(&mut self) -> Option<TimetableUse> {
+        let LeftOver { postponed, dropped_by, shifted_ns } = self.left_over;
+        let taken = self.limiter.pacer.timetable()?.taken();
+        Some(TimetableUse { scheduled: taken + postponed, postponed, dropped_by, shifted_ns })
     }
 
     /// The limiters that a request for `id` is sent under.
