@@ -569,3 +569,75 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
         assert!(!shown.contains("connect_refused:") && !shown.contains("connect refused"), "{shown}");
     }
 }
+
+#[test]
+fn a_wait_to_the_end_of_the_duration_is_in_the_rates() {
+    // A closed loop that is told after a second to wait for an hour.
+    let plan = RunPlan { duration: Some(6 * S), ..run_of(2, 4, 1 << 40) };
+    let mut plan = RunPlan { warmup: 500 * MS, ..plan };
+    plan.manners.max_pause = 7_200 * S;
+    let report = run_against(&plan, &[], |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
+    let (totals, warm) = (&report.totals, report.warmup.unwrap());
+    assert!((totals.duration_s - 6.0).abs() < 1e-9, "{}", totals.duration_s);
+    let per_s = |all: u64, warm: u64| (all - warm) as f64 / 5.5;
+    assert!((totals.attempts_per_s - per_s(totals.attempts, warm.attempts)).abs() < 1e-9, "{totals:?}");
+    assert!((totals.items_per_s - per_s(report.ledger.ended(), warm.items)).abs() < 1e-9, "{totals:?}");
+    // A run whose items are done ends with them, and so does one that is stopped.
+    let done = RunPlan { ids: IdRange { start: 0, end: 100 }, ..plan.clone() };
+    let ended = |report: &Report| report.totals.duration_s;
+    assert!(ended(&run(&done, &[], |_, _| 10 * MS).report(&done)) < 0.4);
+    let stop = [Incident::Signal { at: 2 * S, number: 2 }];
+    let stopped = run_against(&plan, &stop, |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
+    assert!(ended(&stopped) < 2.5, "{}", ended(&stopped));
+}
+
+#[test]
+fn a_target_that_hangs_until_the_end_is_found() {
+    // Four requests of thousands get no answer: too few to be a share of the failures.
+    fn hangs_in_the_sixth_second(_: u32, sent: Nanos) -> Duration {
+        if sent >= Nanos::default().plus(5_500 * MS) { 3_600 * S } else { MS }
+    }
+    let plan = RunPlan { duration: Some(10 * S), timeout: 7_200 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
+    let report = run(&plan, &[], hangs_in_the_sixth_second).report(&plan);
+    assert_eq!(report.ledger.aborted, 4);
+    assert_eq!(report.validity.verdict, crate::report::Verdict::TargetLimited, "{:?}", report.validity);
+    let said = report.validity.reasons.join("; ");
+    assert!(said.contains("no answer came in the last 4 of 10 seconds, and 4 requests were cut off"), "{said}");
+    // Answers that always take as long, and a pause that the target asked for, are no silence.
+    let slow = run(&plan, &[], |_, _| 4 * S).report(&plan);
+    assert!(slow.ledger.aborted > 0 && !slow.validity.reasons.join("; ").contains("no answer"), "{:?}", slow.validity);
+    let mut paused = plan;
+    paused.manners.max_pause = 7_200 * S;
+    let takes = |_, sent: Nanos| if sent >= Nanos::default().plus(990 * MS) { 50 * MS } else { MS };
+    let report = run_against(&paused, &[], takes, throttled_from_a_second_on).report(&paused);
+    assert!(!report.validity.reasons.join("; ").contains("no answer"), "{:?}", report.validity);
+}
+
+#[test]
+fn two_signals_of_one_stop_are_one_and_a_later_one_ends_the_run_at_once() {
+    // `timeout` signals the program and then its group. What is under way takes half a second more.
+    let plan = run_of(2, 4, 1 << 40);
+    let stopped = |millis: [u32; 2]| {
+        let incidents = millis.map(|ms| Incident::Signal { at: ms * MS, number: 15 });
+        run(&plan, &incidents, |_, _| 900 * MS).record
+    };
+    let once = stopped([1_000, 1_150]);
+    assert!(once.shards.iter().all(|shard| shard.fault.is_none()), "{:?}", once.shards);
+    assert_eq!(once.interrupted, Some(15));
+    let twice = stopped([1_000, 1_250]);
+    assert!(twice.shards.iter().all(|shard| shard.fault.is_some()), "{:?}", twice.shards);
+}
+
+#[test]
+fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
+    let mut plan = run_of(1, 4, 200);
+    (plan.per_host.hosts, plan.per_host.rate) = (1, Some(per_s(50)));
+    let by = |plan: &RunPlan| {
+        let text = crate::render::text(&run(plan, &[], |_, _| MS).report(plan), usize::MAX);
+        text.lines().find(|line| line.trim_start().starts_with("limited by")).unwrap().to_owned()
+    };
+    assert!(by(&plan).contains("limited by  --per-host-rate "), "{}", by(&plan));
+    (plan.rate, plan.per_host.rate) = (plan.per_host.rate, None);
+    (plan.burst, plan.at_start) = (1, 1);
+    assert!(by(&plan).contains("limited by  --rate "), "{}", by(&plan));
+}
