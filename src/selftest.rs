@@ -22,7 +22,7 @@ use crawlmark_harness::supervisor::HeldSignals;
 
 use self::experiment::Experiment;
 use self::form::Form;
-use self::judge::{Attempt, judge};
+use self::judge::{Attempt, Evidence, judge};
 use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
@@ -42,9 +42,7 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     if !args.quiet {
         terminal::say(&left_over(&out));
     }
-    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C. Between two runs a signal
-    // waits for the next one, which it ends before its start.
-    std::mem::forget(HeldSignals::hold().map_err(Error::Signal)?);
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
     // Connections of an open loop, and more besides. Where there are too few, the runs say so.
     let _ = raise_descriptor_limit();
     if !args.quiet {
@@ -54,7 +52,10 @@ pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
     let started_at = rfc3339(wall_time());
     let mut bench = Bench { form, stages, rows: rows.iter().map(|row| (*row, Vec::new())).collect() };
-    let (interrupted_by, failed) = match bench.measure() {
+    let ended = bench.measure(&held, |experiment, rows, stages| experiment.make(form, rows, stages));
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
+    std::mem::forget(held);
+    let (interrupted_by, failed) = match ended {
         Ok(()) => (None, None),
         Err(Error::Stopped(signal)) => (Some(signal), None),
         Err(error) if bench.rows.iter().all(|(_, attempts)| attempts.is_empty()) => return Err(error),
@@ -125,8 +126,12 @@ struct Bench {
 
 impl Bench {
     /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a machine may have
-    /// passed by then.
-    fn measure(&mut self) -> Result<(), Error> {
+    /// passed by then. A signal that came during a run or after it stops what would follow, and keeps what that run measured.
+    fn measure(
+        &mut self,
+        held: &HeldSignals,
+        mut make: impl FnMut(Experiment, &[Row], &mut Stages) -> Result<Evidence, Error>,
+    ) -> Result<(), Error> {
         let clock = Clock::start();
         for number in 0..ATTEMPTS {
             for experiment in Experiment::ALL {
@@ -134,17 +139,25 @@ impl Bench {
                 let takes = takes(experiment, self.form, &rows);
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
                 if !rows.is_empty() && (number == 0 || would_end <= self.form.patience()) {
-                    self.attempt(experiment, &rows)?;
+                    self.attempt(experiment, &rows, &mut make)?;
+                    if let Some(signal) = held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
+                        return Err(Error::Stopped(signal));
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn attempt(&mut self, experiment: Experiment, rows: &[Row]) -> Result<(), Error> {
+    fn attempt(
+        &mut self,
+        experiment: Experiment,
+        rows: &[Row],
+        make: &mut impl FnMut(Experiment, &[Row], &mut Stages) -> Result<Evidence, Error>,
+    ) -> Result<(), Error> {
         let name = rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
         self.stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
-        let evidence = experiment.make(self.form, rows, &mut self.stages);
+        let evidence = make(experiment, rows, &mut self.stages);
         let mut came = Vec::new();
         if let Ok(evidence) = &evidence {
             for (row, attempts) in self.rows.iter_mut().filter(|(row, _)| rows.contains(row)) {
@@ -167,5 +180,31 @@ impl Bench {
         let own = self.rows.iter().filter(|(row, _)| experiment.rows().contains(row));
         let open = own.filter(|(row, attempts)| !RowOutcome::of(*row, attempts.clone()).is_settled());
         open.map(|(row, _)| *row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+
+    #[test]
+    fn a_signal_between_two_runs_or_after_the_last_one_is_kept_as_what_was_measured_is() {
+        for (number, signal) in [(1, Signal::SIGINT), (ATTEMPTS, Signal::SIGTERM), (ATTEMPTS, Signal::SIGINT)] {
+            let held = HeldSignals::hold().unwrap();
+            let mut bench = Bench { form: Form::Full, stages: Stages::Silent, rows: vec![(Row::R8, Vec::new())] };
+            let mut runs = 0;
+            let ended = bench.measure(&held, |_, _, _| {
+                runs += 1;
+                if runs == number {
+                    // This thread's alone, and pending: nobody else in this process has it.
+                    raise(signal).unwrap();
+                }
+                Ok(Evidence::Pairs { pairs: Vec::new(), troubles: Vec::new() })
+            });
+            assert!(matches!(ended, Err(Error::Stopped(stopped)) if stopped == signal as i32), "{ended:?}");
+            assert_eq!((runs, bench.rows[0].1.len()), (number, number), "{signal}");
+        }
     }
 }

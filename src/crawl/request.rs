@@ -50,7 +50,7 @@ pub enum ShapeError {
     #[error("--method {0} cannot be used for a crawl: use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Unsupported(String),
     /// Not `name: value`.
-    #[error("--header `{0} ...` is not one line of the form `name: value`")]
+    #[error("--header `{0}...` is not one line of the form `name: value`")]
     Header(String),
     /// A header that frames the message.
     #[error("--header {0} is set by crawlmark itself: remove it")]
@@ -101,9 +101,10 @@ impl RequestShape {
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), ShapeError> {
-    // What follows the name may be a secret.
-    let name = || text.split([':', ' ', '\t']).next().unwrap_or_default().to_owned();
-    let bad = || ShapeError::Header(name());
+    // What is no name that a colon follows may be a secret.
+    let is_name = |name: &str| HeaderName::from_bytes(name.trim().as_bytes()).is_ok();
+    let name = || text.split_once(':').filter(|(name, _)| is_name(name)).map(|(name, _)| format!("{}: ", name.trim()));
+    let bad = || ShapeError::Header(name().unwrap_or_default());
     let (name, value) = text.split_once(':').ok_or_else(bad)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad())?;
     if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
@@ -193,6 +194,21 @@ mod tests {
             assert_eq!(request.uri().to_string(), path);
             let header = |name: &str| request.headers().get(name).unwrap().to_str().unwrap();
             assert_eq!((header("host"), header("user-agent"), header("x-a")), (host, "me", "1"));
+        }
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_read_is_refused_without_its_secret() {
+        for (typed, shown) in [
+            ("hush", "`...`"),
+            ("Bearer hush", "`...`"),
+            ("authorization hush: x", "`...`"),
+            ("ab\nhush: x", "`...`"),
+            ("x-key: a\nhush", "`x-key: ...`"),
+            ("authorization: hush\u{7f}", "`authorization: ...`"),
+        ] {
+            let said = shape(&[typed], "").unwrap_err().to_string();
+            assert!(said.contains(shown) && !said.contains("hush"), "{typed:?}: {said}");
         }
     }
 

@@ -95,14 +95,18 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
         return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).collect()));
     }
     dead.sort_by_key(|(number, _)| *number);
-    let hosts = spec.targets.hosts();
+    Ok(unreached_of(spec.targets.hosts(), &dead))
+}
+
+/// Names the first hosts that cannot be reached, and counts the others.
+fn unreached_of(hosts: &[Host], dead: &[(usize, Error)]) -> Vec<String> {
     let mut said: Vec<String> =
         dead.iter().take(MOST_NAMED).map(|(number, error)| unreached(&hosts[*number], error)).collect();
     if dead.len() > MOST_NAMED {
         let (more, all) = (dead.len() - MOST_NAMED, hosts.len());
         said.push(format!("{more} more of the {all} hosts of --urls cannot be reached: their items fail"));
     }
-    Ok(said)
+    said
 }
 
 fn unreached(host: &Host, error: &Error) -> String {
@@ -147,11 +151,7 @@ fn connect_each(
     let (mut results, mut pending) = (Vec::new(), Vec::new());
     for (at, address) in addresses.iter().enumerate() {
         let socket = begin_to_connect(*address);
-        results.push(match &socket {
-            Ok(_) => Err(Errno::ETIMEDOUT),
-            Err(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS) => Ok(()),
-            Err(error) => Err(*error),
-        });
+        results.push(begun(&socket));
         pending.extend(socket.ok().map(|socket| (at, socket)));
     }
     while !pending.is_empty() && clock.now() < deadline {
@@ -182,6 +182,15 @@ fn connect_each(
     results
 }
 
+/// The result of an attempt to connect, as long as nothing more comes of it.
+const fn begun(socket: &Result<OwnedFd, Errno>) -> Result<(), Errno> {
+    match socket {
+        Ok(_) => Err(Errno::ETIMEDOUT),
+        Err(Errno::EMFILE | Errno::ENFILE | Errno::EADDRNOTAVAIL | Errno::ENOBUFS) => Ok(()),
+        Err(error) => Err(*error),
+    }
+}
+
 fn begin_to_connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
@@ -196,6 +205,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::crawl::{Targets, Template};
 
     #[test]
     fn hosts_are_tried_together_and_each_by_all_of_its_addresses() {
@@ -214,6 +224,48 @@ mod tests {
         assert_eq!(dead, (0..300).chain([303]).collect::<Vec<_>>());
         let took = Duration::from_nanos(clock.now().since(began));
         assert!(took < timeout * 100, "{took:?} for three times {timeout:?}");
+    }
+
+    #[test]
+    fn a_stop_ends_the_look_at_once_and_calls_nobody_dead() {
+        let clock = Clock::start();
+        let silent: Vec<_> = (0..200).map(|_| full()).collect();
+        let hosts: Vec<Vec<SocketAddr>> = silent.iter().map(|(_, _, address)| vec![*address]).collect();
+        // A signal before the first of 2 lots, and one while the first is waited for. The time of a lot would be an hour.
+        for looks in [0, 2] {
+            let left = std::cell::Cell::new(looks);
+            let stop = || left.replace(left.get() - 1) == 0 || left.get() < 0;
+            let dead = unreachable(&hosts, Duration::from_secs(3_600), clock, &stop);
+            assert!(dead.is_empty(), "{looks}: {dead:?}");
+        }
+    }
+
+    #[test]
+    fn a_lack_of_this_machine_is_no_dead_host() {
+        for lack in [Errno::EMFILE, Errno::ENFILE, Errno::EADDRNOTAVAIL, Errno::ENOBUFS] {
+            assert_eq!(begun(&Err(lack)), Ok(()), "{lack}");
+        }
+        assert_eq!(begun(&Err(Errno::ECONNREFUSED)), Err(Errno::ECONNREFUSED));
+    }
+
+    #[test]
+    fn the_first_hosts_that_are_dead_are_named_and_the_others_counted() {
+        let urls: Vec<String> = (1..=9).map(|n| format!("http://127.0.0.{n}:81/")).collect();
+        let templates = urls.iter().map(|url| url.parse::<Template>());
+        let targets = Targets::collect(templates).unwrap();
+        for (count, lines) in [(0, 0), (1, 1), (3, 3), (4, 4), (8, 4)] {
+            let address = SocketAddr::from(([127, 0, 0, 1], 81));
+            let error = || Error::Unreachable { address, error: Errno::ECONNREFUSED.into() };
+            let dead: Vec<(usize, Error)> = (0..count).map(|number| (number, error())).collect();
+            let said = unreached_of(targets.hosts(), &dead);
+            assert_eq!(said.len(), lines, "{count}: {said:?}");
+            let more = format!("{} more of the 9 hosts of --urls cannot be reached", count.saturating_sub(3));
+            assert_eq!(said.get(3).is_some_and(|line| line.starts_with(&more)), count > 3, "{said:?}");
+            assert!(
+                said.iter().zip(targets.hosts()).take(3).all(|(line, host)| line.starts_with(host.name())),
+                "{said:?}"
+            );
+        }
     }
 
     fn full() -> (OwnedFd, OwnedFd, SocketAddr) {

@@ -32,7 +32,7 @@ pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> Seen {
 /// Requests that were due and never went because the target throttled.
 pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> Seen {
     dropped(evidence, &[Binding::Pause, Binding::Target], || {
-        "a host throttled, or its quota was used up: response times count them as no faster than they were old; use a lower \
+        "a host throttled, or its quota was used up; they count in response times at the age they had reached. Use a lower \
          --rate, or --on-throttle count to send them nevertheless"
             .to_owned()
     })
