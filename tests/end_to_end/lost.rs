@@ -366,3 +366,31 @@ fn connections_that_nobody_can_use_take_no_memory() {
     let (few, many) = (memory("10"), memory("1000000"));
     assert!(many < 2 * few, "{few} bytes with 10 connections, {many} with a million, for 10 items");
 }
+
+#[test]
+fn an_output_that_fails_costs_neither_the_result_nor_the_other_outputs() {
+    let target = Target::start("--processes 1");
+    let url = target.url();
+    let exports = ["--export", "csv=/dev/full", "--export", "openmetrics=metrics.txt", "--export", "csv-shards"];
+    for (stdout, shows) in [("/dev/full", false), ("shown.txt", true)] {
+        let place = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" \"$@\" > {stdout}"), path(program()), "run", &url]);
+        shell.args(["-n", "50", "-s", "1", "-c", "2", "--no-progress", "--out", "out"]).args(exports);
+        let done = shell.current_dir(place.path()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{stderr}");
+        let out = place.path().join("out");
+        for file in ["result.json", "report.html", "summary.md", "plots/throughput.svg", "shards.csv"] {
+            assert!(out.join(file).is_file(), "{file}: {stderr}");
+        }
+        assert_eq!(Report::read(&out.join("result.json")).items("ok"), 50);
+        let metrics = fs::read_to_string(place.path().join("metrics.txt")).unwrap_or_default();
+        assert!(metrics.contains("# EOF"), "{stderr}");
+        assert!(stderr.contains("/dev/full"), "{stderr}");
+        if shows {
+            let shown = fs::read_to_string(place.path().join(stdout)).unwrap();
+            assert!(shown.contains("50 ok") && shown.contains("saved in "), "{shown}");
+        }
+    }
+}

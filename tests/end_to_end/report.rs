@@ -235,7 +235,10 @@ impl Report {
         if !self.is_whole() {
             return;
         }
-        assert_eq!(scheduled, self.count("/totals/attempts") + dropped);
+        let by_limit: u64 =
+            self.at("/schedule/dropped_by").as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        assert_eq!(by_limit, dropped);
+        assert_eq!(scheduled, self.count("/totals/attempts") + dropped + self.count("/schedule/postponed"));
         if !self.at("/warmup").is_null() {
             return;
         }
