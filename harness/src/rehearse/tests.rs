@@ -641,3 +641,24 @@ fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
     (plan.burst, plan.at_start) = (1, 1);
     assert!(by(&plan).contains("limited by  --rate "), "{}", by(&plan));
 }
+
+#[test]
+fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_alike() {
+    use crate::compare::{Disturbance, Metric, Order, Pair, Readings, Rule, Verdict, judge};
+
+    let mut plan = RunPlan { duration: Some(6 * S), ..run_of(1, 4, 1 << 40) };
+    plan.manners.max_pause = 7_200 * S;
+    let free = Readings::taken_from(&run(&plan, &[], |_, _| 10 * MS).report(&plan), None);
+    let held = run_against(&plan, &[], |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
+    let held = Readings::taken_from(&held, None);
+    let verdict = |base: Readings, candidate: Readings| {
+        let order = |n| if n % 2 == 0 { Order::BaseFirst } else { Order::CandidateFirst };
+        let pair = |n| Pair { order: order(n), base, candidate, disturbance: Disturbance::None };
+        let pairs: Vec<Pair> = (0..16).map(pair).collect();
+        let findings = judge(&pairs, &Rule::standard()).unwrap().findings;
+        findings.into_iter().find(|finding| finding.metric == Metric::Throughput).unwrap().verdict
+    };
+    // The 1 s in which it was served is as fast as ever; the run is not.
+    assert_eq!(verdict(free, held), Verdict::Regression);
+    assert_eq!([verdict(held, held), verdict(held, free)], [Verdict::Pass, Verdict::Pass]);
+}
