@@ -38,6 +38,7 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
     let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
     let before = args.resume.as_deref().map(|place| journal::read(place, &begun)).transpose()?;
+    let left = before.as_ref().and_then(journal::Before::left);
     let name = args.keep.name_or("capacity");
     let directory = rounds::directory(&args.keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
@@ -77,6 +78,7 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     rounds::conclude(&args.keep, directory, &files, || {
         rounds::print(&capacity, args.keep.form, render::capacity_markdown, render::capacity_text)
     })?;
+    journal::discard(left);
     match failed {
         Some(error) => Err(error),
         None => Ok(interrupted_by.map_or_else(|| exit_code(capacity.outcome), signalled)),

@@ -24,8 +24,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::budget::offered;
 pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
+pub(crate) use self::budget::{achieved_per_s as budget_achieved_per_s, offered, utilisation};
 pub use self::command::CommandLine;
 pub use self::course::Course;
 pub use self::distribution::Distribution;
@@ -35,13 +35,14 @@ pub use self::host::HostReport;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};
+pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::totals::{Ledger, Totals};
 pub(crate) use self::totals::{error_in_words, status_in_words};
-pub(crate) use self::validity::thresholds;
 pub use self::validity::{Evidence, Validity, Verdict};
+pub(crate) use self::validity::{SUSPENSION, thresholds};
 use crate::clock::Nanos;
 use crate::plan::RunPlan;
 use crate::stats::{Bounds, Series, ShardStats};
@@ -338,8 +339,9 @@ pub fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// FNV-1a, 64 bit, over the plan's JSON: stable over versions and machines, which the standard library's hasher is not.
-fn config_hash(plan: &RunPlan) -> String {
+/// Hash a plan: FNV-1a, 64 bit, over its JSON; stable over versions and machines, which the standard library's hasher is not.
+#[must_use]
+pub fn config_hash(plan: &RunPlan) -> String {
     let json = serde_json::to_string(plan).unwrap_or_default();
     let hash = json
         .bytes()

@@ -1,5 +1,6 @@
 //! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
 
+mod consistency;
 pub mod foreign;
 pub mod laws;
 mod left;
@@ -43,7 +44,7 @@ pub enum ResultError {
         error: io::Error,
     },
     /// A file of a result could not be written; what is there stays.
-    #[error("write {file}: {error}. Kept in {place}: {}. {}", kept.join(", "), remedy(kept, place))]
+    #[error("write {file}: {error}. Kept in {place}: {}. {}", kept.join(", "), remedy(error, kept, place))]
     Part {
         /// The first file that is missing, by its name in the result.
         file: String,
@@ -97,11 +98,17 @@ impl ResultError {
 }
 
 /// The next step for a result that lacks a file.
-fn remedy(kept: &[String], place: &Path) -> String {
+fn remedy(error: &io::Error, kept: &[String], place: &Path) -> String {
+    let step = match error.kind() {
+        io::ErrorKind::StorageFull => "Free some space",
+        io::ErrorKind::QuotaExceeded => "Free some of your disk quota",
+        io::ErrorKind::FileTooLarge => "Raise the limit on the size of files (ulimit -f)",
+        _ => "Make the directory writable again",
+    };
     if kept.iter().any(|name| name == RESULT) {
-        format!("Free some space; `crawlmark report {}` then makes what is missing", place.display())
+        format!("{step}; `crawlmark report {}` then makes what is missing", place.display())
     } else {
-        "Free some space before the next run".to_owned()
+        format!("{step} before the next run")
     }
 }
 

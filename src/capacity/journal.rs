@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
-use crawlmark_harness::results::RESULT;
 use crawlmark_harness::results::foreign::read_bytes;
+use crawlmark_harness::results::{RESULT, left_over};
 
 use crate::error::Error;
+use crate::terminal;
 
 /// A journal that is written.
 #[derive(Debug)]
@@ -46,6 +47,26 @@ pub(super) fn read(place: &Path, begun: &Begun) -> Result<Before, Error> {
         }
     }
     best
+}
+
+impl Before {
+    /// The unfinished directory that was read, in which no process writes any more. Once all of it is in a finished one, it can be
+    /// [removed](discard).
+    pub(super) fn left(&self) -> Option<PathBuf> {
+        let parent = self.place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        left_over(parent).into_iter().find(|left| left.file_name() == self.place.file_name())
+    }
+}
+
+/// Removes what a finished search went on from.
+pub(super) fn discard(left: Option<PathBuf>) {
+    if let Some(Err(error)) = left.as_ref().map(fs::remove_dir_all) {
+        let path = left.unwrap_or_default();
+        terminal::say(&format!(
+            "note: {}, which this search went on from, cannot be removed: {error}\n",
+            path.display()
+        ));
+    }
 }
 
 /// Reads the journal in one directory, or says why not.

@@ -4,42 +4,97 @@
 //! and every message through [`text`]. Values of headers and bodies are never shown. Of URLs and commands the values are
 //! left out whose names sound like secrets, at the price of some that are none.
 
+use std::borrow::Cow;
+
+use hyper::header::HeaderName;
+
 /// Stands for a value that is left out.
 const WITHHELD: &str = "...";
 
 /// Names of secrets, or parts of such names.
-const PARTS: [&str; 8] = ["token", "secret", "passw", "apikey", "signature", "credential", "auth", "session"];
+const PARTS: [&str; 10] =
+    ["token", "secret", "passw", "apikey", "signature", "credential", "auth", "session", "cookie", "bearer"];
 
 /// Whole names of secrets.
 const NAMES: [&str; 5] = ["key", "sig", "pwd", "pass", "code"];
 
-/// Redact a URL, or the end of one: its user name and password, and the values of secret parameters of its query.
+/// Redact a URL, or the end of one: its user name and password, and the values of secret parameters of its path and query. A value
+/// goes on until a parameter with a name of its own follows, so that one with a space or an `&` in it is left out whole.
 #[must_use]
 pub fn url(url: &str) -> String {
-    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
-    let path = without_credentials(path);
-    let Some(query) = query else { return path };
-    let parameters: Vec<String> = query.split('&').map(assignment).collect();
-    format!("{path}?{}", parameters.join("&"))
+    let url = without_credentials(url);
+    let query = url.find('?').unwrap_or(url.len());
+    let mut redacted = String::with_capacity(url.len());
+    let (mut at, mut is_withheld) = (0, false);
+    while at < url.len() {
+        let in_query = at > query;
+        let ends = |c: char| matches!(c, '&' | ';') || (!in_query && matches!(c, '/' | '?'));
+        let end = url[at..].find(ends).map_or(url.len(), |length| at + length);
+        let (piece, end) = (&url[at..end], url.len().min(end + 1));
+        let shown = assignment(piece);
+        let is_named = piece.contains('=');
+        // What has no name belongs to the value before it.
+        if is_named || !is_withheld {
+            redacted.push_str(&shown);
+            redacted.push_str(&url[at + piece.len()..end]);
+        }
+        is_withheld = if is_named { shown != piece } else { is_withheld };
+        // A segment of a path ends with it.
+        is_withheld &= in_query || !url[..end].ends_with('/');
+        at = end;
+    }
+    redacted
 }
 
-/// Redact every URL in a text.
+/// Redact every URL in a text. One between quotation marks goes up to the closing one, spaces included.
 #[must_use]
 pub fn text(text: &str) -> String {
+    let mut redacted = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, quoted, after)) = next_quoted(rest) {
+        redacted.push_str(&words_of(before));
+        redacted.push_str(&words_of(&url(quoted)));
+        rest = after;
+    }
+    redacted + &words_of(rest)
+}
+
+/// The first URL in a text that stands between quotation marks, with what is before it, marks included, and after it.
+fn next_quoted(text: &str) -> Option<(&str, &str, &str)> {
+    let is_mark = |c: char| matches!(c, '\'' | '"' | '`');
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(is_mark).find_map(|(at, mark)| {
+        let inner = &text[at + 1..];
+        let closes = |end: usize| !is_word(inner[end + 1..].chars().next());
+        let end = inner.match_indices(mark).map(|(end, _)| end).find(|end| closes(*end))?;
+        let is_url = inner[..end].contains("://") || inner[..end].contains('?');
+        let opens = is_url && !is_word(text[..at].chars().next_back());
+        opens.then(|| (&text[..=at], &inner[..end], &inner[end..]))
+    })
+}
+
+/// Redact every URL in a text, each of which ends with its word.
+fn words_of(text: &str) -> String {
     let ends_word = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`');
     text.split_inclusive(ends_word)
         .map(|word| {
             let end = word.strip_suffix(ends_word).map_or(word.len(), str::len);
-            url(&word[..end]) + &word[end..]
+            let start = word[..end].len() - word[..end].trim_start_matches('(').len();
+            // A bracket that is closed and was not opened in the URL is of the sentence.
+            let inner = &word[start..end];
+            let is_closed = inner.ends_with(')') && inner.matches(')').count() > inner.matches('(').count();
+            let end = end - usize::from(is_closed);
+            word[..start].to_owned() + &url(&word[start..end]) + &word[end..]
         })
         .collect()
 }
 
-/// Redact the value of a header as typed (`name: value`).
+/// Redact the value of a header as typed (`name: value`), and all of what is no header.
 #[must_use]
 pub fn header(header: &str) -> String {
     let name = header.split_once(':').map_or("", |(name, _)| name.trim());
-    format!("{name}: {WITHHELD}")
+    let is_name = HeaderName::from_bytes(name.as_bytes()).is_ok();
+    format!("{}: {WITHHELD}", if is_name { name } else { "" })
 }
 
 /// Redact the words of a command line: of `run`, or of any other program.
@@ -91,7 +146,11 @@ pub fn line(line: &str) -> String {
 fn without_credentials(path: &str) -> String {
     let start = path.find("://").map_or(0, |scheme| scheme + 3);
     let start = start + path[start..].find(|c| c != '/').unwrap_or(0);
-    let authority = path[start..].split('/').next().unwrap_or_default();
+    let authority = path[start..].split(['/', '?', '#']).next().unwrap_or_default();
+    // A password with a slash in it goes on until the last `@`. Digits are a port.
+    let is_port = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let holds_password = authority.split_once(':').is_some_and(|(_, rest)| !rest.starts_with('/') && !is_port(rest));
+    let authority = if holds_password && !authority.contains(['@', '[']) { &path[start..] } else { authority };
     match authority.rfind('@') {
         // Without a scheme it may be an address of mail.
         Some(at) if start > 0 || authority[..at].contains(':') => {
@@ -101,21 +160,39 @@ fn without_credentials(path: &str) -> String {
     }
 }
 
-/// Redact the value of `name=value` if the name is a secret's.
+/// Redact what follows the first name of a secret in `name=value`.
 fn assignment(text: &str) -> String {
-    match text.split_once('=') {
-        Some((name, value)) if !value.is_empty() && is_secret(name) => format!("{name}={WITHHELD}"),
-        _ => text.to_owned(),
-    }
+    let named = text.match_indices('=').map(|(at, _)| text.split_at(at + 1)).find(|(name, value)| {
+        let name = name.trim_end_matches('=').rsplit(['?', '#', '=']).next().unwrap_or_default();
+        !value.is_empty() && is_secret(name)
+    });
+    named.map_or_else(|| text.to_owned(), |(name, _)| format!("{name}{WITHHELD}"))
 }
 
 fn is_secret(name: &str) -> bool {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain: String =
+        decoded(name).chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     NAMES.contains(&&*plain) || plain.ends_with("key") || PARTS.iter().any(|part| plain.contains(part))
+}
+
+/// A name without its percent signs: a server reads `%74oken` as `token`.
+fn decoded(name: &str) -> Cow<'_, str> {
+    if !name.contains('%') {
+        return name.into();
+    }
+    let mut parts = name.split('%');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let decode = |part: &str| -> Option<String> {
+        let code = u8::from_str_radix(part.get(..2)?, 16).ok()?;
+        Some(format!("{}{}", char::from(code), part.get(2..)?))
+    };
+    parts.fold(first, |all, part| all + &decode(part).unwrap_or_else(|| format!("%{part}"))).into()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -134,6 +211,15 @@ mod tests {
             ("https://u:h@sh@a/", "https://...@a/"),
             ("u:hush@a/x", "...@a/x"),
             ("http:///u:hush@a", "http:///...@a"),
+            ("http://u:hu/sh@a/{id}", "http://...@a/{id}"),
+            ("http://h:80/@user/{id}", "http://h:80/@user/{id}"),
+            ("http://a/?token=hush hush&page=2", "http://a/?token=...&page=2"),
+            ("http://a/?token=hush&hush&page=2", "http://a/?token=...&page=2"),
+            ("http://a/?x=1;token=hush;page=2", "http://a/?x=1;token=...;page=2"),
+            ("http://a/?x=?token=hush/hush?a=hush", "http://a/?x=?token=..."),
+            ("http://a/?%74oken=hush", "http://a/?%74oken=..."),
+            ("http://a/x;token=hush/{id}", "http://a/x;token=.../{id}"),
+            ("http://a/?token=...&b=1", "http://a/?token=...&b=1"),
             ("someone@example.com", "someone@example.com"),
         ] {
             assert_eq!(url(typed), shown);
@@ -146,6 +232,44 @@ mod tests {
             text("error: the URL `http://h/?key=hush#x`\nhas 'ftp://u:hush@b/' in it, \"fine?\" a=b\n"),
             "error: the URL `http://h/?key=...`\nhas 'ftp://...@b/' in it, \"fine?\" a=b\n"
         );
+    }
+
+    #[test]
+    fn a_bracket_around_a_url_is_closed() {
+        assert_eq!(text("the base (http://h/?key=hush) with"), "the base (http://h/?key=...) with");
+        assert_eq!(text("the base (http://h/?key=...) with"), "the base (http://h/?key=...) with");
+    }
+
+    proptest! {
+        #[test]
+        fn no_part_of_a_secret_survives(
+            secret in "[\\x21-\\x25\\x27-\\x3a\\x3c\\x3e-\\x7e é]{4,20}",
+            name in "token|api_key|x-Signature|%74oken", before in "|page=2&|page=2;|a=|a=\\?", after in "|&page=2",
+            mark in "[`'\"]",
+        ) {
+            // What a URL typed with it would end, or what is the name of something else, is no part of it.
+            let url_typed = format!("http://h:80/items/{{id}}?{before}{name}={secret}{after}");
+            let mut shown = vec![url(&url_typed), line(&shlex::try_join(["--url", &url_typed]).unwrap())];
+            if !secret.contains(&mark) {
+                shown.push(text(&format!("error: the URL {mark}{url_typed}{mark} cannot be read")));
+            }
+            let letters: Vec<char> = secret.chars().collect();
+            for part in letters.windows(4).map(|part| part.iter().collect::<String>()) {
+                let elsewhere = format!("error: the URL http://h:80/items/{{id}}?{before}{name}=...{after} cannot be read --url");
+                for shown in &shown {
+                    prop_assert!(!shown.contains(&part) || elsewhere.contains(&part), "{part:?} in {shown}");
+                }
+            }
+        }
+
+        #[test]
+        fn no_part_of_a_header_survives(secret in "[a-zA-Z0-9:\n\t ]{4,20}", name in "authorization:|Bearer\n|") {
+            let shown = header(&format!("{name}{secret}"));
+            // With a colon it may be a name.
+            if name.ends_with(':') || !secret.contains(':') {
+                prop_assert!(shown == "authorization: ..." || shown == ": ...", "{shown}");
+            }
+        }
     }
 
     #[test]

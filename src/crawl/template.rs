@@ -20,7 +20,7 @@ pub struct Template {
     after: Option<String>,
 }
 
-/// Reason why a text is no template. Never repeats credentials.
+/// Reason why a text is no template. Never repeats credentials or secrets: its texts are redacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// Not a URL.
@@ -122,17 +122,17 @@ impl Template {
             return Err(TemplateError::Credentials);
         }
         if authority.contains(PLACE) {
-            return Err(TemplateError::Authority(text.to_owned()));
+            return Err(TemplateError::Authority(redact::url(text)));
         }
         if text.contains('#') {
-            return Err(TemplateError::Fragment(text.to_owned()));
+            return Err(TemplateError::Fragment(redact::url(text)));
         }
         let path = &rest[authority.len()..];
-        let (before, after) = place(path, no_place).ok_or_else(|| TemplateError::Places(text.to_owned()))?;
+        let (before, after) = place(path, no_place).ok_or_else(|| TemplateError::Places(redact::url(text)))?;
         if [Some(&before), after.as_ref()].into_iter().flatten().any(|part| part.contains(['{', '}'])) {
-            return Err(TemplateError::Braces(text.to_owned()));
+            return Err(TemplateError::Braces(redact::url(text)));
         }
-        let flawed = |flaw| TemplateError::Url(text.to_owned(), flaw);
+        let flawed = |flaw| TemplateError::Url(redact::url(text), flaw);
         let id = after.as_ref().map(|after| format!("0{after}")).unwrap_or_default();
         let parsed: Result<Uri, _> = format!("http://{authority}{before}{id}").parse();
         let uri =
@@ -228,7 +228,7 @@ fn scheme_error(text: &str) -> TemplateError {
         Some((scheme, _))
             if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) && !scheme.eq_ignore_ascii_case("http") =>
         {
-            TemplateError::Scheme(text.to_owned())
+            TemplateError::Scheme(redact::url(text))
         }
         _ => {
             let slip = ["http:", "http/", "/"].into_iter().find_map(|slip| text.strip_prefix(slip)).unwrap_or(text);
@@ -236,8 +236,8 @@ fn scheme_error(text: &str) -> TemplateError {
             // A single word is more often the value of a flag that does not take one.
             let is_word = !slip.contains(['.', ':', '/']) && slip != "localhost";
             match meant.parse::<Template>() {
-                Ok(_) if !is_word => TemplateError::NoScheme(text.to_owned(), meant),
-                _ => TemplateError::NoUrl(text.to_owned()),
+                Ok(_) if !is_word => TemplateError::NoScheme(redact::url(text), redact::url(&meant)),
+                _ => TemplateError::NoUrl(redact::url(text)),
             }
         }
     }

@@ -28,13 +28,16 @@ pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error>
     Ok(directory)
 }
 
-/// A note on what earlier runs that were killed left beside `out`; nothing when they left nothing.
+/// A note on what earlier runs that were never finished left beside `out`; nothing when they left nothing.
 pub(crate) fn left_over(out: &Path) -> String {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let left = results::left_over(parent);
     let note = |path: &PathBuf| {
         let holds = if holds_measurements(path) { "holds measurements of" } else { "holds nothing measured by" };
-        format!("note: {path} {holds} a run that was killed; remove it with: rm -r '{path}'\n", path = path.display())
+        format!(
+            "note: {path} {holds} a run that was killed or could not save its result; remove it with: rm -r '{path}'\n",
+            path = path.display()
+        )
     };
     let mut notes: String = left.iter().take(NAMED).map(note).collect();
     if let Some(more) = left.len().checked_sub(NAMED).filter(|more| *more > 0) {

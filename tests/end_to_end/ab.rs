@@ -7,8 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use crawlmark_harness::compare::{Order, OrderSchedule};
+use crawlmark_harness::report::{Report, config_hash};
+use crawlmark_harness::results::read;
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -271,6 +274,15 @@ fn a_signal_before_the_first_pair_is_over_is_told() {
     assert!(!done.out().exists());
 }
 
+/// Saves another result in the place of one, and returns what was there.
+fn change(path: &str, change: impl FnOnce(&mut Report)) -> String {
+    let mut report = read(Path::new(path)).unwrap();
+    change(&mut report);
+    let as_it_was = fs::read_to_string(path).unwrap();
+    fs::write(path, serde_json::to_string_pretty(&report).unwrap()).unwrap();
+    as_it_was
+}
+
 #[test]
 fn saved_results_are_compared_as_they_were_run() {
     let done = ab(&["--pairs", "2"], &SHORT).code(&[5]);
@@ -293,14 +305,22 @@ fn saved_results_are_compared_as_they_were_run() {
     assert!(unpaired.stderr.contains("are not paired"), "{}", unpaired.stderr);
     // A later pair counts for as much as the first: neither another plan nor runs at the same time may hide in it.
     let last = format!("{candidate}/002-candidate/result.json");
-    let as_it_was = fs::read_to_string(&last).unwrap();
-    fs::write(&last, as_it_was.replacen("\"warmup_us\": 0", "\"warmup_us\": 1", 1)).unwrap();
+    let as_it_was = change(&last, |report| {
+        report.plan.run.grace += Duration::from_micros(1);
+        report.plan.config_hash = config_hash(&report.plan.run);
+    });
     let mixed = crawlmark(&["compare", &base, &candidate]).code(&[2]);
-    assert!(mixed.stderr.contains("plan.warmup_us is 0 of the base and 1 of the candidate"), "{}", mixed.stderr);
+    assert!(
+        mixed.stderr.contains("plan.grace_us is 10000000 of the base and 10000001 of the candidate"),
+        "{}",
+        mixed.stderr
+    );
     fs::write(&last, as_it_was).unwrap();
     let first = format!("{base}/001-base/result.json");
-    let as_it_was = fs::read_to_string(&first).unwrap();
-    fs::write(&first, as_it_was.replacen("\"finished_at\": \"2", "\"finished_at\": \"9", 1)).unwrap();
+    let as_it_was = change(&first, |report| {
+        report.finished_at.replace_range(..1, "9");
+        (report.supervisor.cpu_s, report.supervisor.cpu_share) = (0.0, 0.0);
+    });
     let at_once = crawlmark(&["compare", &base, &candidate]).code(&[2]);
     assert!(at_once.stderr.contains("001-base was still running when"), "{}", at_once.stderr);
     fs::write(&first, as_it_was).unwrap();

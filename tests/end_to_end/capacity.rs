@@ -113,6 +113,9 @@ fn a_search_that_was_killed_goes_on_from_its_probes() {
         assert!(done.out().join(probe["result"].as_str().unwrap()).is_dir());
     }
     assert!(probes.len() > kept.len(), "and more");
+    // All of what it went on from is in the result now: nothing is left to be named by every later run.
+    let left = fs::read_dir(done.work()).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(left.map(|name| name.to_string_lossy().into_owned()).all(|name| !name.ends_with(".partial")));
     assert_eq!(done.code, Some(5), "{}{}", done.stdout, done.stderr);
 }
 

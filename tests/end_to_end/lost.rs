@@ -137,6 +137,11 @@ fn a_file_that_may_not_grow_does_not_end_the_run_that_writes_it() {
     assert_eq!(said.status.code(), Some(1), "{stdout}{stderr}");
     assert!(stdout.contains("items"), "{stdout}");
     assert!(stderr.contains("write result.json: File too large"), "{stderr}");
+    // Space is not what it lacks.
+    assert!(
+        stderr.contains("Raise the limit on the size of files (ulimit -f)") && !stderr.contains("space"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -340,7 +345,7 @@ fn what_a_killed_run_left_is_named_by_the_next_one_and_kept() {
     run.end();
     let next = Started::new(&[&CRAWL[..], &["-n", "10", "--out", path(&place.path().join("next"))]].concat()).end();
     let note = format!(
-        "note: {left} holds measurements of a run that was killed; remove it with: rm -r '{left}'\n",
+        "note: {left} holds measurements of a run that was killed or could not save its result; remove it with: rm -r '{left}'\n",
         left = left.display()
     );
     assert!(next.code(&[0]).stderr.contains(&note));

@@ -23,6 +23,10 @@ impl Report {
     #[track_caller]
     pub(crate) fn read(path: &Path) -> Self {
         let report = Self(serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap());
+        // What a run saved, its own reader takes: no law of its may refuse a true result.
+        if let Err(error) = crawlmark_harness::results::read(path) {
+            panic!("{error}");
+        }
         assert_eq!(schema::complaints(&report.0), Vec::<String>::new());
         report.check_states();
         report.check_attempts();

@@ -76,11 +76,28 @@ fn no_message_repeats_a_secret() {
     let with_password = format!("http://user:{SECRET}@127.0.0.1:9/{{id}}");
     let with_key = format!("http://127.0.0.1:9/{{id}}?token={SECRET}");
     let twice = format!("http://127.0.0.1:9/{{id}}/{{id}}?token={SECRET}");
+    let with_space = format!("http://127.0.0.1:9/{{id}}?token=ab c{SECRET}");
+    let with_quote = format!("http://127.0.0.1:9/{{id}}?token=ab'c {SECRET}");
+    let with_semicolon = format!("http://127.0.0.1:9/{{id}}?page=1;token={SECRET} {SECRET}");
+    let no_scheme = format!("127.0.0.1:9/{{id}}?token=ab {SECRET}");
+    let with_slash = format!("user:pa/{SECRET}@127.0.0.1:9/{{id}}");
+    let [line_feed, no_colon] = [format!("Bearer\n{SECRET}"), format!("x-a\n{SECRET}: 1")];
+    let count = format!("http://127.0.0.1:9/?token=a {SECRET}");
     let target = format!("echo 'http://user:{SECRET}@h/?token={SECRET}'; API_KEY={SECRET} exit 3");
     let port = format!("http://127.0.0.1:{{port}}/{{id}}?token={SECRET}");
     for (args, codes) in [
         (&["run", &with_password][..], &[2][..]),
         (&["run", &with_key], &[1]),
+        (&["run", &with_space], &[2]),
+        (&["run", &with_quote], &[2]),
+        (&["run", &with_semicolon], &[2]),
+        (&["run", &no_scheme], &[2]),
+        (&["run", &with_slash], &[2]),
+        (&["run", &with_key, "-H", &line_feed], &[2]),
+        (&["run", &with_key, "-H", &no_colon], &[2]),
+        (&["run", &with_key, "-n", &count], &[2]),
+        (&["scale", &with_space], &[2]),
+        (&["ab", "--base", &format!("\"{with_space}\""), "--", "-n", "5"], &[2]),
         (&["run", &twice], &[2]),
         (&["run", "http://127.0.0.1:9/", &with_password], &[2]),
         (&["ab", "--base", &with_password, "--", "-n", "5", "-s", "1"], &[2]),

@@ -282,7 +282,7 @@ fn typical(
 pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
     let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let (first, _) = lines.next().ok_or("it is empty")?;
-    let begun: Begun = foreign::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+    let begun: Begun = foreign::from_str(first).map_err(|error| format!("line 1: {}", foreign::one_line(&error)))?;
     let Bounds { least, greatest, .. } = begun.question.bounds;
     let rest: Vec<(&str, usize)> = lines.collect();
     let mut probes: Vec<ProbeReport> = Vec::new();
@@ -291,7 +291,7 @@ pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
             Ok(probe) if (least..=greatest).contains(&probe.per_min) => probes.push(probe),
             Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
             Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}
-            Err(error) => return Err(format!("line {number}: {error}")),
+            Err(error) => return Err(format!("line {number}: {}", foreign::one_line(&error))),
         }
     }
     Ok((begun, probes))

@@ -172,26 +172,34 @@ impl BudgetReport {
         let curve = Curve::of(plan.shape, plan.duration);
         let limit = Limit { rate, curve, burst: plan.at_once(), is_within: |scope| scope == Scope::Run };
         let Audit { kept, unaudited_shards, worst_window, busiest } = limit.audit(record);
-        let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
-        let achieved_per_s = {
-            let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
-            let at_once_s = plan.at_once_at_start() as f64 / rate.per_second();
-            share(totals.attempts_per_s * measured_s, measured_s + at_once_s)
-        };
         Some(Self {
             rate: plan.shaped_rate()?.to_string(),
             rate_per_s: rate.per_second(),
             burst: limit.burst,
-            // What a late shard makes up for after the warm-up was offered before.
-            achieved_per_s: if kept { achieved_per_s.min(rate.per_second()) } else { achieved_per_s },
-            // What falls due at the very end cannot be used any more.
-            utilisation: share(totals.attempts as f64, (allowed.ceil() - 1.0).max(1.0)).min(1.0),
+            achieved_per_s: achieved_per_s(plan, rate, totals, kept),
+            utilisation: utilisation(plan, totals),
             kept,
             unaudited_shards,
             worst_window,
             busiest,
         })
     }
+}
+
+/// [`BudgetReport::achieved_per_s`] of a budget that was kept or was not.
+pub(crate) fn achieved_per_s(plan: &RunPlan, rate: Rate, totals: &Totals, kept: bool) -> f64 {
+    let measured_s = (totals.duration_s - plan.warmup.as_secs_f64()).max(0.0);
+    let at_once_s = plan.at_once_at_start() as f64 / rate.per_second();
+    let achieved_per_s = share(totals.attempts_per_s * measured_s, measured_s + at_once_s);
+    // What a late shard makes up for after the warm-up was offered before.
+    if kept { achieved_per_s.min(rate.per_second()) } else { achieved_per_s }
+}
+
+/// [`BudgetReport::utilisation`].
+pub(crate) fn utilisation(plan: &RunPlan, totals: &Totals) -> f64 {
+    let allowed = plan.at_once_at_start() as f64 + offered(plan, 0.0, totals.duration_s);
+    // What falls due at the very end cannot be used any more.
+    share(totals.attempts as f64, (allowed.ceil() - 1.0).max(1.0)).min(1.0)
 }
 
 impl HostBudgetReport {

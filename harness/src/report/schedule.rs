@@ -74,6 +74,7 @@ impl ScheduleReport {
                 *dropped_by.entry(limit).or_default() += shard.stats.counters.dropped;
             }
         }
+        let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -84,7 +85,7 @@ impl ScheduleReport {
             postponed: told().map(|used| used.postponed).sum(),
             unscheduled,
             sent_share: if all > 0 { share(totals.attempts_sent as f64, all as f64) } else { 1.0 },
-            achieved_per_s: achieved_per_s(plan, record, totals),
+            achieved_per_s: achieved_per_s(plan, warm.attempts, totals),
             shifted_s: told().map(|TimetableUse { shifted_ns, .. }| shifted_ns).max().unwrap_or(0) as f64 / 1e9,
             untold_shards: record.shards.len() - told().count(),
         })
@@ -114,11 +115,11 @@ pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64
     Some(held.min(Ledger::of(shard).lost))
 }
 
-/// Attempts per second of the timetable. One of constant gaps is never ahead of its rate: its last request, too, has a gap.
-fn achieved_per_s(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> f64 {
-    let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+/// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of constant gaps is never ahead of
+/// its rate: its last request, too, has a gap.
+pub(crate) fn achieved_per_s(plan: &RunPlan, warm: u64, totals: &Totals) -> f64 {
     let end_s = plan.duration.map_or(totals.duration_s, |duration| totals.duration_s.min(duration.as_secs_f64()));
-    let sent = totals.attempts.saturating_sub(warm.attempts) as f64;
+    let sent = totals.attempts.saturating_sub(warm) as f64;
     let per_s = share(sent, (end_s - plan.warmup.as_secs_f64()).max(0.0));
     match plan.rate {
         Some(rate) if plan.arrivals == Arrivals::Constant => per_s.min(rate.per_second()),

@@ -1,5 +1,6 @@
 //! How many answers of a second took how long, coarsely: what a heat map is painted from.
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::Timing;
@@ -20,8 +21,13 @@ pub struct Spread {
 impl Spread {
     /// None without a value within the histogram's bounds.
     pub(super) fn of(timing: &Timing) -> Option<Self> {
+        Self::of_histogram(timing.histogram())
+    }
+
+    /// None without a value; of a histogram of ns.
+    pub(crate) fn of_histogram(histogram: &Histogram<u64>) -> Option<Self> {
         let mut all: Vec<u64> = Vec::new();
-        for recorded in timing.histogram().iter_recorded() {
+        for recorded in histogram.iter_recorded() {
             let cell = cell(recorded.value_iterated_to());
             if all.len() <= cell {
                 all.resize(cell + 1, 0);

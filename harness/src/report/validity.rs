@@ -17,6 +17,9 @@ use crate::plan::RunPlan;
 use crate::supervisor::RunRecord;
 use crate::units::micros;
 
+/// The check that notes a suspended run.
+pub(crate) const SUSPENSION: &str = "suspension";
+
 /// What the checks come to, the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -198,7 +201,7 @@ impl Validity {
                  slower by it; run it again without a break",
                 micros(record.suspended.as_secs_f64() * 1e6)
             );
-            self.check("suspension", Some(why), Verdict::Disturbed);
+            self.check(SUSPENSION, Some(why), Verdict::Disturbed);
         }
     }
 

@@ -80,6 +80,17 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error>
     serde_json::from_str(text)
 }
 
+/// The message of an error about a file, which may repeat any part of it: in one line, and without the middle of a long one.
+pub(crate) fn one_line(error: &serde_json::Error) -> String {
+    const ENDS: usize = 200;
+    let text: Vec<char> = error.to_string().replace(char::is_control, " ").chars().collect();
+    if text.len() <= 2 * ENDS {
+        return text.into_iter().collect();
+    }
+    let (start, end) = (&text[..ENDS], &text[text.len() - ENDS..]);
+    start.iter().chain([' ', '.', '.', '.', ' '].iter()).chain(end).collect()
+}
+
 /// Path of a value in a document.
 enum Place<'a> {
     Root,
@@ -110,7 +121,7 @@ impl fmt::Display for Place<'_> {
 }
 
 /// A name as it is shown, whoever chose it.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const SHOWN: usize = 60;
     text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
 }
@@ -299,6 +310,18 @@ mod tests {
         }
         let deep = "[".repeat(100_000);
         assert!(refused(&deep).contains("recursion limit"), "{}", refused(&deep));
+    }
+
+    #[test]
+    fn a_message_is_short_whatever_the_file_says() {
+        let long = "x".repeat(10_000);
+        let deep = format!("{}{{\"ok\": 1e300{}", format!("{{\"{long}\": ").repeat(60), "}".repeat(61));
+        for text in [format!("\"{long}\""), format!("{{\"{long}\\n\": 1}}"), deep.replace("1e300", "9007199254740993")]
+        {
+            let error = from_str::<crate::report::Verdict>(&text).unwrap_err();
+            let said = one_line(&error);
+            assert!(said.len() < 500 && !said.contains('\n') && said.contains(" at line 1 column"), "{said}");
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::foreign;
 use super::read::parse;
+use super::{consistency, foreign};
 use crate::capacity::{in_hindsight, read_journal, search_of};
 use crate::compare::{Contest, FILE, SCHEMA as CONTEST};
 use crate::export::{Format, export};
@@ -22,7 +22,13 @@ pub fn check(bytes: &[u8]) {
         Err(error) => check_complaint(&error.to_string()),
         Ok(report) => match foreign::check(&report) {
             Err(why) => check_complaint(&why),
-            Ok(()) => show(&report),
+            Ok(()) => {
+                // What disagrees is refused, too; that nothing shown of it fails holds all the same.
+                if let Err(why) = consistency::check(&report) {
+                    check_complaint(&why);
+                }
+                show(&report);
+            }
         },
     }
     if let Err(error) = parse::<Contest>(Path::new(FILE), &text, CONTEST) {

@@ -5,14 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::{RESULT, foreign};
+use super::foreign::one_line;
+use super::{RESULT, consistency, foreign};
 use crate::compare::{self, Contest};
 use crate::report::{Report, SCHEMA};
-
-/// Message about a file as one line; it may repeat parts of the file.
-fn one_line(error: &serde_json::Error) -> String {
-    error.to_string().replace(char::is_control, " ")
-}
 
 /// Reason why there is no result to read.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +53,16 @@ pub enum ReadError {
         /// The field, and what is wrong with it.
         wrong: String,
     },
+    /// Its numbers disagree.
+    #[error(
+        "{path} contradicts itself: {wrong}. The file was edited or damaged after the run: restore the original, or run again"
+    )]
+    Disagrees {
+        /// The file.
+        path: PathBuf,
+        /// The field, its number, and the number that it should be.
+        wrong: String,
+    },
 }
 
 /// What every version of a format has.
@@ -71,7 +77,8 @@ struct Versioned {
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
     let (file, report) = read_format(path, (RESULT, SCHEMA))?;
-    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file, wrong })?;
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file.clone(), wrong })?;
+    consistency::check(&report).map_err(|wrong| ReadError::Disagrees { path: file, wrong })?;
     Ok(report)
 }
 
