@@ -1,12 +1,14 @@
 //! `result.json` is what its JSON Schema says, in every kind of run; and the schema can say no.
 #![expect(clippy::unwrap_used, reason = "a test without its schema is over")]
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::report::Report;
 use crate::run::{Run, crawl};
 use crate::target::Target;
 
@@ -56,6 +58,14 @@ fn a_plain_run_fits_the_schema_and_its_json_is_the_saved_file() {
     assert_eq!(report.text("/name"), "some-name");
     assert_eq!(report.text("/plan/target"), target.url());
     assert_eq!((report.at("/budget"), report.at("/witness")), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn the_example_is_a_result_of_this_version() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example/result.json");
+    // Reading checks the schema, the sums, and that the program itself takes it.
+    let report = Report::read(&example);
+    assert!(report.at("/totals/ok_per_s").is_number(), "make it again by the command in README.md");
 }
 
 #[test]
