@@ -59,6 +59,6 @@ fn close_to(part: f64, field: impl Display, is: f64, other: &str, wanted: f64) -
 }
 
 /// Requires a value to be no greater than another one.
-fn at_most<T: Display + PartialOrd>(field: impl Display, is: T, other: &str, most: T) -> Result<(), String> {
+fn at_most<T: Display + PartialOrd + Copy>(field: impl Display, is: T, other: &str, most: T) -> Result<(), String> {
     if is <= most { Ok(()) } else { Err(format!("`{field}` is {is}, more than {other}, which is {most}")) }
 }

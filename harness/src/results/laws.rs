@@ -20,16 +20,17 @@ pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match parse::<Report>(Path::new(super::RESULT), &text, SCHEMA) {
         Err(error) => check_complaint(&error.to_string()),
-        Ok(report) => match foreign::check(&report) {
-            Err(why) => check_complaint(&why),
-            Ok(()) => {
+        Ok(report) => {
+            if let Err(why) = foreign::check(&report) {
+                check_complaint(&why);
+            } else {
                 // What disagrees is refused, too; that nothing shown of it fails holds all the same.
                 if let Err(why) = consistency::check(&report) {
                     check_complaint(&why);
                 }
                 show(&report);
             }
-        },
+        }
     }
     if let Err(error) = parse::<Contest>(Path::new(FILE), &text, CONTEST) {
         check_complaint(&error.to_string());

@@ -202,16 +202,16 @@ fn courses(report: &Report) -> Result<(), String> {
     let Some((_, first)) = told().next() else { return Ok(()) };
     let step_s = first.course.step_s;
     let length = first.course.cpu_us.len();
-    let mut steps = vec![(0, 0, 0.0_f64); length];
+    let mut of_run = vec![(0, 0, 0.0_f64); length];
     for row in &report.intervals {
         let at = usize::try_from(row.start_s / step_s).unwrap_or(usize::MAX);
-        if let Some((attempts, cpu_us, lag_us)) = steps.get_mut(at) {
+        if let Some((attempts, cpu_us, lag_us)) = of_run.get_mut(at) {
             *attempts += row.attempts;
             *cpu_us += row.cpu_us;
             *lag_us = lag_us.max(row.max_sched_lag_us);
         }
     }
-    for (at, (attempts, cpu_us, lag_us)) in steps.into_iter().enumerate() {
+    for (at, (attempts, cpu_us, lag_us)) in of_run.into_iter().enumerate() {
         let cells = || told().map(|(_, shard)| &shard.course);
         let of = |column: fn(&crate::report::Course) -> &[Option<u64>]| -> u64 {
             cells().filter_map(|course| column(course).get(at).copied().flatten()).sum()

@@ -56,6 +56,7 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
 }
 
 /// What of the counts was in the warm-up, at least and at most: attempts, items.
+#[derive(Debug, Clone, Copy)]
 struct Warm {
     duration_s: f64,
     least: [u64; 2],
