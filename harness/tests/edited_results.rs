@@ -1,7 +1,7 @@
 //! Saved results that were edited: whichever number of a true result is changed, it is refused with the name of a field and both
 //! numbers, but for those that nothing else in the result depends on, which are listed here.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
