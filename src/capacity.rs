@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crawlmark_harness::capacity::search::{Bounds, Kind, Seen, Step};
 use crawlmark_harness::capacity::{
-    Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, search_of, sees_growth,
+    Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, in_hindsight, next_step, sees_growth,
 };
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::report::Environment;
@@ -154,8 +154,7 @@ impl Bench<'_> {
     /// Probes until it is known. What was probed stays, whatever ends it.
     fn search(&mut self, log: &mut Journal) -> Result<End, Error> {
         loop {
-            let search = search_of(&self.probing.question, &self.probes);
-            let (pace, kind) = match search.next() {
+            let (pace, kind) = match next_step(&self.probing.question, &self.probes) {
                 Step::Done(ending) => return Ok(End::Known(ending)),
                 Step::Probe(pace, kind) => (pace, kind),
             };
@@ -170,11 +169,29 @@ impl Bench<'_> {
                 self.rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
             }
             if let Some(probe) = self.probe(pace, kind)? {
-                self.rounds.stages.end(&name, &render::probe_line(&probe));
                 let appended = log.append(&probe);
+                let before = self.read();
                 self.probes.push(probe);
+                self.show_result(&before);
                 appended?;
             }
+        }
+    }
+
+    /// The probes as all of them together say they went, which is what the result will say.
+    fn read(&self) -> Vec<ProbeReport> {
+        in_hindsight(&self.probing.question, self.probes.clone())
+    }
+
+    /// Shows what the last probe came to, and which of those before it have to be read otherwise because of it.
+    fn show_result(&mut self, before: &[ProbeReport]) {
+        let read = self.read();
+        let stages = &mut self.rounds.stages;
+        if let Some(last) = read.last() {
+            stages.end(&format!("probe {}", last.number), &render::probe_line(last));
+        }
+        for (_, probe) in before.iter().zip(&read).filter(|(before, now)| before.seen != now.seen) {
+            stages.end(&format!("probe {}", probe.number), &render::probe_correction(probe));
         }
     }
 

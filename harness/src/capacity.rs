@@ -55,7 +55,7 @@ pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
 pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
 pub use self::saved::{
-    Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line,
+    Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line, next_step,
     read_journal, search_of, searches_differ,
 };
 use crate::gates::{Condition, Unit};

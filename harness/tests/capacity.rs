@@ -165,7 +165,7 @@ fn a_search_of_an_earlier_version_is_still_read() {
     let (probes, _) = probes();
     let mut line: serde_json::Value = serde_json::to_value(&probes[0]).unwrap();
     let fields = line.as_object_mut().unwrap();
-    for field in ["let_through_per_s", "bunched", "slow"] {
+    for field in ["accepted_per_s", "let_through_per_s", "let_through_least_per_s", "bunched", "slow"] {
         assert!(fields.remove(field).is_some(), "{field}");
     }
     let text = journal_line(&begun()).unwrap() + &journal_line(&line).unwrap();

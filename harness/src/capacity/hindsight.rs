@@ -39,27 +39,44 @@ const ALIKE: f64 = 0.1;
 /// Tolerance for the limit that was read, as a part of the precision.
 const TOLERANCE: f64 = 0.25;
 
-/// The rate at which the target lets requests through once it refuses some; none unless it was the same at two rates.
-fn limit_per_s(probes: &[ProbeReport]) -> Option<f64> {
-    let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
-    let read: Vec<(f64, f64)> = failed
-        .filter_map(|probe| Some((probe.rate_per_s, probe.let_through_per_s?)))
-        .filter(|(_, through)| *through > 0.0)
-        .collect();
-    let agree = |a: &(f64, f64), b: &(f64, f64)| {
-        let apart = (a.0 / b.0).ln().abs();
-        apart >= APART && (a.1 / b.1).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
-    };
-    let pairs = read.iter().enumerate().flat_map(|(i, a)| read[..i].iter().map(move |b| (a, b)));
-    let agreed = pairs.filter(|(a, b)| agree(a, b)).map(|(a, b)| a.1.min(b.1));
-    agreed.max_by(f64::total_cmp)
+/// The rate at which a target lets requests through once it refuses some.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Limit {
+    /// As it was read.
+    per_s: f64,
+    /// It is no less than this: see [`ProbeReport::let_through_least_per_s`].
+    pub(super) least_per_s: f64,
+}
+
+impl Limit {
+    /// None unless it was the same at two rates.
+    pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
+        let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
+        let read: Vec<(f64, Self)> = failed
+            .filter_map(|probe| {
+                let per_s = probe.let_through_per_s.filter(|per_s| *per_s > 0.0)?;
+                let least_per_s = probe.let_through_least_per_s.unwrap_or(per_s);
+                Some((probe.rate_per_s, Self { per_s, least_per_s }))
+            })
+            .collect();
+        let agree = |(a, of_a): &(f64, Self), (b, of_b): &(f64, Self)| {
+            let apart = (a / b).ln().abs();
+            apart >= APART && (of_a.per_s / of_b.per_s).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
+        };
+        let pairs = read.iter().enumerate().flat_map(|(i, a)| read[..i].iter().map(move |b| (a, b)));
+        let agreed = pairs.filter(|(a, b)| agree(a, b)).map(|((_, a), (_, b))| Self {
+            per_s: a.per_s.min(b.per_s),
+            least_per_s: a.least_per_s.min(b.least_per_s),
+        });
+        agreed.reduce(|a, b| Self { per_s: a.per_s.max(b.per_s), least_per_s: a.least_per_s.max(b.least_per_s) })
+    }
 }
 
 /// The probes as all of them together say they went.
 #[must_use]
 pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {
     let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
-    let limit = limit_per_s(&probes);
+    let limit = Limit::of(&probes).map(|limit| limit.per_s);
     // What of a rate is refused in the long run, and whether that breaks an objective.
     let refused = |per_s: f64| {
         let limit = limit?;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::search::{Kind, Seen};
 use super::{Growth, Pace};
 use crate::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
+use crate::plan::Arrivals;
 use crate::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
 use crate::report::{Distribution, IntervalRow, Latency, Report, ScheduleReport, Verdict};
 use crate::sample::ErrorKind;
@@ -77,10 +78,16 @@ pub struct ProbeReport {
     pub sched_lag_p99_us: Option<f64>,
     /// The longest time that the target asked to be left alone for, s.
     pub longest_promise_s: f64,
-    /// Requests per second that were not refused once the target had begun to refuse some, over the whole seconds after the one in
-    /// which it began; null when there are none.
+    /// Requests per second that were neither refused nor failed, at the worst: over all of the measured time, or its later half.
+    #[serde(default)]
+    pub accepted_per_s: Option<f64>,
+    /// Requests per second that were not refused once the target had begun to refuse some, over the time after the second in
+    /// which it began; null when there is none.
     #[serde(default)]
     pub let_through_per_s: Option<f64>,
+    /// The least rate that a limit with nothing left at the start of that time refills at: one request may have been saved up.
+    #[serde(default)]
+    pub let_through_least_per_s: Option<f64>,
     /// True if the probe is void because this client's bunches may have caused the refusals.
     #[serde(default)]
     pub bunched: bool,
@@ -131,6 +138,7 @@ impl ProbeReport {
         let Judged { seen, reasons, bunched } = judged(report, wanted, plan.connections);
         let response = report.latency(Series::ResponseOk);
         let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
+        let let_through = LetThrough::of(report, plan.pace);
         Self {
             number: plan.number,
             per_min: plan.pace,
@@ -153,7 +161,9 @@ impl ProbeReport {
             service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
             sched_lag_p99_us: p99(Series::SchedLag),
             longest_promise_s: report.manners.longest_promise_s,
-            let_through_per_s: let_through(report),
+            accepted_per_s: worse_share(report, Counted::not_good).value().map(|lost| plan.pace.per_s() * (1.0 - lost)),
+            let_through_per_s: let_through.as_ref().map(LetThrough::per_s),
+            let_through_least_per_s: let_through.as_ref().map(LetThrough::least_per_s),
             bunched,
             slow: wanted.objectives.iter().filter_map(|objective| slow(objective, report)).collect(),
         }
@@ -338,17 +348,43 @@ fn beyond(distribution: &Distribution<'_>, limit_us: f64) -> u64 {
 /// A second is whole if the last answer came no sooner than this before its end, s.
 const END_S: f64 = 0.02;
 
-/// See [`ProbeReport::let_through_per_s`].
-fn let_through(report: &Report) -> Option<f64> {
-    let planned = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-    // The last request is due a little before the end.
-    let ends = report.totals.duration_s.min(planned) + END_S;
-    let begins = report.intervals.iter().find(|row| row.throttled > 0)?.start_s;
-    let after = report.intervals.iter().filter(|row| row.start_s > begins && row.start_s as f64 + 1.0 <= ends);
-    let (seconds, through) = after.fold((0_u32, 0), |(seconds, through), row| {
-        (seconds + 1, through + row.attempts.saturating_sub(row.throttled + row.aborted))
-    });
-    (seconds > 0).then(|| through as f64 / f64::from(seconds))
+/// Requests that were not refused after the second in which the target began to refuse some, and how long that was.
+struct LetThrough {
+    requests: f64,
+    seconds: f64,
+}
+
+impl LetThrough {
+    fn of(report: &Report, pace: Pace) -> Option<Self> {
+        let planned = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+        // The last request is due a little before the end.
+        let ends = report.totals.duration_s.min(planned) + END_S;
+        let begins = report.intervals.iter().find(|row| row.throttled > 0)?.start_s;
+        // The last second is often not whole. It is as long as its requests were due in, if they were due evenly and all were sent.
+        let dropped = report.schedule.as_ref().map_or(0, |schedule| schedule.dropped);
+        let is_even = report.plan.run.arrivals == Arrivals::Constant && report.stopped_by.is_none() && dropped == 0;
+        let (mut requests, mut seconds) = (0, 0.0);
+        for row in report.intervals.iter().filter(|row| row.start_s > begins) {
+            let sent = row.attempts.saturating_sub(row.aborted);
+            if row.start_s as f64 + 1.0 <= ends {
+                seconds += 1.0;
+            } else if is_even {
+                seconds += sent as f64 / pace.per_s();
+            } else {
+                break;
+            }
+            requests += sent.saturating_sub(row.throttled);
+        }
+        (seconds > 0.0).then_some(Self { requests: requests as f64, seconds })
+    }
+
+    fn per_s(&self) -> f64 {
+        self.requests / self.seconds
+    }
+
+    fn least_per_s(&self) -> f64 {
+        (self.requests - 1.0).max(0.0) / self.seconds
+    }
 }
 
 /// A share after the warm-up, over all of the probe or over its later half, where it is greater: a target with credit to spend
@@ -395,6 +431,10 @@ impl Counted {
 
     fn errors(&self) -> f64 {
         self.errors as f64 / (self.attempts as f64).max(1.0)
+    }
+
+    fn not_good(&self) -> f64 {
+        self.throttled() + self.errors()
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hindsight::{in_hindsight, slow_together};
+use super::hindsight::{Limit, in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
-use super::search::{Bounds, Ending, Search, Seen, Standing};
+use super::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
 use super::{Pace, is_random};
 use crate::report::Environment;
 use crate::results::foreign;
@@ -20,6 +20,10 @@ pub const FILE: &str = "capacity.json";
 
 /// The name of the journal: what was asked and with what in its first line, a probe in each of the others.
 pub const JOURNAL: &str = "probes.jsonl";
+
+/// Where a limit is read that the search did not read, as multiples of the rate that passes: far enough apart to be compared, and not so
+/// high that half is refused, which would end the probe.
+const LIMIT_CHECKS: [f64; 2] = [1.25, 1.6];
 
 /// What was asked. A search goes on from saved probes only of an equal question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,8 +153,15 @@ pub struct Capacity {
     pub question: Question,
     /// What came of it.
     pub outcome: Outcome,
-    /// The highest rate that is settled to pass below every one that fails; null without one.
+    /// The requests per second that were accepted at the highest rate that passes, in the worst of its full probes, and no more than
+    /// the limit that was read; null without such a rate.
     pub capacity_per_s: Option<f64>,
+    /// The highest rate offered that is settled to pass below every one that fails; null without one.
+    #[serde(default)]
+    pub passes_at_per_s: Option<f64>,
+    /// The rate at which the target lets requests through once it refuses some, at the least; null unless two rates agreed on it.
+    #[serde(default)]
+    pub limit_per_s: Option<f64>,
     /// The lowest rate that is settled to fail; null without one.
     pub fails_at_per_s: Option<f64>,
     /// Where the 99th percentile of the response time turns upward; null where it does not.
@@ -178,6 +189,24 @@ pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
     search_in_hindsight(question, &in_hindsight(question, probes.to_vec()))
 }
 
+/// The next step after these probes.
+#[must_use]
+pub fn next_step(question: &Question, probes: &[ProbeReport]) -> Step {
+    let step = search_of(question, probes).next();
+    let Step::Done(Ending::Found { pass, fail }) = step else { return step };
+    limit_check(question, probes, [pass, fail]).map_or(step, |pace| Step::Probe(pace, Kind::Full))
+}
+
+/// A rate at which to read the limit before a capacity is named: where refusals ended the search, and a burst may be all that passed.
+fn limit_check(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Pace> {
+    let of = |pace: Pace| probes.iter().filter(move |probe| probe.per_min == pace);
+    if !of(fail).any(|probe| probe.throttled_share > 0.0) || Limit::of(probes).is_some() {
+        return None;
+    }
+    let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
+    above.into_iter().find(|pace| (fail..=question.bounds.greatest).contains(pace) && of(*pace).next().is_none())
+}
+
 /// The result from probes that were read [in hindsight](in_hindsight).
 fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
     let mut search = Search::new(question.bounds);
@@ -200,6 +229,7 @@ impl Capacity {
         let probes = in_hindsight(&question, probes);
         let search = search_in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
+        let limit = Limit::of(&probes).map(|limit| limit.least_per_s);
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,
             End::Known(ending) => Outcome::of(ending),
@@ -234,7 +264,9 @@ impl Capacity {
             environment,
             question,
             outcome,
-            capacity_per_s: pass.map(Pace::per_s),
+            capacity_per_s: pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY))),
+            passes_at_per_s: pass.map(Pace::per_s),
+            limit_per_s: limit,
             fails_at_per_s: fail.map(Pace::per_s),
             knee: knee(&curve(&rates, fail.map_or(f64::INFINITY, Pace::per_s))),
             rates,
@@ -254,6 +286,15 @@ impl Outcome {
             Ending::Undecided => Self::Undecided,
         }
     }
+}
+
+/// What was accepted of a rate in the worst of the full probes that passed.
+fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
+    let passed = probes
+        .iter()
+        .filter(|probe| probe.per_min == pace && probe.kind == Kind::Full && probe.seen == Seen::Pass)
+        .filter_map(|probe| probe.accepted_per_s);
+    passed.fold(pace.per_s(), f64::min)
 }
 
 /// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has a curve of its own, beside which the

@@ -31,12 +31,16 @@ pub fn offered(pace: Pace) -> String {
 /// What came of it, in a sentence or two.
 #[must_use]
 pub fn capacity_headline(capacity: &Capacity) -> String {
-    let pass = capacity.capacity_per_s.map(rate);
+    let pass = capacity.passes_at_per_s.map(rate);
     let fail = capacity.fails_at_per_s.map(rate);
     let bounds = capacity.question.bounds;
+    // What was accepted, where that is less than what was offered.
+    let accepted = capacity.capacity_per_s.map(rate).filter(|accepted| Some(accepted) != pass.as_ref());
+    let sustained = |pass: &String| accepted.as_ref().map_or_else(|| pass.clone(), |rate| format!("{rate} accepted"));
+    let offered = |pass: &String| if accepted.is_some() { format!("{pass} offered") } else { pass.clone() };
     match (capacity.outcome, &pass, &fail) {
         (Outcome::Found, Some(pass), Some(fail)) => {
-            format!("Capacity: {pass} (objectives met at {pass}, broken at {fail}).")
+            format!("Capacity: {} (objectives met at {}, broken at {fail}).", sustained(pass), offered(pass))
         }
         (Outcome::LeastFails, ..) => {
             let least = rate(bounds.least.per_s());
@@ -44,16 +48,23 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
         }
         (Outcome::NotReached, ..) => {
             let most = rate(bounds.greatest.per_s());
-            format!("Capacity: at least {most}, the highest rate of the search: raise it with --max-rate.")
+            let least = match &accepted {
+                Some(accepted) if pass.as_ref() == Some(&most) => format!("{accepted} accepted of {most}"),
+                _ => most,
+            };
+            format!("Capacity: at least {least}, the highest rate of the search: raise it with --max-rate.")
         }
         (Outcome::ClientLimited, Some(pass), Some(fail)) => {
             format!(
-                "Capacity: between {pass} and {fail} (objectives met at {pass}, broken at {fail}); in between this client \
-                 could not send on schedule, or was disturbed."
+                "Capacity: between {} and {fail} (objectives met at {}, broken at {fail}); in between this client could \
+                 not send on schedule, or was disturbed.",
+                sustained(pass),
+                offered(pass)
             )
         }
         (Outcome::ClientLimited, Some(pass), None) => {
-            format!("Capacity: at least {pass}; this client cannot send more, so the target's capacity is unknown.")
+            let least = sustained(pass);
+            format!("Capacity: at least {least}; this client cannot send more, so the target's capacity is unknown.")
         }
         (Outcome::ClientLimited, None, Some(fail)) => {
             format!("Capacity: below {fail}; at lower rates this client could not send on schedule, or was disturbed.")
@@ -76,6 +87,17 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
     }
 }
 
+/// A probe in a line, that is read otherwise because of a later one.
+#[must_use]
+pub fn probe_correction(probe: &ProbeReport) -> String {
+    format!("{} {} after all{}", rate(probe.rate_per_s), seen(probe.seen), why(probe))
+}
+
+/// All of what speaks against a probe is in the file.
+fn why(probe: &ProbeReport) -> String {
+    probe.reasons.first().map_or_else(String::new, |why| format!(": {why}"))
+}
+
 /// A probe in a line.
 #[must_use]
 pub fn probe_line(probe: &ProbeReport) -> String {
@@ -84,9 +106,7 @@ pub fn probe_line(probe: &ProbeReport) -> String {
         let at_least = if probe.response_p99_at_least { "at least " } else { "" };
         format!(", p99 {at_least}{}", micros(us))
     });
-    // All of what speaks against it is in the file.
-    let why = probe.reasons.first().map_or_else(String::new, |why| format!(": {why}"));
-    format!("{} {seen}{p99}{why}", rate(probe.rate_per_s))
+    format!("{} {seen}{p99}{}", rate(probe.rate_per_s), why(probe))
 }
 
 const fn seen(seen: Seen) -> &'static str {
@@ -149,14 +169,19 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let question = &capacity.question;
     let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
     let mut rows = vec![("of", what.to_owned()), ("wanted", question.objectives.join(", "))];
-    if let (Some(pass), Some(fail)) = (capacity.capacity_per_s, capacity.fails_at_per_s) {
-        let width = (fail / pass - 1.0) * 100.0;
-        let wider = if width > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == Outcome::Found {
+    if let (Some(least), Some(pass), Some(fail)) =
+        (capacity.capacity_per_s, capacity.passes_at_per_s, capacity.fails_at_per_s)
+    {
+        let width = |from: f64| (fail / from - 1.0) * 100.0;
+        let wider = if width(pass) > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == Outcome::Found {
             ": what lies between failed and passed by turns, and is as wide as that noise"
         } else {
             ""
         };
-        rows.push(("interval", format!("{} to {}, {width:.1} % apart{wider}", rate(pass), rate(fail))));
+        rows.push(("interval", format!("{} to {}, {:.1} % apart{wider}", rate(least), rate(fail), width(least))));
+    }
+    if let Some(limit) = capacity.limit_per_s {
+        rows.push(("limit", format!("once it refuses requests, this target lets {} through", rate(limit))));
     }
     if let Some(knee) = capacity.knee {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
@@ -174,37 +199,8 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     }
     let why = |probe: &ProbeReport| probe.reasons.first().filter(|why| why.starts_with(BY_BURST)).cloned();
     rows.extend(capacity.probes.iter().rev().find_map(why).map(|why| ("burst", why)));
-    if let Some(rate) = capacity.capacity_per_s {
-        let credit = grouped_up(credit(rate, question));
-        let percent = question.bounds.precision * 100.0;
-        rows.push(("unseen", format!(
-            "a limit {percent:.0} % lower, if it lets {credit} or more through at once: a longer --probe would see it"
-        )));
-        if let Some(lag_us) = unevenness(capacity) {
-            let lag = micros(lag_us);
-            rows.push(("", format!(
-                "a limit that is higher, if it lets nothing through at once: it refuses what comes closer together than its pace, and \
-                 this client was late by as much as {lag}"
-            )));
-        }
-        if let Some(part) = resolution(rate, question) {
-            rows.push(("", format!(
-                "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
-                 probe; a longer --probe would see it",
-                (part * 100.0).ceil()
-            )));
-        }
-        if !sees_growth(rate, question) {
-            let until = backlog(question).map_or_else(
-                || "at any distance above the rate it sustains, because no objective is on a time".to_owned(),
-                |percent| format!("up to {percent:.0} % above the rate it sustains, because its times exceed the objective only after a probe"),
-            );
-            rows.push(("", format!(
-                "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \
-                 whole seconds after the warm-up"
-            )));
-        }
-    }
+    let labels = std::iter::once("unseen").chain(std::iter::repeat(""));
+    rows.extend(labels.zip(unseen(capacity)));
     if capacity.out_of_time {
         let promise = capacity.probes.last().map(|probe| probe.longest_promise_s).filter(|promise| *promise >= LONG);
         let asked = promise.map_or_else(String::new, |promise| {
@@ -216,6 +212,53 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         rows.push(("note", "it was ended before it was over; --resume goes on from there".to_owned()));
     }
     rows
+}
+
+/// What may be otherwise than the capacity says, for its probes could not see it.
+fn unseen(capacity: &Capacity) -> Vec<String> {
+    let question = &capacity.question;
+    let Some(rate) = capacity.passes_at_per_s else { return Vec::new() };
+    let mut unseen = Vec::new();
+    // What it lets through once it refuses, no burst can hide.
+    if capacity.limit_per_s.is_none() {
+        let (credit, percent) = (credit(rate, question), question.bounds.precision * 100.0);
+        unseen.push(format!(
+            "a lower limit that allows bursts: {percent:.0} % lower if it lets {} or more through at once, {:.0} % lower if {} or more: \
+             a longer --probe would see it",
+            grouped_up(credit),
+            percent * 5.0,
+            grouped_up(credit * 5.0)
+        ));
+    }
+    if let Some(lag_us) = unevenness(capacity) {
+        let lag = micros(lag_us);
+        unseen.push(format!(
+            "a limit that is higher, if it lets nothing through at once: it refuses what comes closer together than its pace, and \
+             this client was late by as much as {lag}"
+        ));
+    }
+    if let Some(part) = resolution(rate, question) {
+        unseen.push(format!(
+            "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
+             probe; a longer --probe would see it",
+            (part * 100.0).ceil()
+        ));
+    }
+    if !sees_growth(rate, question) {
+        let until = backlog(question).map_or_else(
+            || "at any distance above the rate it sustains, because no objective is on a time".to_owned(),
+            |percent| {
+                format!(
+                    "up to {percent:.0} % above the rate it sustains, because its times exceed the objective only after a probe"
+                )
+            },
+        );
+        unseen.push(format!(
+            "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \
+             whole seconds after the warm-up"
+        ));
+    }
+    unseen
 }
 
 /// Lateness of this client at the 99th percentile, us, where the rate that fails was refused, and that much of the time from one
