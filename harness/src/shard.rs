@@ -245,7 +245,8 @@ fn obey<W: Workload>(engine: &Engine<W>, control: Control) -> Option<Nanos> {
         }
         Control::Finish => engine.close(engine.clock().now()),
         Control::Pause(order) => gate.pause(order),
-        Control::Arrived { scope, at, by } => gate.arrived(scope, at, by),
+        Control::Arrived { scope, at } => gate.arrived(scope, at),
+        Control::Turn(scope) => gate.turn(scope),
         Control::Shed => gate.shed(),
         Control::Take(range) => gate.receive(range),
         Control::Share(share) => gate.set_share(share),

@@ -15,6 +15,7 @@ mod shares;
 mod signals;
 mod timeline;
 mod times;
+mod turns;
 mod view;
 mod waking;
 mod windows;
@@ -39,6 +40,7 @@ use self::shares::Shares;
 pub use self::signals::{HeldSignals, HeldSuspension};
 use self::timeline::Timeline;
 pub use self::times::{Recent, ShardTimes, ToldStats};
+use self::turns::Turns;
 pub use self::view::{
     Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond,
     Stopped,
@@ -182,6 +184,8 @@ struct Supervisor<L = Process> {
     budget: Option<Budgeting>,
     /// Requests sent under the limits of the run and of its hosts.
     windows: Windows,
+    /// Who may send under limits that keep any two requests apart.
+    turns: Turns,
     /// How many hosts the target has.
     hosts: u32,
     /// By host, the end of the last pause that it asked for.
@@ -268,6 +272,7 @@ impl<L: Line> Supervisor<L> {
                 .filter(|_| plan.has_budget())
                 .map(|rate| Budgeting { per_s: rate.per_second(), shares: Shares::new(shards) }),
             windows: Windows::new(shards),
+            turns: Turns::default(),
             hosts: plan.per_host.hosts,
             paused_until: BTreeMap::new(),
             moved: Moved::default(),
@@ -361,7 +366,15 @@ impl<L: Line> Supervisor<L> {
                 Heard::Interval(frame) => self.timeline.add(shard, *frame),
                 Heard::Sends(sends) => self.windows.add(i, &sends),
                 Heard::Pause(order) => self.pause_others(i, order),
-                Heard::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at, by: shard }),
+                Heard::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at }),
+                Heard::AskTurn(scope) => {
+                    let next = self.turns.ask(scope, i);
+                    self.tell_turn(scope, next);
+                }
+                Heard::EndTurn(scope) => {
+                    let next = self.turns.end(scope, i);
+                    self.tell_turn(scope, next);
+                }
                 Heard::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);

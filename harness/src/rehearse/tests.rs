@@ -279,12 +279,9 @@ proptest! {
 
     #[test]
     fn each_host_is_kept_from_more_than_its_rate_and_slow_requests_are_kept_apart(
-        shards in 1..4_u32, rate in prop_oneof![1..6_u64, 6..300_u64], hosts in 1..4_u32, ids in 1..60_u64,
+        shards in 1..9_u32, rate in prop_oneof![1..6_u64, 6..300_u64], hosts in 1..4_u32, ids in 1..60_u64,
         delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
     ) {
-        // Shards learn of each other's slow requests by messages: two that send in the same instant cannot know. Between
-        // processes a strict server tells (`wire::a_host_that_allows_no_burst_refuses_nothing_of_its_own_rate`).
-        let shards = if rate <= 5 { 1 } else { shards };
         let mut plan = run_of(shards, 10 * shards, ids);
         (plan.per_host.hosts, plan.per_host.rate) = (hosts, Some(per_s(rate)));
         let (report, samples) = run_cold(&plan, &delays_ms);
@@ -305,6 +302,32 @@ proptest! {
         prop_assert!(budget.worst_window.is_some_and(|window| window.host < Some(hosts)), "{budget:?}");
         let [.., second] = &budget.busiest[..] else { unreachable!("{budget:?}") };
         prop_assert_eq!((second.width_ms, second.admitted >= most), (1_000, true), "{:?}, {}", second, most);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn slow_requests_of_a_run_are_kept_apart_and_its_budget_is_used(
+        shards in 1..9_u32, rate in 1..6_u64, host_rate in prop::option::of(1..6_u64),
+        delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
+    ) {
+        let ids = 40;
+        let mut plan = run_of(shards, 10 * shards, ids);
+        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), u64::from(shards), u64::from(shards));
+        (plan.per_host.hosts, plan.per_host.rate) = (2, host_rate.map(per_s));
+        let (report, samples) = run_cold(&plan, &delays_ms);
+        prop_assert_eq!(report.ledger.ok, ids);
+        let sent = sends(&samples);
+        let least = sent.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(u64::MAX);
+        prop_assert!(least >= 1_000_000_000 / rate, "{least} ns apart: {sent:?}");
+        if host_rate.is_none() {
+            // It is used but for what connections take: no turn is lost.
+            let took_s = (sent[sent.len() - 1] - sent[0]) as f64 / 1e9;
+            let connects_s = *delays_ms.iter().max().unwrap() as f64 / 1e3;
+            let most_s = ids as f64 * (1.02 / rate as f64 + connects_s) + 2.0;
+            prop_assert!(took_s <= most_s, "{took_s} s at {rate}/s: {sent:?}");
+        }
     }
 }
 

@@ -20,12 +20,12 @@ use std::task::{Poll, Waker};
 
 use self::keeper::Keeper;
 pub(super) use self::limits::HostOf;
-use self::limits::{Asked, Limits, State, Waits};
+use self::limits::{Asked, Clearance, Limits, State, Waits};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
-use crate::pacer::{Pace, Share};
+use crate::pacer::Share;
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Outcome, Permit};
 use crate::units::IdRange;
@@ -187,9 +187,11 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         // Whoever has waited goes first.
         let is_in_turn = state == Sending::Called || inner.sending.is_empty();
-        let goes = is_in_turn && matches!(inner.peek_send(id, now), Pace::Go(_));
+        let goes = is_in_turn && inner.clearance(id, now) == Clearance::Go;
         if goes {
             self.tell(inner.sent(id, now));
+            // After what was sent: whose turn is next has to know of it.
+            inner.end_turn(id).into_iter().for_each(|scope| self.messages.send(Frame::EndTurn(scope)));
         } else if state == Sending::Called {
             inner.sending.push_front((lane, id));
         } else {
@@ -210,8 +212,8 @@ impl Gate {
         let looked_at = if inner.hosts.len() > 1 { inner.sending.len() } else { inner.sending.len().min(1) };
         for at in 0..looked_at {
             let (lane, id) = inner.sending[at];
-            match inner.peek_send(id, self.clock.now()) {
-                Pace::Go(_) => {
+            match inner.clearance(id, self.clock.now()) {
+                Clearance::Go => {
                     inner.sending.remove(at);
                     self.lanes[lane].sending.set(Sending::Called);
                     if let Some(waker) = self.lanes[lane].waker.take() {
@@ -219,7 +221,18 @@ impl Gate {
                     }
                     return Nanos(u64::MAX);
                 }
-                Pace::Wait(due) => next = next.min(due),
+                Clearance::At(due) => next = next.min(due),
+                Clearance::NeedsTurn(scope) => {
+                    if inner.needs_turn(scope) {
+                        self.messages.send(Frame::AskTurn(scope));
+                    }
+                }
+            }
+        }
+        // A lane that was called has left the queue, and looks at its turn itself.
+        if self.lanes.iter().all(|lane| lane.sending.get() != Sending::Called) {
+            while let Some(scope) = inner.end_unused_turn() {
+                self.messages.send(Frame::EndTurn(scope));
             }
         }
         next
@@ -275,8 +288,15 @@ impl Gate {
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.under_way -= 1;
-        if self.lanes[lane].sending.take() != Sending::Sent {
-            inner.end_pending(permit.id);
+        match self.lanes[lane].sending.take() {
+            Sending::Sent => {}
+            Sending::Pending => inner.end_pending(permit.id),
+            // It waited to be written, and never will be.
+            Sending::Held | Sending::Called => {
+                inner.end_pending(permit.id);
+                inner.sending.retain(|(waiting, _)| *waiting != lane);
+                self.keeper.call();
+            }
         }
         if let Some(order) = inner.host(permit.id).ended(permit, attempt) {
             self.messages.send(Frame::Pause(order));
@@ -349,11 +369,17 @@ impl Gate {
         self.keeper.call_before(Nanos(u64::MAX));
     }
 
-    /// Takes in that the target was at a request of shard `by` at `at`, of the limit of that scope.
-    pub(super) fn arrived(&self, scope: Scope, at: Nanos, by: u32) {
+    /// Takes in that the target was at a request of another shard at `at`, of the limit of that scope.
+    pub(super) fn arrived(&self, scope: Scope, at: Nanos) {
         if let Some(limiter) = self.inner.borrow_mut().limiter(scope) {
-            limiter.arrived(at, by);
+            limiter.arrived(at);
         }
+    }
+
+    /// It is this shard's turn to send under the limit of that scope.
+    pub(super) fn turn(&self, scope: Scope) {
+        self.inner.borrow_mut().got_turn(scope);
+        self.keeper.call();
     }
 
     /// Crawls these IDs, too.

@@ -60,9 +60,14 @@ impl Limiter {
         self.spacing.ended(attempt)
     }
 
-    /// Takes in that the target was at a request of shard `by` at `at`.
-    pub(super) fn arrived(&mut self, at: Nanos, by: u32) {
-        self.spacing.arrived(at, by);
+    /// Takes in that the target was at a request of any shard at `at`.
+    pub(super) fn arrived(&mut self, at: Nanos) {
+        self.spacing.arrived(at);
+    }
+
+    /// True if shards take turns to send, for any two requests are kept apart.
+    pub(super) const fn has_turns(&self) -> bool {
+        self.spacing.has_turns()
     }
 
     /// Use of the limit; none without one.

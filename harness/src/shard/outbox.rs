@@ -41,6 +41,8 @@ impl Haste {
             | Frame::Refused(_)
             | Frame::Pause(_)
             | Frame::Arrived { .. }
+            | Frame::AskTurn(_)
+            | Frame::EndTurn(_)
             | Frame::Idle
             | Frame::Shed(_)
             | Frame::Share(_)

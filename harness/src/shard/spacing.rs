@@ -5,8 +5,8 @@
 //! answer, and is taken for a little after it was sent. Of a target that was seen to answer at once, an answer that took
 //! much longer than others may have been late because its request was: then the time counts from the answer. Until the
 //! answer is there, it counts from when the request was sent; one that still waits for its connection keeps nobody else
-//! back, and is sent no sooner than the others allow. The shards take turns: whoever is next in line may go at once, each of
-//! the others a moment later, in which it would hear of the one before it. Called by a limiter. It must not read a clock.
+//! back, and is sent no sooner than the others allow. The shards take turns, which the supervisor hands out: whoever has the turn has been
+//! told of every request before it. Called by a limiter. It must not read a clock.
 
 use std::time::Duration;
 
@@ -21,19 +21,13 @@ const AT_ONCE: u32 = 400;
 /// An answer that took this many times as long as the quickest one was late, and so was, perhaps, its request.
 const LATE: u32 = 4;
 
-/// What a shard waits for each one that is before it in line: longer than it takes to hear of another shard's request.
-const TURN: Duration = Duration::from_millis(5);
-
 /// The spacing of a shard's requests.
 #[derive(Debug)]
 pub(super) struct Spacing {
     apart: Option<Duration>,
     /// The quickest answer so far took so long.
     quickest: Duration,
-    shard: u32,
     siblings: u32,
-    /// What a shard waits for each one that is before it in line.
-    turn: Duration,
     /// The next request is let through no sooner than this.
     next: Nanos,
     /// Whatever was let through is sent no sooner than this: the same, without requests that were not sent yet.
@@ -43,11 +37,13 @@ pub(super) struct Spacing {
 impl Spacing {
     /// Keeps the requests of this shard and of its siblings this far `apart`, if they are to be.
     pub(super) fn new(apart: Option<Duration>, plan: &ShardPlan) -> Self {
-        let siblings = plan.siblings.max(1);
-        // All turns together are a tenth of the time at most.
-        let turn = apart.map_or(TURN, |apart| TURN.min(apart / 10 / siblings));
         let (next, next_send) = (Nanos(0), Nanos(0));
-        Self { apart, quickest: Duration::MAX, shard: plan.shard, siblings, turn, next, next_send }
+        Self { apart, quickest: Duration::MAX, siblings: plan.siblings, next, next_send }
+    }
+
+    /// True if a request is sent in the shard's turn only.
+    pub(super) const fn has_turns(&self) -> bool {
+        self.apart.is_some() && self.siblings > 1
     }
 
     /// The next request is let through no sooner than this.
@@ -62,13 +58,13 @@ impl Spacing {
 
     /// Takes in a request that is let through at `now`.
     pub(super) fn admitted(&mut self, now: Nanos) {
-        self.next = self.next.max(self.after(now, self.shard));
+        self.next = self.next.max(self.after(now));
     }
 
     /// Takes in a request that is sent at `now`. Some when the other shards have to know.
     pub(super) fn sent(&mut self, now: Nanos) -> Option<Nanos> {
         self.apart?;
-        self.arrived(now, self.shard);
+        self.arrived(now);
         Some(now)
     }
 
@@ -81,20 +77,19 @@ impl Spacing {
         let is_slow = self.quickest > at_once && !is_first;
         let is_late = is_first || took > self.quickest.saturating_mul(LATE);
         let arrived = if is_late && !is_slow { attempt.done } else { attempt.done.min(sent.plus(at_once)) };
-        self.arrived(arrived, self.shard);
+        self.arrived(arrived);
         Some(arrived)
     }
 
-    /// Takes in that the target was at a request of shard `by` at `at`.
-    pub(super) fn arrived(&mut self, at: Nanos, by: u32) {
-        let after = self.after(at, by);
+    /// Takes in that the target was at a request of any shard at `at`.
+    pub(super) fn arrived(&mut self, at: Nanos) {
+        let after = self.after(at);
         (self.next, self.next_send) = (self.next.max(after), self.next_send.max(after));
     }
 
-    /// When this shard's next request may follow one of shard `by` at `at`.
-    fn after(&self, at: Nanos, by: u32) -> Nanos {
-        let before_it = (self.shard + self.siblings - 1 - by.min(self.siblings - 1)) % self.siblings;
-        self.apart.map_or(Nanos(0), |apart| at.plus(apart + self.turn * before_it))
+    /// When the next request may follow one at `at`.
+    fn after(&self, at: Nanos) -> Nanos {
+        self.apart.map_or(Nanos(0), |apart| at.plus(apart))
     }
 }
 
@@ -106,13 +101,9 @@ mod tests {
     use crate::units::Rate;
 
     fn spacing(permits: u64, burst: u64) -> Spacing {
-        spacing_of(0, permits, burst)
-    }
-
-    fn spacing_of(shard: usize, permits: u64, burst: u64) -> Spacing {
         let mut run = plan();
         (run.rate, run.burst) = (Some(Rate { permits, period_ns: 1_000_000_000 }), burst);
-        let plan = &run.split(&[])[shard];
+        let plan = &run.split(&[])[0];
         Spacing::new(plan.spacing, plan)
     }
 
@@ -138,30 +129,19 @@ mod tests {
         spacing.admitted(Nanos(0));
         assert_eq!(
             (spacing.next(), spacing.next_send()),
-            (Nanos(505 * MS), Nanos(0)),
+            (Nanos(500 * MS), Nanos(0)),
             "it is let through, and not sent"
         );
         assert_eq!(spacing.sent(Nanos(0)), Some(Nanos(0)));
-        assert_eq!((spacing.next(), spacing.next_send()), (Nanos(505 * MS), Nanos(505 * MS)));
+        assert_eq!((spacing.next(), spacing.next_send()), (Nanos(500 * MS), Nanos(500 * MS)));
         spacing.ended(&attempt(Some(3), 4));
-        assert_eq!(spacing.next(), Nanos(509 * MS));
+        assert_eq!(spacing.next(), Nanos(504 * MS));
         // It answers at once, so this request was late.
         spacing.ended(&attempt(Some(10), 400));
-        assert_eq!(spacing.next(), Nanos(905 * MS));
+        assert_eq!(spacing.next(), Nanos(900 * MS));
         assert_eq!(spacing.ended(&attempt(None, 900)), None, "what was never sent never arrived");
-        spacing.arrived(Nanos(7 * MS), 1);
-        assert_eq!(spacing.next(), Nanos(905 * MS));
-    }
-
-    #[test]
-    fn whoever_is_next_in_line_goes_first() {
-        let next = |shard: usize, by: u32| {
-            let mut spacing = spacing_of(shard, 2, 2);
-            spacing.arrived(Nanos(0), by);
-            spacing.next()
-        };
-        assert_eq!([next(0, 1), next(1, 0)], [Nanos(500 * MS); 2]);
-        assert_eq!([next(0, 0), next(1, 1)], [Nanos(505 * MS); 2]);
+        spacing.arrived(Nanos(7 * MS));
+        assert_eq!(spacing.next(), Nanos(900 * MS));
     }
 
     #[test]
@@ -170,7 +150,7 @@ mod tests {
         for at in [0, 600, 1_200, 1_800] {
             spacing.ended(&attempt(Some(at), at + 590));
         }
-        assert_eq!(spacing.next(), Nanos(2_306 * MS + MS / 4));
+        assert_eq!(spacing.next(), Nanos(2_301 * MS + MS / 4));
     }
 
     #[test]

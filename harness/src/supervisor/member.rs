@@ -58,6 +58,10 @@ pub(super) enum Heard {
     Pause(PauseOrder),
     /// The target was at a request of its then.
     Arrived { scope: Scope, at: Nanos },
+    /// It asks for the turn to send.
+    AskTurn(Scope),
+    /// Its turn is over.
+    EndTurn(Scope),
     /// It has nothing left to do.
     Idle,
     /// It gave these IDs away.
@@ -170,6 +174,8 @@ impl<L: Line> Member<L> {
                 Frame::Sends(sends) => heard.push(Heard::Sends(sends)),
                 Frame::Pause(order) => heard.push(Heard::Pause(order)),
                 Frame::Arrived { scope, at } => heard.push(Heard::Arrived { scope, at }),
+                Frame::AskTurn(scope) => heard.push(Heard::AskTurn(scope)),
+                Frame::EndTurn(scope) => heard.push(Heard::EndTurn(scope)),
                 Frame::Idle => heard.push(Heard::Idle),
                 Frame::Shed(range) => heard.push(Heard::Shed(range)),
                 Frame::Share(share) => heard.push(Heard::Share(share)),

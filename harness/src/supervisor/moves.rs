@@ -1,4 +1,4 @@
-//! What moves between the shards while a run goes on, as the supervisor says it to them: pauses, IDs, budget.
+//! What moves between the shards while a run goes on, as the supervisor says it to them: pauses, turns, IDs, budget.
 //!
 //! The decisions are made in `ranges` and `shares`; this is where they are told. Called by the supervisor's step alone.
 
@@ -8,14 +8,18 @@ use super::member::Member;
 use super::ranges::{Rest, Say, give_away};
 use super::shares::{Tell, User};
 use crate::units::IdRange;
-use crate::wire::{Control, PauseOrder};
+use crate::wire::{Control, PauseOrder, Scope};
 
 impl<L: Line> Supervisor<L> {
     /// A shard that no longer reports takes part in no move.
     pub(super) fn note_silence(&mut self) {
-        for i in (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()) {
+        let silent: Vec<usize> = (0..self.members.len()).filter(|i| !self.members[*i].is_speaking()).collect();
+        for i in silent {
             self.ranges.gone(i);
             self.windows.over(i);
+            for (scope, next) in self.turns.gone(i) {
+                self.tell_turn(scope, next);
+            }
         }
     }
 
@@ -30,6 +34,13 @@ impl<L: Line> Supervisor<L> {
         }
         *paused_until = order.until;
         self.tell_others(i, Control::Pause(order));
+    }
+
+    /// It is the turn of shard `next`, if it is that of any.
+    pub(super) fn tell_turn(&mut self, scope: Scope, next: Option<usize>) {
+        if let Some(next) = next {
+            self.members[next].tell(Control::Turn(scope));
+        }
     }
 
     pub(super) fn tell_others(&mut self, i: usize, control: Control) {

@@ -38,6 +38,10 @@ pub enum Frame {
         /// When.
         at: Nanos,
     },
+    /// The shard has a request to send under a limit that keeps any two requests apart, and asks for the turn.
+    AskTurn(Scope),
+    /// The shard sent its request, or will not: the turn is the next shard's.
+    EndTurn(Scope),
     /// Everything that it had to do is done; it waits for more, or for [`Control::Finish`].
     Idle,
     /// The answer to [`Control::Shed`]: these IDs are not the shard's any more; perhaps none.
@@ -63,9 +67,9 @@ pub enum Control {
         scope: Scope,
         /// When.
         at: Nanos,
-        /// Which shard.
-        by: u32,
     },
+    /// The answer to [`Frame::AskTurn`]: no other shard sends under this limit until [`Frame::EndTurn`].
+    Turn(Scope),
     /// Give away the upper half of the IDs that are not started.
     Shed,
     /// Crawl these IDs, too.

@@ -111,14 +111,28 @@ fn run_against(plan: &ShardPlan, stall: Option<(Nanos, Nanos)>, ends: Duration, 
             Target { clock, answers, attempts: RefCell::default(), stall, performed: performed_by, sent: sent_by };
         let engine = Engine::new(target, plan, clock, clock.now());
         let mut run = std::pin::pin!(Rc::clone(&engine).run(Alarm::runtime(clock)));
-        let idle = async { while !engine.gate().messages().await.contains(&Frame::Idle) {} };
+        // Nobody else is there to take turns with.
+        let until_idle = async || {
+            loop {
+                for frame in engine.gate().messages().await {
+                    match frame {
+                        Frame::AskTurn(scope) => engine.gate().turn(scope),
+                        Frame::Idle => return,
+                        _ => {}
+                    }
+                }
+            }
+        };
         tokio::select! {
             () = &mut run => unreachable!("nobody closed it"),
-            () = idle => {}
+            () = until_idle() => {}
             () = tokio::time::sleep(ends) => {}
         }
         engine.close(clock.now());
-        run.await;
+        tokio::select! {
+            () = &mut run => {}
+            () = async { loop { until_idle().await } } => {}
+        }
         (Ran { engine, sent: sent.take(), ended: clock.now() }, performed.get())
     })
 }

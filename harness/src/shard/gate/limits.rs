@@ -57,9 +57,30 @@ pub(super) struct Limits {
     pub(super) waiting: VecDeque<(usize, Nanos)>,
     /// Lanes whose requests have their connections and may not be written yet, and the IDs.
     pub(super) sending: VecDeque<(usize, u64)>,
+    /// The turns to send that were asked for, or that this shard has.
+    turns: Vec<Turn>,
     pub(super) state: State,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
+}
+
+/// A turn to send under a limit that keeps any two requests apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    scope: Scope,
+    /// True once it is the shard's.
+    is_held: bool,
+}
+
+/// Answer to a request that has its connection and wants to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clearance {
+    /// It may.
+    Go,
+    /// Not before this moment.
+    At(Nanos),
+    /// Not before it is this shard's turn.
+    NeedsTurn(Scope),
 }
 
 /// What an open loop's timetable still held when the gate was closed.
@@ -137,6 +158,7 @@ impl Limits {
             under_way: 0,
             waiting: VecDeque::with_capacity(plan.lanes()),
             sending: VecDeque::new(),
+            turns: Vec::new(),
             state: State::Open,
             left_over: LeftOver::default(),
         }
@@ -435,8 +457,60 @@ impl Limits {
         [(Scope::Run, &mut self.limiter), (Scope::Host(number), &mut self.hosts[host].limiter)]
     }
 
-    /// Ask if a request for `id` that has its connection may be written at `now`, or when.
-    pub(super) fn peek_send(&self, id: u64, now: Nanos) -> Pace {
+    /// Ask if a request for `id` that has its connection may be written at `now`. The turn is the last thing to ask for: who has it
+    /// keeps the other shards waiting.
+    pub(super) fn clearance(&self, id: u64, now: Nanos) -> Clearance {
+        match (self.peek_send(id, now), self.turn_of(id)) {
+            (Pace::Wait(due), _) => Clearance::At(due),
+            (Pace::Go(_), Some(scope)) if !self.turns.contains(&Turn { scope, is_held: true }) => {
+                Clearance::NeedsTurn(scope)
+            }
+            (Pace::Go(_), _) => Clearance::Go,
+        }
+    }
+
+    /// The limit whose turn a request for `id` takes; none where requests are not kept apart. Under that of the run, no other shard sends
+    /// to any host.
+    fn turn_of(&self, id: u64) -> Option<Scope> {
+        if self.limiter.has_turns() {
+            return Some(Scope::Run);
+        }
+        let host = self.host_of(id);
+        self.hosts[host].limiter.has_turns().then(|| Scope::Host(u32::try_from(host).unwrap_or(u32::MAX)))
+    }
+
+    /// Notes that the turn is needed. True if it has to be asked for.
+    pub(super) fn needs_turn(&mut self, scope: Scope) -> bool {
+        let is_new = self.turns.iter().all(|turn| turn.scope != scope);
+        if is_new {
+            self.turns.push(Turn { scope, is_held: false });
+        }
+        is_new
+    }
+
+    /// Takes note that it is this shard's turn.
+    pub(super) fn got_turn(&mut self, scope: Scope) {
+        self.turns.retain(|turn| turn.scope != scope);
+        self.turns.push(Turn { scope, is_held: true });
+    }
+
+    /// Ends the turn that a request for `id` was sent in, and says which.
+    pub(super) fn end_turn(&mut self, id: u64) -> Option<Scope> {
+        let scope = self.turn_of(id)?;
+        self.turns.retain(|turn| turn.scope != scope);
+        Some(scope)
+    }
+
+    /// Ends a turn that no waiting request needs any more, and says which.
+    pub(super) fn end_unused_turn(&mut self) -> Option<Scope> {
+        let is_unused =
+            |turn: &Turn| turn.is_held && self.sending.iter().all(|(_, id)| self.turn_of(*id) != Some(turn.scope));
+        let unused = self.turns.iter().position(is_unused)?;
+        Some(self.turns.remove(unused).scope)
+    }
+
+    /// Ask if the limits allow a request for `id` that has its connection to be written at `now`, or when.
+    fn peek_send(&self, id: u64, now: Nanos) -> Pace {
         let host = &self.hosts[self.host_of(id)].limiter;
         match (self.limiter.peek_send(now), host.peek_send(now)) {
             (Pace::Wait(one), Pace::Wait(other)) => Pace::Wait(one.max(other)),
