@@ -186,7 +186,7 @@ impl Bench<'_> {
     /// Shows what the last probe came to, and which of those before it have to be read otherwise because of it.
     fn show_result(&mut self, before: &[ProbeReport]) {
         let read = self.read();
-        let stages = &mut self.rounds.stages;
+        let stages = &mut *self.rounds.stages;
         if let Some(last) = read.last() {
             stages.end(&format!("probe {}", last.number), &render::probe_line(last));
         }
