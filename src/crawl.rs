@@ -122,7 +122,7 @@ impl<D: Dial> Crawl<D> {
         self
     }
 
-    async fn connect(&self, host: usize) -> Result<(Connection<D::Stream>, u64), ErrorKind> {
+    async fn connect(&self, host: usize, flight: &Flight) -> Result<Connection<D::Stream>, ErrorKind> {
         let began = self.clock.now();
         let mut last = ErrorKind::ConnectFailed;
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
@@ -139,7 +139,8 @@ impl<D: Dial> Crawl<D> {
             match Connection::open(&self.dial, route, &self.spec, self.clock).await {
                 Ok(connection) => {
                     address.set(index);
-                    return Ok((connection.seated(seat.take()), self.clock.now().since(began)));
+                    flight.opened(self.clock.now().since(began));
+                    return Ok(connection.seated(seat.take()));
                 }
                 Err(kind) => last = kind,
             }
@@ -155,12 +156,11 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// An attempt that failed now, of which nothing was sent.
-    fn unsent(&self, connect_ns: Option<u64>, kind: ErrorKind) -> Attempt {
+    fn unsent(&self, kind: ErrorKind) -> Attempt {
         Attempt {
             sent: None,
             first_byte: None,
             done: self.clock.now(),
-            connect_ns,
             bytes_sent: 0,
             bytes_received: 0,
             status: None,
@@ -191,9 +191,9 @@ impl<D: Dial> Workload for Crawl<D> {
 impl<D: Dial> Crawl<D> {
     async fn attempt_at(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let host = self.spec.targets.host_of(id) as usize;
-        let mut connect_ns = None;
         loop {
             let kept = self.pool.take(host);
+            let is_new = kept.is_none();
             let mut connection = match kept {
                 // Before it is charged: what goes on a new connection instead goes later than it was allowed.
                 Some(mut connection) => {
@@ -202,18 +202,15 @@ impl<D: Dial> Crawl<D> {
                     }
                     connection
                 }
-                None => match self.connect(host).await {
-                    Ok((connection, ns)) => {
-                        connect_ns = Some(ns);
-                        connection
-                    }
-                    Err(kind) => return self.unsent(None, kind),
+                None => match self.connect(host, flight).await {
+                    Ok(connection) => connection,
+                    Err(kind) => return self.unsent(kind),
                 },
             };
             let written = self.writer.borrow_mut().write(id, connection.count_request(), connection.spare_headers());
             let request = match written {
                 Ok(request) => request,
-                Err(kind) => return self.unsent(connect_ns, kind),
+                Err(kind) => return self.unsent(kind),
             };
             let sent = clear_to_send().await;
             let expected = self.checker.for_item(id);
@@ -221,12 +218,12 @@ impl<D: Dial> Crawl<D> {
             let (mut attempt, is_whole) = match connection.exchange(request, expected, watch).await {
                 Ok(answer) => (answer.attempt(), true),
                 // The target closed a connection at rest before any of the request went out: nothing was attempted.
-                Err(Failure::NotSent) if connect_ns.is_none() => continue,
-                Err(Failure::NotSent) => return self.unsent(connect_ns, ErrorKind::Closed),
-                Err(Failure::Broken(Broken { kind, status })) => (Attempt { status, ..self.unsent(None, kind) }, false),
+                Err(Failure::NotSent) if !is_new => continue,
+                Err(Failure::NotSent) => return self.unsent(ErrorKind::Closed),
+                Err(Failure::Broken(Broken { kind, status })) => (Attempt { status, ..self.unsent(kind) }, false),
             };
             let meter = connection.meter();
-            (attempt.sent, attempt.first_byte, attempt.connect_ns) = (Some(sent), meter.first_byte(), connect_ns);
+            (attempt.sent, attempt.first_byte) = (Some(sent), meter.first_byte());
             (attempt.bytes_sent, attempt.bytes_received) = (meter.sent(), meter.received());
             if self.spec.held == Held::AsTold && is_whole {
                 attempt.advice.held_ns = answer::held_ns(connection.last_headers());

@@ -12,11 +12,12 @@ const HUGE_HEADERS: &str = "huge_headers";
 /// Compares the report with the target's counts.
 ///
 /// What was cut off (aborted, timed out) may or may not have reached the target, and of what the target answered some
-/// may not have been read: there the two may differ, by that many and no more. The same is true of the status of an
+/// may not have been read: there the two may differ, by that many and no more. The target never sees a request or a
+/// connection that is not counted here: both count from when they are sent and open. The same is true of the status of an
 /// answer whose head was longer than the crawl reads, as a fault of the target makes it. What was sent on a connection
 /// that a limit of the target refused never arrived, and what found no connection was not sent: if it was tried again,
-/// the target saw the item for the first time. A connection is in the target's counts with its first request. A shard that died has not told what it sent, so nothing can be compared
-/// then. IDs are compared as far as the target tracks them.
+/// the target saw the item for the first time. A connection is in the target's counts with its first request. A shard
+/// that died has not told what it sent, so nothing can be compared then. IDs are compared as far as the target tracks them.
 pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     let totals = &report.totals;
     let errors = |kind: ErrorKind| totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0);
@@ -27,7 +28,7 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     let unsent = totals.attempts.saturating_sub(totals.attempts_sent);
     let mut differences = Vec::new();
     let mut check = |what: &str, (ours, theirs): (u64, u64), (fewer, more): (u64, u64)| {
-        if ours > theirs + cut_off + fewer || theirs > ours + cut_off + more {
+        if ours > theirs + cut_off + fewer || theirs > ours + more {
             differences.push(format!("{what}: {ours} here, {theirs} there"));
         }
     };
@@ -35,8 +36,8 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     check("connections", (totals.connections_opened, books.connections), (unheard + unsent, 0));
     if books.uniqueness_exact {
         let items = totals.attempts_sent.saturating_sub(totals.retries);
-        check("different IDs", (items, books.unique_ids), (unheard, unsent));
-        check("IDs asked for again", (totals.retries, books.duplicate_ids), (unheard + unsent, 0));
+        check("different IDs", (items, books.unique_ids), (unheard, cut_off + unsent));
+        check("IDs asked for again", (totals.retries, books.duplicate_ids), (unheard + unsent, cut_off));
     }
     let mut statuses: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (status, count) in &totals.attempts_by_status {
@@ -46,7 +47,7 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
         statuses.entry(status.to_string()).or_default().1 = *count;
     }
     for (status, both) in statuses {
-        check(&format!("status {status}"), both, (0, unread_heads));
+        check(&format!("status {status}"), both, (0, cut_off + unread_heads));
     }
     let whole = report.shards.iter().all(|shard| shard.fault.is_none());
     Witness {

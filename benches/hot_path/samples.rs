@@ -45,7 +45,6 @@ fn sample(id: u64, service_ns: u64) -> Sample {
             sent: Some(sent),
             first_byte: Some(Nanos(sent.0 + service_ns / 2)),
             done: Nanos(sent.0 + service_ns),
-            connect_ns: None,
             bytes_sent: 95,
             bytes_received: 119,
             status: Some(200),

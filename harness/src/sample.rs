@@ -41,8 +41,6 @@ pub struct Attempt {
     pub first_byte: Option<Nanos>,
     /// When the last byte was read and checked, or the failure was known.
     pub done: Nanos,
-    /// How long a connection opened for this attempt took to open, in nanoseconds.
-    pub connect_ns: Option<u64>,
     /// Bytes of the request that were written, head and body.
     pub bytes_sent: u64,
     /// Bytes of the answer that were read, head and body.
@@ -290,7 +288,7 @@ mod tests {
                     id: 0, attempt: 0, first_intended: Nanos(intended), intended: Nanos(intended), ready, admitted,
                 },
                 attempt: Attempt {
-                    sent: connected.then_some(sent), first_byte: None, done: Nanos(sent.0 + service), connect_ns: None,
+                    sent: connected.then_some(sent), first_byte: None, done: Nanos(sent.0 + service),
                     bytes_sent: 0, bytes_received: 0, status: None, outcome: Outcome::Ok, advice: Advice::default(),
                 },
                 fate: Fate::Ended,

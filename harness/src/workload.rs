@@ -18,8 +18,8 @@ pub trait Workload: 'static {
         0
     }
 
-    /// Performs one attempt for `id` and says what happened. Failures are outcomes. Once something was sent, how far the
-    /// attempt is has to be noted in `flight` whenever it waits.
+    /// Performs one attempt for `id` and says what happened. Failures are outcomes. A connection that was opened for it is
+    /// noted in `flight` at once; once something was sent, how far the attempt is has to be noted there whenever it waits.
     ///
     /// `clear_to_send` is to be awaited once the connection is in hand, right before the first byte of the request is
     /// written: it waits until the budgets allow that, and returns when it was, which is [`Attempt::sent`]. A request of which
@@ -39,7 +39,10 @@ pub trait Workload: 'static {
 
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
 #[derive(Debug, Default)]
-pub struct Flight(Cell<Option<InFlight>>);
+pub struct Flight {
+    in_flight: Cell<Option<InFlight>>,
+    connect_ns: Cell<Option<u64>>,
+}
 
 /// Progress of a request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +58,22 @@ pub struct InFlight {
 impl Flight {
     /// Notes how far the attempt is.
     pub fn note(&self, in_flight: InFlight) {
-        self.0.set(Some(in_flight));
+        self.in_flight.set(Some(in_flight));
     }
 
     /// Returns what was noted last, and forgets it; none of an attempt of which nothing was sent.
     pub fn take(&self) -> Option<InFlight> {
-        self.0.take()
+        self.in_flight.take()
+    }
+
+    /// Notes that a connection was opened for the attempt, in this many nanoseconds. Call once it is open, before
+    /// `clear_to_send`: the engine counts it then, however the attempt ends.
+    pub fn opened(&self, connect_ns: u64) {
+        self.connect_ns.set(Some(connect_ns));
+    }
+
+    /// Returns how long the connection took that was noted last, ns, and forgets it.
+    pub(crate) fn take_opened(&self) -> Option<u64> {
+        self.connect_ns.take()
     }
 }

@@ -62,7 +62,6 @@ impl Workload for Scripted {
             sent: Some(sent),
             first_byte: None,
             done: self.clock.now(),
-            connect_ns: None,
             // The sums of these over a run prove that each ID was performed once.
             bytes_sent: id * id,
             bytes_received: id,

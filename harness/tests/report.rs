@@ -21,7 +21,7 @@ use crawlmark_harness::render;
 use crawlmark_harness::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
 use crawlmark_harness::results::{RESULT, ResultDir, ResultError, default_path, left_over, made_from, read};
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Bounds, ShardStats};
+use crawlmark_harness::stats::{Bounds, Series, ShardStats};
 use crawlmark_harness::supervisor::{
     BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
@@ -73,7 +73,6 @@ fn sample(id: u64) -> Sample {
             sent: Some(sent),
             first_byte: Some(Nanos(sent.0 + MS / 2)),
             done: Nanos(sent.0 + MS + id % 10 * MS),
-            connect_ns: (id % 1_000 == 7).then_some(80_000),
             bytes_sent: 90,
             bytes_received: 119,
             status,
@@ -81,6 +80,14 @@ fn sample(id: u64) -> Sample {
             advice: Advice::default(),
         },
         fate: Fate::Ended,
+    }
+}
+
+/// Records attempt `id`, and the connection that one in a thousand opens.
+fn record(stats: &mut ShardStats, id: u64) {
+    stats.record(&sample(id));
+    if id % 1_000 == 7 {
+        stats.open_connection(80_000, &Series::ALL);
     }
 }
 
@@ -102,7 +109,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
     let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
     let ids = plan.ids.start..plan.ids.end - u64::from(fault.is_some()) * 500;
     for id in ids {
-        stats.record(&sample(id));
+        record(&mut stats, id);
     }
     if fault.is_some() {
         // Of a shard that died, the supervisor has counters only.
@@ -153,7 +160,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
 /// The first second of the run.
 fn first_second() -> Interval {
     let mut merged = ShardStats::new(Bounds::for_timeout(plan().timeout));
-    (0..1_000).for_each(|id| merged.record(&sample(id)));
+    (0..1_000).for_each(|id| record(&mut merged, id));
     Interval {
         index: 0,
         scheduled: Scheduled {

@@ -46,7 +46,6 @@ fn sample(id: u64) -> Sample {
             sent: Some(sent),
             first_byte: Some(sent.plus(spread(3) / 2)),
             done: sent.plus(spread(3)),
-            connect_ns: id.is_multiple_of(1_000).then_some(50_000 + id),
             bytes_sent: 90,
             bytes_received: 119,
             status: (outcome == Outcome::Ok).then_some(200),
@@ -61,8 +60,11 @@ fn recorded(ids: impl Iterator<Item = u64>) -> ShardStats {
     let mut stats = ShardStats::new(bounds());
     ids.for_each(|id| {
         stats.record(&sample(id));
-        // The one series that is not of attempts.
+        // The two series that are not of attempts.
         stats.look_up_late(id);
+        if id.is_multiple_of(1_000) {
+            stats.open_connection(50_000 + id, &Series::ALL);
+        }
     });
     stats
 }

@@ -61,7 +61,6 @@ impl Answer {
             sent: None,
             first_byte: None,
             done: self.done,
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: Some(self.status),

@@ -1,12 +1,13 @@
 //! How long connections live, and where they come from, as the target sees it and as its books have it.
+#![expect(clippy::unwrap_used, reason = "a test whose result cannot be read is over")]
 
 use std::sync::Mutex;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bad_input::assert_refused;
 use crate::report::counts;
-use crate::run::crawl_once;
+use crate::run::{Run, crawl_once};
 use crate::scripted::{OK, with_server};
 use crate::target::{Target, confirmed};
 
@@ -18,6 +19,27 @@ fn a_new_connection_for_every_request_and_both_sides_count_it() {
     assert_eq!((report.count("/totals/connections_opened"), &books["connections"]), (300, &json!(300)));
     assert_eq!(report.count("/latency/connect/count"), 300);
     assert_eq!(report.text("/plan/workload/requests_per_connection"), "1");
+}
+
+#[test]
+fn a_connection_counts_when_it_is_open_wherever_its_first_request_ends() {
+    // No request ends by itself: the answers would begin long after the run.
+    let target = Target::start("--processes 1 --latency 60s");
+    let report = Run::start(
+        format!("{} -d 2s --grace 100ms --timeout 2m --shards 2 -c 40 -R 100 --arrivals constant", target.url())
+            .split(' ')
+            .chain(["--fail-if", "connections_opened == 40"]),
+    )
+    .end()
+    .report(0);
+    let books = target.books();
+    assert_eq!((report.count("/totals/connections_opened"), &books["connections"]), (40, &json!(40)));
+    assert_eq!(report.count("/latency/connect/count"), 40);
+    // In the second in which they opened, not in the one in which the run ended.
+    let opened = |row: &Value| row["connections_opened"].as_u64().unwrap();
+    let rows: Vec<u64> = report.at("/intervals").as_array().unwrap().iter().map(opened).collect();
+    assert_eq!(rows.iter().sum::<u64>(), 40, "{rows:?}");
+    assert!(rows[0] >= 30 && rows.len() >= 2, "{rows:?}");
 }
 
 #[test]

@@ -176,7 +176,6 @@ mod tests {
             sent: Some(Nanos(sent_ms * MS)),
             first_byte: None,
             done: Nanos(done_ms * MS),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: None,

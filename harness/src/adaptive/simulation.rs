@@ -287,7 +287,6 @@ impl Simulation {
                     sent: Some(Nanos(sent)),
                     first_byte: None,
                     done: Nanos(now),
-                    connect_ns: None,
                     bytes_sent: 0,
                     bytes_received: 0,
                     status: Some(200),

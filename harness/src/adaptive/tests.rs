@@ -169,7 +169,6 @@ fn throttled_once() -> Adaptive {
             sent: Some(sent),
             first_byte: None,
             done: sent,
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: Some(200),
@@ -220,7 +219,6 @@ fn where_nobody_waits_what_was_under_way_is_no_news() {
         sent: Some(Nanos(sent_ms * 1_000_000)),
         first_byte: None,
         done: Nanos(done_ms * 1_000_000),
-        connect_ns: None,
         bytes_sent: 0,
         bytes_received: 0,
         status: Some(429),
@@ -293,7 +291,7 @@ proptest! {
                 },
                 Call::End { took_ns, outcome, in_flight } => {
                     let attempt = Attempt {
-                        sent: Some(Nanos(now.0.saturating_sub(took_ns))), first_byte: None, done: now, connect_ns: None,
+                        sent: Some(Nanos(now.0.saturating_sub(took_ns))), first_byte: None, done: now,
                         bytes_sent: 0, bytes_received: 0, status: None, outcome, advice: Advice::default() };
                     adaptive.ended(now, in_flight, &attempt);
                 }

@@ -118,7 +118,10 @@ impl<W: Workload> Engine<W> {
         let mut free = self.clock.now();
         while let Some(mut permit) = self.gate.admit(lane, free).await {
             self.begin(lane, &permit);
-            let clear_to_send = async || self.gate.clear_to_send(lane, permit.id).await;
+            let clear_to_send = async || {
+                self.book_connection(lane);
+                self.gate.clear_to_send(lane, permit.id).await
+            };
             let attempt = self.workload.perform(permit.id, &self.flights[lane], clear_to_send).await;
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
@@ -146,7 +149,16 @@ impl<W: Workload> Engine<W> {
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
+    /// Counts the connection that the attempt under way has opened, if it has.
+    fn book_connection(&self, lane: usize) {
+        let Some((connect_ns, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
+            return;
+        };
+        self.books.borrow_mut().open_connection(under_way.intended, (self.clock.now(), connect_ns));
+    }
+
     fn finish(&self, lane: usize, sample: &Sample) {
+        self.book_connection(lane);
         let mut books = self.books.borrow_mut();
         books.record(sample);
         if let Some(under_way) = self.under_way[lane].take() {
@@ -213,6 +225,9 @@ impl<W: Workload> Engine<W> {
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
             let Some(UnderWay { interval, attempt, intended }) = under_way.take() else { continue };
+            if let Some(connect_ns) = flight.take_opened() {
+                books.open_connection(intended, (now, connect_ns));
+            }
             let in_flight = flight.take();
             let service_ns = in_flight.map(|in_flight| now.since(in_flight.sent));
             let age = Age { service_ns, response_ns: now.since(intended) };
@@ -272,6 +287,12 @@ impl Books {
             self.kept
         };
         self.stats.record_only(sample, kept);
+    }
+
+    fn open_connection(&mut self, intended: Nanos, (now, connect_ns): (Nanos, u64)) {
+        let kept = if intended < self.measured_from { &[] } else { self.kept };
+        self.stats.open_connection(connect_ns, kept);
+        self.intervals.open_connection((now, connect_ns));
     }
 
     fn censor(&mut self, intended: Nanos, age: Age) {

@@ -118,6 +118,12 @@ impl Intervals {
         self.at(now).stats.abort(attempt, in_flight);
     }
 
+    /// Counts a connection that opened `now`.
+    pub(super) fn open_connection(&mut self, (now, connect_ns): (Nanos, u64)) {
+        let kept = self.kept;
+        self.at(now).stats.open_connection(connect_ns, kept);
+    }
+
     /// Books a request of an open loop that was intended and never went; it was so old when that was over.
     pub(super) fn drop_request(&mut self, intended: Nanos, age: Age) {
         let kept = self.kept;
@@ -262,7 +268,6 @@ mod tests {
             sent: Some(intended),
             first_byte: None,
             done,
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: Some(200),

@@ -114,7 +114,6 @@ mod tests {
             sent: sent.map(|sent| Nanos(sent * MS)),
             first_byte: None,
             done: Nanos(done * MS),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: None,

@@ -121,7 +121,6 @@ impl Counters {
         self.attempts += 1;
         self.retries += u64::from(sample.permit.attempt > 0);
         self.attempts_sent += u64::from(attempt.sent.is_some());
-        self.connections_opened += u64::from(attempt.connect_ns.is_some());
         self.bytes_sent += attempt.bytes_sent;
         self.bytes_received += attempt.bytes_received;
         if let Some(status) = attempt.status {

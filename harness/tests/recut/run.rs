@@ -88,7 +88,6 @@ pub(crate) fn sample(id: u64, second: u64, random: &mut fastrand::Rng) -> Sample
             sent: Some(sent),
             first_byte: status.map(|_| Nanos(sent.0 + took / 2)),
             done: Nanos(sent.0 + took),
-            connect_ns: None,
             bytes_sent: 90,
             bytes_received: 119,
             status,

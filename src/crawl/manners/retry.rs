@@ -55,7 +55,6 @@ mod tests {
             sent: Some(Nanos(1)),
             first_byte: None,
             done: Nanos(2),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status,

@@ -29,7 +29,6 @@ fn sample(took: Took) -> Sample {
             sent: Some(sent),
             first_byte: Some(done),
             done,
-            connect_ns: None,
             bytes_sent: 1,
             bytes_received: 1,
             status: Some(200),

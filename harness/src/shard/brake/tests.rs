@@ -21,7 +21,6 @@ fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
         sent: Some(at),
         first_byte: None,
         done: at,
-        connect_ns: None,
         bytes_sent: 0,
         bytes_received: 0,
         status: Some(200),

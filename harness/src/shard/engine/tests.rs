@@ -38,8 +38,12 @@ const MS: Duration = Duration::from_millis(1);
 const SENT: u64 = 90;
 const RECEIVED: u64 = 7;
 
+/// How long each connection takes to open.
+const OPENED_NS: u64 = 70;
+
 impl Workload for Target {
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        flight.opened(OPENED_NS);
         let sent = clear_to_send().await;
         flight.note(InFlight { sent, bytes_sent: SENT, bytes_received: RECEIVED });
         self.sent.borrow_mut().push(sent);
@@ -52,7 +56,6 @@ impl Workload for Target {
             sent: Some(sent),
             first_byte: None,
             done: self.clock.now(),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: Some(200),
@@ -443,7 +446,6 @@ impl Workload for Destitute {
             sent: None,
             first_byte: None,
             done: self.clock.now(),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: None,
@@ -473,7 +475,7 @@ fn attempts_that_fail_without_a_wait_let_others_run() {
 }
 
 #[test]
-fn what_was_cut_off_counts_as_sent_with_its_bytes_and_its_age() {
+fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
     virtual_time().block_on(async {
         let clock = Clock::start();
         let never = Some((clock.now(), clock.now().plus(Duration::from_hours(1))));
@@ -489,7 +491,7 @@ fn what_was_cut_off_counts_as_sent_with_its_bytes_and_its_age() {
         let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
         tokio::select! {
             () = &mut run => unreachable!("nobody closed it"),
-            () = tokio::time::sleep(20 * MS) => {}
+            () = tokio::time::sleep(1_500 * MS) => {}
         }
         engine.close(clock.now());
         drop(run);
@@ -499,11 +501,19 @@ fn what_was_cut_off_counts_as_sent_with_its_bytes_and_its_age() {
             let counters = &stats.counters;
             assert_eq!((counters.attempts, counters.aborted, counters.attempts_sent), (3, 3, 3));
             assert_eq!((counters.bytes_sent, counters.bytes_received), (3 * SENT, 3 * RECEIVED));
-            let service = stats.timing(Series::ServiceOk).unwrap();
-            assert_eq!(service.exact().censored, 3);
         };
-        engine.totals(|stats, _, _| check(stats));
+        engine.totals(|stats, _, _| {
+            check(stats);
+            assert_eq!(stats.counters.connections_opened, 3);
+            assert_eq!(stats.timing(Series::ServiceOk).unwrap().exact().censored, 3);
+            let connect = stats.timing(Series::Connect).unwrap().exact();
+            assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, OPENED_NS, OPENED_NS));
+        });
         let rest = engine.intervals(|intervals| intervals.take_all(Meters::default()));
-        check(&rest[0].stats);
+        // The connections opened in the first second, and the requests ended in the second one.
+        assert_eq!(rest.len(), 2);
+        assert_eq!([0, 1].map(|second| rest[second].stats.counters.connections_opened), [3, 0]);
+        assert_eq!(rest[0].stats.timing(Series::ServiceOk).unwrap().exact().censored, 3);
+        check(&rest[1].stats);
     });
 }

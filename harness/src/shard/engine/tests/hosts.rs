@@ -29,7 +29,6 @@ impl Workload for Several {
             sent: Some(sent),
             first_byte: None,
             done: self.clock.now(),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: Some(200),

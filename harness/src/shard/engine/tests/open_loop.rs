@@ -229,7 +229,6 @@ fn a_stall_of_the_client_is_booked_to_the_client_even_without_a_free_connection(
             sent: Some(first.admitted),
             first_byte: None,
             done: clock.now(),
-            connect_ns: None,
             bytes_sent: 0,
             bytes_received: 0,
             status: Some(200),
