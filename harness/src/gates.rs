@@ -121,7 +121,7 @@ impl Objective {
         let why = match seen {
             _ if ok.is_some() => None,
             Measured::Unknown(why) => Some(why.clone()),
-            _ => Some("too many were cut off: it may be more".to_owned()),
+            _ => Some("too many did not finish: it may be more".to_owned()),
         };
         GateReport {
             expression: condition.to_string(),

@@ -358,7 +358,7 @@ fn client(report: &Report) -> String {
     let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let used = match cpu_us_per_attempt(report) {
         Some(us) => format!("{us:.2} µs of CPU per attempt, {} of memory each at most", bytes(rss)),
-        None => "CPU and memory unknown".to_owned(),
+        None => "CPU and memory unknown: no shard reported them".to_owned(),
     };
     let shards =
         if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
@@ -387,7 +387,7 @@ fn witness_row(witness: &Witness) -> String {
     match (witness.agrees, witness.cut_off) {
         (Some(true), 0) => "the target's own counts match: every attempt, status, ID and connection".to_owned(),
         (Some(true), cut_off) => {
-            format!("the target's own counts match, except for {cut_off} requests that were cut off")
+            format!("the target's own counts match; {cut_off} requests were cut off and may not have arrived")
         }
         (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),
         (None, _) => {
@@ -399,8 +399,8 @@ fn witness_row(witness: &Witness) -> String {
 fn validity(report: &Report) -> String {
     let validity = &report.validity;
     let mut row = format!("{} ({} checks", validity.verdict.name(), validity.checked.len());
-    if !validity.unavailable.is_empty() {
-        let _ = write!(row, "; not available on this machine: {}", validity.unavailable.join(", "));
+    for not_made in validity.not_made() {
+        let _ = write!(row, "; {not_made}");
     }
     row.push(')');
     for reason in &validity.reasons {

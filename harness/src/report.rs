@@ -32,6 +32,7 @@ pub use self::distribution::Distribution;
 pub use self::environment::{Environment, Placement};
 pub use self::gate::GateReport;
 pub use self::host::HostReport;
+pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};

@@ -12,7 +12,8 @@ use crawlmark_harness::compare::{
     Readings, RoundReport, Side, Verdict as Found, comparable, differences, judge_rounds,
 };
 use crawlmark_harness::report::{Report, Verdict};
-use crawlmark_harness::{export, plot, render};
+use crawlmark_harness::scaling::{self, Size};
+use crawlmark_harness::{export, ladder, plot, render};
 
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
@@ -85,11 +86,8 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
     let mut report = saved();
     report.shards[0].usage.cpu_user_s = Some(0.1);
     let read = Readings::taken_from(&report, None);
-    let good = (report.ledger.ok + report.ledger.not_found) as f64;
-    let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
-    assert!(good < ended, "some failed");
-    let expected = report.totals.items_per_s * good / ended;
-    assert!((read.throughput.value().unwrap() - expected).abs() < 1e-9);
+    assert!(report.totals.ok_per_s.unwrap() < report.totals.items_per_s, "some failed");
+    assert_eq!(read.throughput.value(), report.totals.ok_per_s);
     assert_eq!(read.service_p50.value(), report.latency["service"].p50_us);
     assert!(matches!(read.cpu_per_attempt, Reading::Gating(us) if us > 0.0));
     assert_eq!(read.target_cpu_per_attempt, Reading::Absent);
@@ -111,10 +109,32 @@ fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
 }
 
 #[test]
+fn an_item_that_was_not_found_is_not_good_in_any_rate() {
+    let mut report = saved();
+    let half = report.ledger.ok / 2;
+    report.ledger.ok -= half;
+    report.ledger.not_found += half;
+    let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
+    let good_per_s = report.totals.items_per_s * report.ledger.ok as f64 / ended;
+    // Results of older versions have no rate of good items, and it is computed.
+    for ok_per_s in [Some(good_per_s), None] {
+        report.totals.ok_per_s = ok_per_s;
+        let throughput = Readings::taken_from(&report, None).throughput.value().unwrap();
+        let size = Size { shards: 1, connections: 1 };
+        let scale = scaling::Round::new(&report, (1, size, String::new()), None).items_per_s;
+        let ladder = ladder::Reading::of(&report, None).ok_per_s;
+        for rate in [throughput, scale, ladder] {
+            assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
+        }
+    }
+}
+
+#[test]
 fn two_arms_that_answer_nothing_do_not_pass_by_their_cpu() {
     let mut report = saved();
     report.ledger.failed += report.ledger.ok + report.ledger.not_found;
     (report.ledger.ok, report.ledger.not_found) = (0, 0);
+    report.totals.ok_per_s = Some(0.0);
     let readings = Readings::taken_from(&report, None);
     assert_eq!(readings.throughput, Reading::Gating(0.0), "a reading, and not a missing one");
     let readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..readings };

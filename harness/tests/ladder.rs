@@ -30,7 +30,7 @@ fn run((shards, connections): (u32, u32), service_us: f64, rate: f64, cores: [f6
     report.ledger = serde_json::from_str("{\"planned\":0,\"ok\":0,\"not_found\":0,\"failed\":0,\"gave_up\":0,\"aborted\":0,\"not_attempted\":0,\"lost\":0}").unwrap();
     (report.ledger.planned, report.ledger.ok) = (attempts, attempts);
     report.totals.attempts = attempts;
-    (report.totals.attempts_per_s, report.totals.items_per_s) = (rate, rate);
+    (report.totals.attempts_per_s, report.totals.items_per_s, report.totals.ok_per_s) = (rate, rate, None);
     (report.totals.duration_s, report.totals.throttled) = (4.0, 0);
     report.totals.connections_opened = u64::from(connections);
     report.budget = None;

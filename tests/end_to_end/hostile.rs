@@ -11,8 +11,8 @@ use crate::scripted::{OK, Peer, with_server};
 /// `--timeout` of each crawl.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An attempt ends within this many timeouts.
-const RATIO: f64 = 4.0;
+/// An attempt ends within this many timeouts, beside the time for which the shard was given no CPU.
+const RATIO: f64 = 2.0;
 
 /// An answer that does not end.
 struct Case {
@@ -101,10 +101,13 @@ impl Case {
         let errors = report.errors();
         assert!(errors.keys().all(|kind| kind == self.kind || kind == "timeout"), "{name}: {errors:?}");
         assert!(connections > 1 || errors.len() == 1 && errors.contains_key(self.kind), "{name}: {errors:?}");
+        // What other programs took is not the client's; where the kernel does not say how long that was, four timeouts are.
+        let waited_us = report.at("/shards/0/run_delay_s").as_f64().map_or(RATIO * TIMEOUT.as_secs_f64(), |s| s) * 1e6;
+        let most_us = RATIO * TIMEOUT.as_micros() as f64 + waited_us;
         let longest = report.number("/latency/service_error/max_us");
-        assert!(longest <= RATIO * TIMEOUT.as_micros() as f64, "{name}: {longest} us");
+        assert!(longest <= most_us, "{name}: {longest} us, of {most_us}");
         let healthy = report.number("/latency/service/max_us");
-        assert!(healthy <= RATIO * TIMEOUT.as_micros() as f64, "{name}: the healthy host took {healthy} us");
+        assert!(healthy <= most_us, "{name}: the healthy host took {healthy} us, of {most_us}");
         assert!(report.at("/shards/0/fault").is_null(), "{name}");
     }
 }

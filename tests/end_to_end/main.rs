@@ -47,6 +47,7 @@ mod starved;
 mod statements;
 mod stubs;
 mod target;
+mod unfinished;
 mod urls;
 mod wire;
 mod wiremock;

@@ -164,7 +164,9 @@ fn the_first_byte_of_an_answer_is_timed_and_not_the_end_of_its_head() {
         report.assert_states(&[("ok", IDS)]);
         let us = |key: &str| report.number(&format!("/latency/{key}"));
         let later = LATER.as_micros() as f64;
-        assert!(us("service/min_us") >= later && us("ttfb/mean_us") <= later / 2.0, "{first:?}");
+        // However long the client took to look: the end of the head came as late as the answer.
+        let apart = us("service/mean_us") - us("ttfb/mean_us");
+        assert!(us("service/min_us") >= later && apart >= later / 2.0, "{first:?}: {apart} us");
     }
 }
 
@@ -225,11 +227,12 @@ fn a_connection_that_is_closed_at_rest_costs_at_most_the_request_on_its_way() {
 
 #[test]
 fn a_connection_closed_while_it_rests_costs_nothing() {
-    // One request in a third of a second: the goodbye comes long after the answer and long before the next request.
+    // One request in a third of a second: the goodbye comes once nothing came for a while, and long before the next request.
     let serve = |mut peer: Peer| {
         if peer.request().is_some() {
             peer.send(OK);
-            std::thread::sleep(Duration::from_millis(50));
+            peer.leave_when_idle(Duration::from_millis(50));
+            peer.request();
         }
     };
     let report = with_server(serve, |address| {

@@ -142,7 +142,11 @@ fn a_budget_that_was_kept_was_not_exceeded_on_average() {
         let report = run(&format!("{} {flags} -c 4", target.url()), &[]).report(0);
         let achieved = report.number("/budget/achieved_per_s");
         assert!(report.at("/budget/kept").as_bool().unwrap(), "{}", report.at("/budget"));
-        assert!(achieved <= asked && achieved > asked * 0.2, "{flags}: {achieved}");
+        assert!(achieved <= asked, "{flags}: {achieved}");
+        // However long the run took: no less than what ended in that time, each with its place in the budget.
+        let (attempts, took_s) = (report.count("/totals/attempts") as f64, report.number("/totals/duration_s"));
+        let least = attempts / (took_s + attempts / asked);
+        assert!(achieved >= least, "{flags}: {achieved}, at least {least}");
     }
 }
 

@@ -30,7 +30,9 @@ impl Readings {
         Self {
             target_cpu_per_attempt: target.unwrap_or_default(),
             cpu_per_attempt: client.unwrap_or_default(),
-            throughput: Reading::Gating(good_per_s(report)),
+            // 0 when none was good, not absent: of two arms that answer nothing, a reading that is missing in both would
+            // leave the verdict to their CPU.
+            throughput: Reading::Gating(report.totals.good_per_s(&report.ledger)),
             ok_share: ok_share(report),
             service_p50: service.map_or(Reading::Absent, |times| percentile(times, ("p50_us", times.p50_us), 2)),
             service_p99: service.map_or(Reading::Absent, |times| percentile(times, ("p99_us", times.p99_us), 100)),
@@ -50,16 +52,6 @@ impl Round {
 fn per_attempt(used: Duration, attempts: u64) -> Option<Reading> {
     let us = used.as_secs_f64() * 1e6 / attempts as f64;
     (us.is_finite() && us > 0.0).then(|| Reading::cpu(us, used))
-}
-
-/// Items per second that were answered as they should be: what fails fast is no throughput. 0 when none was: of two arms that
-/// answer nothing, a reading that is missing in both would leave the verdict to their CPU.
-fn good_per_s(report: &Report) -> f64 {
-    let ledger = &report.ledger;
-    let ended = (ledger.ended() - ledger.aborted) as f64;
-    let good = (ledger.ok + ledger.not_found) as f64;
-    let rate = report.totals.items_per_s * good / ended;
-    if rate.is_finite() { rate } else { 0.0 }
 }
 
 /// The part of the items that were ok, of those that ended by themselves. An item that is not there is not ok: a candidate

@@ -48,7 +48,7 @@ pub(super) fn hgrm(report: &Report) -> Result<String, ExportError> {
     }
     let mean = latency.mean_us.unwrap_or(0.0) / 1e3;
     let _ = writeln!(out, "#[Mean    = {mean:>12.3}, StdDeviation   = {:>12.3}]", measured.stdev() / NS_PER_MS);
-    let max = latency.max_us.unwrap_or(0.0) / 1e3;
+    let max = latency.slowest_us().unwrap_or(0.0) / 1e3;
     let _ = writeln!(out, "#[Max     = {max:>12.3}, Total count    = {:>12}]", distribution.all());
     let (buckets, sub_buckets) = shape(measured.high());
     let _ = writeln!(out, "#[Buckets = {buckets:>12}, SubBuckets     = {sub_buckets:>12}]");

@@ -65,7 +65,7 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         Quantity::BudgetUtilisation => {
             Measured::of(report.budget.as_ref().map(|budget| budget.utilisation), "the run has no budget")
         }
-        Quantity::CpuUsPerAttempt => Measured::of(cpu_us_per_attempt(report), "no shard told what it used"),
+        Quantity::CpuUsPerAttempt => cpu_us_per_attempt(report),
         Quantity::Valid => Measured::Exactly(f64::from(report.validity.verdict == Verdict::Valid)),
         Quantity::NotAttempted => Measured::Exactly(report.ledger.not_attempted as f64),
         Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
@@ -96,11 +96,12 @@ fn rate_of(per_s: f64, seconds: f64) -> Measured {
     Measured::of((seconds > 0.0).then_some(per_s), "no time was measured")
 }
 
-fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
+fn cpu_us_per_attempt(report: &Report) -> Measured {
     let told = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
     let attempts: u64 = told().map(|(attempts, _)| attempts).sum();
     let cpu_s: f64 = told().map(|(_, cpu_s)| cpu_s).sum();
-    (attempts > 0).then(|| cpu_s * 1e6 / attempts as f64)
+    let why = if told().next().is_none() { "no shard reported its CPU use" } else { "nothing was attempted" };
+    Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), why)
 }
 
 /// Counts of a run or of a part of it.
@@ -209,6 +210,8 @@ struct Figures {
     censored: u64,
     min_us: Option<f64>,
     mean_us: Option<f64>,
+    /// The least that the mean can be, where attempts were cut off.
+    mean_at_least_us: Option<f64>,
     max_us: Option<f64>,
 }
 
@@ -223,14 +226,25 @@ impl Figures {
                 self.max_us.map_or_else(|| Measured::Unknown(NONE.to_owned()), Measured::AtLeast)
             }
             Stat::Max => Measured::of(self.max_us, NONE),
-            // What was cut off is not in it. A few are too few to matter; of many nobody knows what they would have taken.
-            _ if censored.saturating_mul(100) > count.saturating_add(censored) => {
-                Measured::Unknown(format!("{} of {} were cut off", grouped(censored), grouped(count + censored)))
-            }
-            _ => match enough(count, least, "samples") {
-                Ok(()) => Measured::of(self.mean_us, NONE),
+            _ => match enough(count + censored, least, "samples") {
+                Ok(()) => self.mean(NONE),
                 Err(why) => Measured::Unknown(why),
             },
+        }
+    }
+
+    /// The mean. Those that were cut off are not in it, which does not matter while they are few, and not old enough to
+    /// make it greater. Of others only the least that it can be is known.
+    fn mean(&self, none: &str) -> Measured {
+        let (censored, all) = (self.censored, self.count + self.censored);
+        let few = censored.saturating_mul(100) <= all;
+        match (self.mean_us, self.mean_at_least_us) {
+            (Some(mean), None) if few => Measured::Exactly(mean),
+            (Some(mean), Some(least)) if few && least <= mean => Measured::Exactly(mean),
+            (_, Some(least)) => Measured::AtLeast(least),
+            // Results of earlier versions do not have it.
+            (Some(_), None) => Measured::Unknown(format!("{} of {} did not finish", grouped(censored), grouped(all))),
+            (None, None) => Measured::Unknown(none.to_owned()),
         }
     }
 
@@ -248,7 +262,8 @@ fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
         censored: exact.censored,
         min_us: (exact.count > 0).then(|| us(exact.min_ns)),
         mean_us: timing.mean_ns().map(|ns| ns / 1e3),
-        max_us: (exact.count > 0).then(|| us(exact.max_ns)),
+        mean_at_least_us: exact.least_mean_ns().filter(|_| exact.censored > 0).map(|ns| ns / 1e3),
+        max_us: exact.greatest_ns().map(us),
     };
     let Stat::Percentile(quantile) = stat else { return figures.measure(stat, SAMPLES_LIVE) };
     if let Err(why) = figures.suffice_for(quantile) {
@@ -257,13 +272,13 @@ fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
     match timing.percentile(quantile.part()) {
         Percentile::Exact(ns) => Measured::Exactly(us(ns)),
         Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
-        Percentile::TooFew => Measured::Unknown("all of them were cut off".to_owned()),
+        Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
     }
 }
 
 fn of_latency(latency: &Latency, stat: Stat) -> Measured {
-    let Latency { count, censored, min_us, mean_us, max_us, .. } = *latency;
-    let figures = Figures { count, censored, min_us, mean_us, max_us };
+    let Latency { count, censored, min_us, mean_us, mean_at_least_us, max_us, .. } = *latency;
+    let figures = Figures { count, censored, min_us, mean_us, mean_at_least_us, max_us };
     let Stat::Percentile(quantile) = stat else { return figures.measure(stat, 1) };
     if let Err(why) = figures.suffice_for(quantile) {
         return Measured::Unknown(why);
@@ -278,7 +293,7 @@ fn of_latency(latency: &Latency, stat: Stat) -> Measured {
     };
     match reported {
         Some(us) if latency.is_at_least(&key) => Measured::AtLeast(us),
-        other => Measured::of(other, "all of them were cut off"),
+        other => Measured::of(other, "none of them finished"),
     }
 }
 
@@ -291,7 +306,7 @@ fn of_histogram(latency: &Latency, quantile: Quantile) -> Measured {
     match distribution.percentile(quantile.part()) {
         Percentile::Exact(ns) => Measured::Exactly(us(ns)),
         Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
-        Percentile::TooFew => Measured::Unknown("all of them were cut off".to_owned()),
+        Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
     }
 }
 
@@ -351,13 +366,19 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_is_a_least_value_and_a_mean_unknown_when_many_were_cut_off() {
+    fn a_maximum_and_a_mean_are_least_values_when_requests_were_cut_off() {
         assert_eq!(both("service_max", &times(200, 0)), [Measured::Exactly(200.0), Measured::Exactly(200.0)]);
         assert_eq!(both("service_max", &times(200, 1)), [Measured::AtLeast(200.0), Measured::AtLeast(200.0)]);
         assert_eq!(both("service_mean", &times(200, 2)), [Measured::Exactly(100.5), Measured::Exactly(100.5)]);
-        for seen in both("service_mean", &times(200, 3)) {
-            assert_eq!(seen, Measured::Unknown("3 of 203 were cut off".to_owned()));
-        }
+        // 3 of 203 may have taken any time: at least (200 * 100.5 + 3 * 5) / 203.
+        let least = Measured::AtLeast((200.0 * 100.5 + 3.0 * 5.0) / 203.0);
+        assert_eq!(both("service_mean", &times(200, 3)), [least.clone(), least]);
+        // One in a hundred makes the mean greater, if it is old enough; and the maximum.
+        let mut slow = times(200, 0);
+        (0..2).for_each(|_| slow.censor(&Series::ALL, Age { service_ns: Some(900_000_000), response_ns: 900_000_000 }));
+        let least = Measured::AtLeast((200.0 * 100.5 + 2.0 * 900_000.0) / 202.0);
+        assert_eq!(both("service_mean", &slow), [least.clone(), least]);
+        assert_eq!(both("service_max", &slow), [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]);
         assert_eq!(both("service_min", &times(200, 9)), [Measured::Exactly(1.0), Measured::Exactly(1.0)]);
     }
 
@@ -368,14 +389,15 @@ mod tests {
                 assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
             }
         }
-        // Of what was cut off, all of it, the ages bound the percentiles and nothing else.
-        for name in ["service_min", "service_max", "service_mean"] {
-            for seen in both(name, &times(0, 500)) {
-                assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
-            }
+        // Of what was cut off, all of it, the ages bound all but the minimum.
+        for seen in both("service_min", &times(0, 500)) {
+            assert!(matches!(seen, Measured::Unknown(_)), "{seen:?}");
         }
-        for seen in both("service_p50", &times(0, 500)) {
-            assert!(matches!(seen, Measured::AtLeast(_)), "{seen:?}");
+        for name in ["service_p50", "service_max", "service_mean"] {
+            for seen in both(name, &times(0, 500)) {
+                let Measured::AtLeast(us) = seen else { panic!("{name}: {seen:?}") };
+                assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
+            }
         }
         assert!(matches!(of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1), Measured::Unknown(_)));
     }

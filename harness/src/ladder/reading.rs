@@ -77,10 +77,9 @@ impl Reading {
     pub fn of(report: &Report, all: Option<Duration>) -> Self {
         let (totals, ledger) = (&report.totals, &report.ledger);
         let service = report.latency(Series::ServiceOk).filter(|service| service.count > 0);
-        let ended = (ledger.ended() - ledger.aborted).max(1) as f64;
         let budget = report.budget.as_ref();
         Self {
-            ok_per_s: totals.items_per_s * ledger.ok as f64 / ended,
+            ok_per_s: totals.good_per_s(ledger),
             attempts_per_s: totals.attempts_per_s,
             shards: report.plan.run.shards,
             connections: report.plan.run.connections,

@@ -66,7 +66,8 @@ pub(super) fn write(html: &mut Html, report: &Report) {
             }
         });
         html.say_as("p", "note", &format!("{}.", capital(clocked.worth())));
-        if let Some(cut_off) = clocked.latency().and_then(cut_off) {
+        if let Some(cut_off) = clocked.latency().and_then(|latency| cut_off(latency, report.latency(Series::ServiceOk)))
+        {
             html.say_as("p", "note", &format!("{}.", capital(&cut_off)));
         }
         if clocked.latency().is_some_and(|latency| latency.p99_us.is_none()) {

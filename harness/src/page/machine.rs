@@ -2,7 +2,7 @@
 
 use super::frame::{Column, Html, Last, Table};
 use crate::render::{bytes, grouped, percent, seconds};
-use crate::report::{Environment, HostReport, Report};
+use crate::report::{Environment, HostReport, Report, SHORTEST_FOR_PRESSURE};
 
 /// What a machine does not say.
 const UNTOLD: &str = "not told";
@@ -10,7 +10,7 @@ const UNTOLD: &str = "not told";
 pub(super) fn write(html: &mut Html, report: &Report) {
     html.with("div", &[("class", "tables")], |html| {
         facts(html, "Machine", environment(&report.environment));
-        facts(html, "Counted meanwhile, by everybody on it", host(&report.host));
+        facts(html, "Counted meanwhile, by everybody on it", host(report));
         facts(html, "Supervisor", supervisor(report));
     });
     let ledger = report.witness.as_ref().map(|witness| &witness.ledger).filter(|ledger| !ledger.is_null());
@@ -63,7 +63,7 @@ pub(super) fn environment(machine: &Environment) -> Vec<(&'static str, Option<St
     ]
 }
 
-fn host(host: &HostReport) -> Vec<(&'static str, Option<String>)> {
+fn host(report: &Report) -> Vec<(&'static str, Option<String>)> {
     let HostReport {
         cpu_pressure,
         tcp_retransmits,
@@ -73,9 +73,12 @@ fn host(host: &HostReport) -> Vec<(&'static str, Option<String>)> {
         sockets_in_use,
         time_wait,
         ports_held,
-    } = *host;
+    } = report.host;
     vec![
-        ("waiting for a CPU", cpu_pressure.map(|part| format!("{} of the time", percent(part)))),
+        (
+            "waiting for a CPU",
+            cpu_pressure.map(|part| format!("{} of the time", percent(part))).or_else(|| too_short(report)),
+        ),
         ("TCP segments sent again", tcp_retransmits.map(grouped)),
         ("TCP timeouts", tcp_timeouts.map(grouped)),
         ("listening queues full", listen_overflows.map(grouped)),
@@ -84,6 +87,12 @@ fn host(host: &HostReport) -> Vec<(&'static str, Option<String>)> {
         ("closed connections kept at most", time_wait.map(grouped)),
         ("local ports held back", ports_held.map(grouped)),
     ]
+}
+
+/// The length that a run needs before its wait for CPUs is known, of a shorter run.
+fn too_short(report: &Report) -> Option<String> {
+    let shortest = SHORTEST_FOR_PRESSURE.as_secs_f64();
+    (report.totals.duration_s < shortest).then(|| format!("unknown: the run was shorter than {}", seconds(shortest)))
 }
 
 fn supervisor(report: &Report) -> Vec<(&'static str, Option<String>)> {

@@ -133,7 +133,7 @@ pub(super) fn times(html: &mut Html, report: &Report) {
         "p",
         "note",
         "A percentile with fewer than ten samples beyond it is not told. What was cut off counts as no faster than it was old, \
-         so that some figures are only known to be no less (>=).",
+         so that some figures are only known to be no less (>=); the mean leaves it out.",
     );
     let overflow: u64 = report.latency.values().map(|latency| latency.overflow).sum();
     if overflow > 0 {

@@ -39,8 +39,9 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         html.details(&summary, |html| {
             html.say("p", &format!("Checked: {}.", validity.checked.join(", ")));
             if missing > 0 {
-                let names = validity.unavailable.join(", ");
-                html.say("p", &format!("Not available on this machine: {names}."));
+                for not_made in validity.not_made() {
+                    html.say("p", &format!("{}.", capital(&not_made)));
+                }
             }
         });
     });

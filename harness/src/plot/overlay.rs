@@ -232,7 +232,7 @@ fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figur
 fn curves<'a>(drawn: &[Drawn<'a>], clocked: Clocked) -> Plot {
     let curve = |one: &Drawn<'a>| {
         let latency = one.run.report.latency(clocked.series())?;
-        Some((Curve::of(latency, Key::new(one.run.label, Mark::Line(one.ink, 2.0)))?, latency.max_us))
+        Some((Curve::of(latency, Key::new(one.run.label, Mark::Line(one.ink, 2.0)))?, latency.slowest_us()))
     };
     let (curves, slowest): (Vec<Curve<'_>>, Vec<Option<f64>>) = drawn.iter().filter_map(curve).unzip();
     let slowest = slowest.into_iter().flatten().reduce(f64::max);

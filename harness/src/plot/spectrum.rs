@@ -125,9 +125,11 @@ fn caption(report: &Report, curves: &[Curve<'_>]) -> String {
         .find_map(|(_, us, of)| Some(format!("{of} of the good answers had a {what} time of at most {}", micros(us?))))
         .unwrap_or_else(|| match latency.p50_us {
             Some(_) => format!("Too many were cut off for a percentile of the {what} time"),
-            None => format!("Fewer than twenty good answers, of {} at most", micros(latency.max_us.unwrap_or(0.0))),
+            None => {
+                format!("Fewer than twenty good answers, of {} at most", micros(latency.slowest_us().unwrap_or(0.0)))
+            }
         });
-    let slowest = latency.max_us.map_or_else(String::new, |us| format!(", the slowest one of {}", micros(us)));
+    let slowest = latency.slowest_us().map_or_else(String::new, |us| format!(", the slowest one of {}", micros(us)));
     let cut = match curve.censored {
         0 => String::new(),
         n => format!("; {} more were cut off or never sent, and rank beyond the end of the curve", grouped(n)),

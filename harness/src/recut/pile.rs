@@ -61,9 +61,20 @@ impl Pile {
             sum_ns: sum_ns.fold(0, u128::saturating_add),
             overflow: 0,
             censored: ages.as_ref().map_or(0, Histogram::len),
+            oldest_ns: ages.as_ref().map_or(0, Histogram::max),
+            ages_ns: ages.as_ref().map_or(0, least_sum),
         };
         Timing::from_parts(bounds, histogram, ages, exact)
     }
+}
+
+/// The least that the values of a histogram can add up to.
+fn least_sum(histogram: &Histogram<u64>) -> u128 {
+    let least = histogram.iter_recorded().map(|cell| {
+        u128::from(histogram.lowest_equivalent(cell.value_iterated_to()))
+            * u128::from(cell.count_since_last_iteration())
+    });
+    least.fold(0, u128::saturating_add)
 }
 
 fn sum(cells: &[u64]) -> u64 {

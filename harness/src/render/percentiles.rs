@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::times::cut_off;
 use super::{grouped, micros};
 use crate::report::{Latency, Report};
 use crate::stats::{Percentile, Series};
@@ -27,13 +28,13 @@ pub fn percentiles(report: &Report) -> String {
     let mut out = String::new();
     for (name, series) in [("response", Series::ResponseOk), ("service", Series::ServiceOk)] {
         if let Some(latency) = report.latency(series).filter(|latency| latency.count + latency.censored > 0) {
-            write_table(&mut out, name, latency);
+            write_table(&mut out, name, latency, cut_off(latency, report.latency(Series::ServiceOk)));
         }
     }
     out
 }
 
-fn write_table(out: &mut String, name: &str, latency: &Latency) {
+fn write_table(out: &mut String, name: &str, latency: &Latency, cut_off: Option<String>) {
     let Some(distribution) = latency.distribution() else { return };
     let all = distribution.all();
     let _ = writeln!(out, "\n  {name} times by percentile, {} samples", grouped(all));
@@ -46,14 +47,10 @@ fn write_table(out: &mut String, name: &str, latency: &Latency) {
         let _ = writeln!(out, "  {percent:>9} %  {text:>12}");
     }
     if let Some(max_us) = latency.max_us {
-        let at_least = if latency.censored > 0 { ">= " } else { "" };
+        let at_least = if latency.is_at_least("max_us") { ">= " } else { "" };
         let _ = writeln!(out, "  {:>9} %  {:>12}", "100", format!("{at_least}{}", micros(max_us)));
     }
-    if latency.censored > 0 {
-        let _ = writeln!(
-            out,
-            "  {} of them were cut off: they count as no faster than they were old",
-            grouped(latency.censored)
-        );
+    if let Some(cut_off) = cut_off {
+        let _ = writeln!(out, "  {cut_off}");
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         if let Some(difference) = service.and_then(|service| difference(report, response, service)) {
             row = format!("{row}\n{difference}");
         }
-        if let Some(cut_off) = cut_off(response) {
+        if let Some(cut_off) = cut_off(response, service) {
             row = format!("{row}\n{cut_off}");
         }
         rows.push(("response", row));
@@ -39,10 +39,19 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What is known of requests that were cut off; none without any.
-pub(crate) fn cut_off(latency: &Latency) -> Option<String> {
-    let what = "requests had not ended when they were cut off: they count as no faster than they were old";
-    (latency.censored > 0).then(|| format!("{} {what}", grouped(latency.censored)))
+/// The numbers of requests in `latency` that did not finish and that were never sent; none without any. Service times have
+/// the first alone, response times both.
+pub(crate) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<String> {
+    let sent = service.map_or(0, |service| service.censored).min(latency.censored);
+    let requests = |n: u64| if n == 1 { "1 request".to_owned() } else { format!("{} requests", grouped(n)) };
+    let unfinished = || format!("{} did not finish (timed out, or open at the end)", requests(sent));
+    let what = match (sent, latency.censored - sent) {
+        (0, 0) => return None,
+        (_, 0) => unfinished(),
+        (0, unsent) => format!("{} never sent", requests(unsent)),
+        (_, unsent) => format!("{}, {} never sent", unfinished(), grouped(unsent)),
+    };
+    Some(format!("{what}: counted at the age reached, so >= figures are lower bounds"))
 }
 
 /// What it means that response and service times differ, or that they do not; none when that cannot be said.

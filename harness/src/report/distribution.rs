@@ -57,7 +57,7 @@ impl Distribution<'_> {
         reason = "times are positive, far below 2^63 ns"
     )]
     pub fn percentile(&self, q: f64) -> Percentile {
-        let Latency { p50_us, p90_us, p99_us, p999_us, max_us, censored, .. } = *self.latency;
+        let Latency { p50_us, p90_us, p99_us, p999_us, censored, .. } = *self.latency;
         let named =
             [(0.5, "p50_us", p50_us), (0.9, "p90_us", p90_us), (0.99, "p99_us", p99_us), (0.999, "p999_us", p999_us)];
         let ns = |us: f64| (us * 1e3).round() as u64;
@@ -73,7 +73,7 @@ impl Distribution<'_> {
             return Percentile::TooFew;
         }
         let rank = rank(q, all);
-        let greatest = max_us.map_or(u64::MAX, ns);
+        let greatest = self.latency.slowest_us().map_or(u64::MAX, ns);
         // Half a rank lower the quotient is of that rank, however it is rounded.
         let at = |rank: u64| {
             let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;

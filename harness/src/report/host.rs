@@ -10,7 +10,7 @@ use crate::machine::HostRecord;
 
 /// The kernel brings its count of pressure up to date every two seconds, so that either reading may be as old: in a run
 /// shorter than this, too much of what was counted lies before it.
-const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
+pub(crate) const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
 
 /// What the machine counted while the run went on, in this network namespace where it has several. Null is what it does not
 /// say.

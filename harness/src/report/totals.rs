@@ -159,6 +159,14 @@ impl Totals {
         (self.items_per_s > 0.0).then_some(self.ok_per_s? / self.items_per_s)
     }
 
+    /// Good items per second: those in state `ok`. An item that was not found is an answer, neither good nor failed. Of a
+    /// result of an older version, which has no such rate, the good part of the rate of items.
+    #[must_use]
+    pub fn good_per_s(&self, items: &Ledger) -> f64 {
+        let ended = items.ended().saturating_sub(items.aborted);
+        self.ok_per_s.unwrap_or_else(|| share(self.items_per_s * items.ok as f64, ended as f64))
+    }
+
     /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. `items` are what the attempts were for: a
     /// good item, and one that is not there, has one attempt that says so.
     #[must_use]

@@ -10,6 +10,8 @@ mod shards;
 pub(crate) mod thresholds;
 mod wording;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals};
@@ -92,8 +94,11 @@ pub struct Validity {
     pub reasons: Vec<String>,
     /// The checks that were made, whatever they found.
     pub checked: Vec<String>,
-    /// The checks that could not be made: the machine does not give what they look at.
+    /// The checks that could not be made.
     pub unavailable: Vec<String>,
+    /// Of each of these, why. Absent from results of earlier versions.
+    #[serde(default)]
+    pub unavailable_reasons: BTreeMap<String, String>,
 }
 
 /// What a run is judged by.
@@ -116,12 +121,33 @@ pub struct Evidence<'a> {
 }
 
 /// What a gate saw.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 enum Seen {
     /// Its findings; none when all is well.
     Findings(Vec<String>),
-    /// Not what it looks at: the machine does not say.
-    Unavailable,
+    /// Nothing of what it looks at, and why.
+    Unavailable(Missing),
+}
+
+/// Why a check has nothing to look at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Missing {
+    /// The machine does not give the reading.
+    NotGiven,
+    /// Every shard ended before it reported.
+    NoShard,
+    /// The run was shorter than the reading takes, s.
+    TooShort(f64),
+}
+
+impl Missing {
+    fn reason(self) -> String {
+        match self {
+            Self::NotGiven => "not available on this machine".to_owned(),
+            Self::NoShard => "no shard reported".to_owned(),
+            Self::TooShort(s) => format!("the run was shorter than {}", micros(s * 1e6)),
+        }
+    }
 }
 
 impl Seen {
@@ -178,12 +204,20 @@ impl Validity {
     /// Judges a run.
     #[must_use]
     pub fn judge(evidence: &Evidence<'_>) -> Self {
-        let mut validity =
-            Self { verdict: Verdict::Valid, reasons: Vec::new(), checked: Vec::new(), unavailable: Vec::new() };
+        let mut validity = Self {
+            verdict: Verdict::Valid,
+            reasons: Vec::new(),
+            checked: Vec::new(),
+            unavailable: Vec::new(),
+            unavailable_reasons: BTreeMap::new(),
+        };
         for Gate { name, verdict, look } in GATES {
             match look(evidence) {
                 Seen::Findings(findings) => validity.check(name, findings, verdict),
-                Seen::Unavailable => validity.unavailable.push(name.to_owned()),
+                Seen::Unavailable(missing) => {
+                    validity.unavailable.push(name.to_owned());
+                    validity.unavailable_reasons.insert(name.to_owned(), missing.reason());
+                }
             }
         }
         validity
@@ -203,6 +237,16 @@ impl Validity {
             );
             self.check(SUSPENSION, Some(why), Verdict::Disturbed);
         }
+    }
+
+    /// The checks that could not be made, a sentence for each reason.
+    pub(crate) fn not_made(&self) -> Vec<String> {
+        let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for name in &self.unavailable {
+            let reason = self.unavailable_reasons.get(name).map_or("not available", String::as_str);
+            by_reason.entry(reason).or_default().push(name);
+        }
+        by_reason.into_iter().map(|(reason, names)| format!("{reason}: {}", names.join(", "))).collect()
     }
 
     /// Notes a check and what it found, which is at least as grave as `verdict` says.

@@ -79,10 +79,26 @@ pub struct Exact {
     /// Attempts whose time is only known to be no less than their age when they were cut off: timed out, under way at the
     /// end of the run, or never sent.
     pub censored: u64,
+    /// The greatest age of these, ns; 0 without any.
+    pub oldest_ns: u64,
+    /// The sum of their ages, ns.
+    pub ages_ns: u128,
 }
 
 impl Exact {
-    const EMPTY: Self = Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0 };
+    const EMPTY: Self =
+        Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0, oldest_ns: 0, ages_ns: 0 };
+
+    /// The greatest time, ns, and of those that were cut off the greatest age; none when empty.
+    pub(crate) fn greatest_ns(&self) -> Option<u64> {
+        (self.count + self.censored > 0).then(|| self.max_ns.max(self.oldest_ns))
+    }
+
+    /// The least that the mean of all can be, ns: each attempt that was cut off took at least its age. None when empty.
+    pub(crate) fn least_mean_ns(&self) -> Option<f64> {
+        let all = self.count + self.censored;
+        (all > 0).then(|| (self.sum_ns + self.ages_ns) as f64 / all as f64)
+    }
 
     /// The rank of the `q`-th quantile, from 1 on, the censored attempts included; none with too few samples beyond it.
     pub(super) fn rank(&self, q: f64) -> Option<u64> {
@@ -91,13 +107,15 @@ impl Exact {
     }
 
     fn merge(&mut self, other: &Self) {
-        let Self { count, min_ns, max_ns, sum_ns, overflow, censored } = *other;
+        let Self { count, min_ns, max_ns, sum_ns, overflow, censored, oldest_ns, ages_ns } = *other;
         self.count += count;
         self.min_ns = self.min_ns.min(min_ns);
         self.max_ns = self.max_ns.max(max_ns);
         self.sum_ns += sum_ns;
         self.overflow += overflow;
         self.censored += censored;
+        self.oldest_ns = self.oldest_ns.max(oldest_ns);
+        self.ages_ns += ages_ns;
     }
 }
 
@@ -157,6 +175,8 @@ impl Timing {
     /// Books an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
     pub fn censor(&mut self, age_ns: u64) {
         self.exact.censored += 1;
+        self.exact.oldest_ns = self.exact.oldest_ns.max(age_ns);
+        self.exact.ages_ns += u128::from(age_ns);
         let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
         // Beyond the bounds it has no cell, and ranks above all that have one.
         let _ = ages.record(age_ns);
@@ -205,7 +225,7 @@ impl Timing {
         let mut known = ages.clone();
         let added = known.add(&self.histogram);
         debug_assert!(added.is_ok(), "both have the bounds of the run");
-        let greatest = self.exact.max_ns.max(ages.max());
+        let greatest = self.exact.max_ns.max(self.exact.oldest_ns);
         match (value_at(&known, rank).map(|value| value.min(greatest)), most) {
             (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
             // Of nothing but attempts cut off at unknown ages, nothing is known.

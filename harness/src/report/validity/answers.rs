@@ -71,7 +71,7 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
     let last = intervals.iter().rev().find(answered).map_or(0, |row| row.start_s + 1);
     let silent_s = totals.duration_s - last as f64;
     let paused = intervals.iter().any(|row| row.start_s >= last && row.binding.pause >= PAUSED);
-    let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.max_us);
+    let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.slowest_us());
     let slowest_s = service.fold(0.0, f64::max) / 1e6;
     let is_silent = ledger.aborted > 0
         && !intervals.is_empty()
@@ -80,7 +80,7 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
         && silent_s > slowest_s * LONGER_THAN_SLOWEST;
     Seen::perhaps(is_silent.then(|| {
         format!(
-            "no answer came in the last {silent_s:.0} of {:.0} seconds, and {} requests were cut off without one, so the rate \
+            "no answer came in the last {silent_s:.0} of {:.0} seconds, and {} items were cut off without one, so the rate \
              includes a time in which the target did not work; check its log, or give it longer with --grace",
             totals.duration_s,
             grouped(ledger.aborted)

@@ -3,7 +3,8 @@
 use super::answers::failed_with;
 use super::thresholds::{CPU_PRESSURE, PORTS_HELD_BACK, RETRANSMITS, STRAY_RETRANSMITS};
 use super::wording::{more_room, percent};
-use super::{Evidence, Seen};
+use super::{Evidence, Missing, Seen};
+use crate::report::SHORTEST_FOR_PRESSURE;
 use crate::sample::ErrorKind;
 use crate::units::grouped;
 
@@ -15,7 +16,11 @@ pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> Seen {
     if evidence.shards.iter().any(|shard| shard.usage.run_delay_share.is_some()) {
         return Seen::Findings(Vec::new());
     }
-    let Some(pressure) = evidence.host.cpu_pressure else { return Seen::Unavailable };
+    let Some(pressure) = evidence.host.cpu_pressure else {
+        let shortest_s = SHORTEST_FOR_PRESSURE.as_secs_f64();
+        let is_short = evidence.totals.duration_s < shortest_s;
+        return Seen::Unavailable(if is_short { Missing::TooShort(shortest_s) } else { Missing::NotGiven });
+    };
     Seen::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
             "some process of this machine waited for a CPU {} of the time, and the kernel does not say if it was a shard, so \
@@ -42,7 +47,9 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> Seen {
 
 /// Ports that closed connections still hold, of a run that opened more than there were left.
 pub(super) fn ports_held_back(evidence: &Evidence<'_>) -> Seen {
-    let (Some(held), Some(ports)) = (evidence.host.ports_held, ports(evidence)) else { return Seen::Unavailable };
+    let (Some(held), Some(ports)) = (evidence.host.ports_held, ports(evidence)) else {
+        return Seen::Unavailable(Missing::NotGiven);
+    };
     // What others left behind does no harm to a run that keeps its connections.
     let needed = evidence.totals.connections_opened > ports.saturating_sub(held);
     let tripped = needed && held as f64 > ports as f64 * PORTS_HELD_BACK;
@@ -82,7 +89,7 @@ pub(super) fn descriptors(evidence: &Evidence<'_>) -> Seen {
 
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself.
 pub(super) fn retransmits(evidence: &Evidence<'_>) -> Seen {
-    let Some(again) = evidence.host.tcp_retransmits else { return Seen::Unavailable };
+    let Some(again) = evidence.host.tcp_retransmits else { return Seen::Unavailable(Missing::NotGiven) };
     let allowed = STRAY_RETRANSMITS as f64 + evidence.totals.attempts as f64 * RETRANSMITS;
     let tripped = evidence.environment.colocated && again as f64 > allowed;
     Seen::perhaps(tripped.then(|| {
@@ -97,7 +104,7 @@ pub(super) fn retransmits(evidence: &Evidence<'_>) -> Seen {
 /// Connections that the target did not take in time.
 pub(super) fn listen_queue(evidence: &Evidence<'_>) -> Seen {
     let (Some(full), Some(dropped)) = (evidence.host.listen_overflows, evidence.host.listen_drops) else {
-        return Seen::Unavailable;
+        return Seen::Unavailable(Missing::NotGiven);
     };
     // Every overflow is a drop as well. Of a target elsewhere these count somebody else's connections.
     let turned_away = full.max(dropped);

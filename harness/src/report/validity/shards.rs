@@ -7,7 +7,7 @@ use super::thresholds::{
     SPEED, STEAL,
 };
 use super::wording::{Worst, more_room, percent};
-use super::{Evidence, Seen};
+use super::{Evidence, Missing, Seen};
 use crate::plan::Pacing;
 use crate::process::ShardExit;
 use crate::report::{Latency, Ledger, ShardReport};
@@ -75,7 +75,11 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
         // It burns what it does not need; whether it came in time, its lateness tells.
         return Seen::Findings(Vec::new());
     }
-    let beyond = readings(evidence, SHORTEST_S, |shard| shard.usage.cpu_share).filter(|(_, used)| *used > CPU_USE);
+    let used = match readings(evidence, SHORTEST_S, |shard| shard.usage.cpu_share) {
+        Ok(used) => used,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    let beyond = used.into_iter().filter(|(_, used)| *used > CPU_USE);
     Seen::perhaps(Worst::of(beyond).map(|worst| {
         let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
         let advice = if shards < cores && !evidence.environment.colocated {
@@ -93,11 +97,11 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
 
 /// Ready to run, and something else ran.
 pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
-    if !any(evidence, |shard| shard.usage.run_delay_share) {
-        return Seen::Unavailable;
-    }
-    let waits = readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share);
-    Seen::perhaps(Worst::of(waits.filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
+    let waits = match readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share) {
+        Ok(waits) => waits,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    Seen::perhaps(Worst::of(waits.into_iter().filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
         format!(
             "{} spent {} of the run waiting for a CPU, so some responses were read late and look slower than they were. {}",
             worst.who(),
@@ -109,6 +113,9 @@ pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
 
 /// Requests of a paced run that went late.
 pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
+    if none_reported(evidence) {
+        return Seen::Unavailable(Missing::NoShard);
+    }
     // A run without a budget has nothing to be late for.
     let paced = evidence.plan.rate.is_some();
     let late = evidence.shards.iter().filter(|_| paced).filter_map(|shard| {
@@ -128,6 +135,9 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
 
 /// A loop that did not get to run when it was to.
 pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
+    if none_reported(evidence) {
+        return Seen::Unavailable(Missing::NoShard);
+    }
     let lag = |shard| times(shard, Series::LoopLag);
     let frozen =
         evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
@@ -153,11 +163,11 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
 
 /// Time that a hypervisor gave to others.
 pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
-    if !any(evidence, |shard| shard.usage.steal_share) {
-        return Seen::Unavailable;
-    }
-    let stolen = readings(evidence, SHORTEST_FOR_STEAL_S, |shard| shard.usage.steal_share);
-    Seen::perhaps(Worst::of(stolen.filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
+    let stolen = match readings(evidence, SHORTEST_FOR_STEAL_S, |shard| shard.usage.steal_share) {
+        Ok(stolen) => stolen,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    Seen::perhaps(Worst::of(stolen.into_iter().filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
         let cpu = worst.shard.cpu.map_or_else(|| "its CPUs'".to_owned(), |cpu| format!("CPU {cpu}'s"));
         format!(
             "{} lost {} of {cpu} time to other virtual machines of the host, so rates are too low and times too long. Run \
@@ -174,11 +184,11 @@ pub(super) fn speed(evidence: &Evidence<'_>) -> Seen {
         let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
         (before > 0.0 && after > 0.0).then(|| before.max(after) / before.min(after) - 1.0)
     };
-    if !any(evidence, ratio) {
-        return Seen::Unavailable;
-    }
-    let changed = evidence.shards.iter().filter_map(|shard| Some((shard, ratio(shard)?)));
-    Seen::perhaps(Worst::of(changed.filter(|(_, change)| *change > SPEED)).map(|worst| {
+    let changed = match readings(evidence, 0.0, ratio) {
+        Ok(changed) => changed,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    Seen::perhaps(Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED)).map(|worst| {
         let shown = |us: Option<f64>| us.map(micros).unwrap_or_default();
         format!(
             "{}: the same work took {} of CPU time before the run and {} after it, so the speed of the CPU changed during the \
@@ -191,19 +201,29 @@ pub(super) fn speed(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// A reading of each shard that gave one and ran for so long.
+///
+/// # Errors
+/// When no shard did, with why.
 fn readings<'a>(
     evidence: &Evidence<'a>,
     shortest_s: f64,
     reading: impl Fn(&ShardReport) -> Option<f64>,
-) -> impl Iterator<Item = (&'a ShardReport, f64)> {
-    let long_enough = move |shard: &&ShardReport| shard.usage.measured_s.is_some_and(|s| s >= shortest_s);
-    evidence.shards.iter().filter(long_enough).filter_map(move |shard| Some((shard, reading(shard)?)))
+) -> Result<Vec<(&'a ShardReport, f64)>, Missing> {
+    if none_reported(evidence) {
+        return Err(Missing::NoShard);
+    }
+    let long_enough: Vec<&ShardReport> =
+        evidence.shards.iter().filter(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s)).collect();
+    if long_enough.is_empty() {
+        return Err(Missing::TooShort(shortest_s));
+    }
+    let readings: Vec<_> = long_enough.into_iter().filter_map(|shard| Some((shard, reading(shard)?))).collect();
+    if readings.is_empty() { Err(Missing::NotGiven) } else { Ok(readings) }
 }
 
-/// True if any shard gave a reading. One with a fault gave none.
-fn any(evidence: &Evidence<'_>, reading: impl Fn(&ShardReport) -> Option<f64>) -> bool {
-    evidence.shards.iter().filter(|shard| shard.fault.is_none()).any(|shard| reading(shard).is_some())
-        || evidence.shards.iter().all(|shard| shard.fault.is_some())
+/// True if every shard ended before it reported its times and what it used.
+fn none_reported(evidence: &Evidence<'_>) -> bool {
+    evidence.shards.iter().all(|shard| shard.fault.is_some())
 }
 
 /// A distribution of a shard; none of one with a fault.

@@ -63,12 +63,16 @@ impl Run {
     }
 
     fn judge(&self) -> Validity {
+        self.judge_after(10.0)
+    }
+
+    fn judge_after(&self, duration_s: f64) -> Validity {
         Validity::judge(&Evidence {
             plan: &self.plan,
             environment: &self.environment,
             host: &self.host,
             shards: &self.shards,
-            totals: &Totals::new(&self.counters, 10.0, 8),
+            totals: &Totals::new(&self.counters, duration_s, 8),
             ledger: &self.ledger,
             intervals: &self.intervals,
         })
@@ -136,11 +140,13 @@ fn times(us: f64) -> Latency {
         count: 1_000,
         min_us: Some(us),
         mean_us: Some(us),
+        mean_at_least_us: None,
         p50_us: Some(us),
         p90_us: Some(us),
         p99_us: Some(us),
         p999_us: None,
         max_us: Some(us),
+        ended_max_us: None,
         at_least: Vec::new(),
         overflow: 0,
         censored: 0,
@@ -416,6 +422,50 @@ fn g_steal() {
     passes(|run| (run.usage().steal_share, run.usage().measured_s) = (Some(after(21)), Some(0.9)));
     unavailable(&["steal"], |run| run.shards.iter_mut().for_each(|shard| shard.usage.steal_share = None));
     assert_eq!(stolen("cpu  1 2 3 4\n", "cpu  1 2 3 4\n"), None);
+}
+
+#[test]
+fn a_check_that_was_not_made_says_why() {
+    let not_made = |spoil: &dyn Fn(&mut Run)| {
+        let mut run = Run::quiet();
+        spoil(&mut run);
+        run.judge().not_made()
+    };
+    assert!(not_made(&|_| {}).is_empty());
+    // Shards that were killed reported nothing, on whatever machine.
+    let killed = not_made(&|run| {
+        for shard in &mut run.shards {
+            (shard.fault, shard.usage) = (Some("was killed".to_owned()), UsageReport::default());
+            shard.latency.clear();
+        }
+    });
+    assert_eq!(
+        killed,
+        [
+            "no shard reported: CPU use of each shard, run-queue delay, scheduling lag, loop lag, steal, speed of the CPU"
+        ]
+    );
+    let short = not_made(&|run| run.shards.iter_mut().for_each(|shard| shard.usage.measured_s = Some(0.1)));
+    assert_eq!(
+        short,
+        [
+            "the run was shorter than 1.00 s: steal",
+            "the run was shorter than 200 ms: CPU use of each shard, run-queue delay"
+        ]
+    );
+    let blind = not_made(&|run| run.host.tcp_retransmits = None);
+    assert_eq!(blind, ["not available on this machine: retransmits"]);
+    let pressure = |duration_s: f64| {
+        let mut run = Run::quiet();
+        run.host.cpu_pressure = None;
+        run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
+        run.judge_after(duration_s).not_made()
+    };
+    assert_eq!(
+        pressure(9.0),
+        ["not available on this machine: run-queue delay", "the run was shorter than 10.0 s: CPU pressure"]
+    );
+    assert_eq!(pressure(10.0), ["not available on this machine: run-queue delay, CPU pressure"]);
 }
 
 #[test]
