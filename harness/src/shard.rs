@@ -338,7 +338,7 @@ where
                     outbox.queue(&interval_frame(interval)?)?;
                 }
                 queue_sends(engine, outbox, now)?;
-                outbox.queue(&Frame::Progress(engine.progress()))?;
+                outbox.queue(&Frame::Progress(Box::new(engine.progress())))?;
                 next_look = now.plus(PROGRESS_EVERY);
             }
         }

@@ -169,7 +169,7 @@ impl<L: Line> Member<L> {
             match frame {
                 Frame::Ready => heard.push(Heard::Ready),
                 Frame::Refused(why) => heard.push(Heard::Refused(why)),
-                Frame::Progress(progress) => self.progress = progress,
+                Frame::Progress(progress) => self.progress = *progress,
                 Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
                 Frame::Sends(sends) => heard.push(Heard::Sends(sends)),
                 Frame::Pause(order) => heard.push(Heard::Pause(order)),

@@ -24,7 +24,7 @@ pub enum Frame {
     /// The workload could not be built.
     Refused(String),
     /// How far it is. Cumulative.
-    Progress(Progress),
+    Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
     /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
