@@ -326,7 +326,10 @@ mod tests {
             (&["--", "-c", "5", "--retries", "2"], "--retries is 0"),
             (&["--", "--fail-if", "errors < 1"], "--fail-if is for single runs"),
             (&["--fail-if", "service_p99[1s] < 5ms"], "leave the window out"),
-            (&["--fail-if", "budget_utilisation < 0.9"], "--fail-if budget_utilisation < 0.9: without a budget"),
+            (
+                &["--fail-if", "budget_utilisation < 0.9"],
+                "--fail-if budget_utilisation < 0.9: the run has no rate budget",
+            ),
             (&["--arrivals", "asap"], "closed loop"),
             (&["--from", "10", "--max-rate", "5"], "--from 10/s is above --max-rate 5/s"),
             (&["http://192.0.2.1/"], "for example --max-rate 100/s"),
