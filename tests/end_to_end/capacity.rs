@@ -91,8 +91,8 @@ fn what_is_shown_of_a_probe_is_what_the_result_says_of_it() {
     let saved = done.capacity();
     let shown = |number: u64| {
         let name = format!("probe {number} ");
-        let lines = done.stderr.lines().filter_map(|line| line.trim_start().strip_prefix(&name));
-        lines.filter(|line| !line.ends_with(" s")).last().unwrap_or_default().to_owned()
+        let mut lines = done.stderr.lines().filter_map(|line| line.trim_start().strip_prefix(&name));
+        lines.rfind(|line| !line.ends_with(" s")).unwrap_or_default().to_owned()
     };
     let probes = saved["probes"].as_array().unwrap();
     for probe in probes {
