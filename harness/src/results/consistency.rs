@@ -22,6 +22,7 @@ const ROUNDING: f64 = 1e-9;
 /// # Errors
 /// Names the first field that disagrees, both numbers, and where the other one comes from.
 pub(super) fn check(report: &Report) -> Result<(), String> {
+    judged::calendar(report)?;
     counts::check(report)?;
     times::check(report)?;
     rates::check(report)?;
