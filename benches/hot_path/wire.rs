@@ -14,13 +14,13 @@ use crate::samples::{bounds, filled};
 
 pub(crate) fn benches(criterion: &mut Criterion) {
     let stats = filled(&Series::PER_INTERVAL);
-    let progress = Frame::Progress(Progress {
+    let progress = Frame::Progress(Box::new(Progress {
         at: Nanos(1),
         counters: stats.counters.clone(),
         in_flight: 64,
         remaining: 1 << 40,
         ..Progress::default()
-    });
+    }));
     criterion.bench_function("wire/encode an interval", |bencher| {
         bencher.iter(|| interval(black_box(&stats)).and_then(|frame| encode(&frame)));
     });

@@ -323,7 +323,7 @@ proptest! {
         let mut plan = run_of(shards, 10 * shards, ids);
         (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), u64::from(shards), u64::from(shards));
         (plan.per_host.hosts, plan.per_host.rate) = (2, host_rate.map(per_s));
-        let (report, samples) = run_cold(&plan, &delays_ms);
+        let (report, samples, _) = run_cold(&plan, &delays_ms);
         prop_assert_eq!(report.ledger.ok, ids);
         let sent = sends(&samples);
         let least = sent.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(u64::MAX);
@@ -568,13 +568,12 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
                 6 | 8 => (Some(503), Outcome::Rejected),
                 _ => (Some(200), Outcome::Ok),
             };
-            let (advice, connect_ns) = (Advice::default(), None);
+            let advice = Advice::default();
             let done = self.0.now();
             Attempt {
                 sent: Some(sent),
                 first_byte: None,
                 done,
-                connect_ns,
                 bytes_sent: 0,
                 bytes_received: 0,
                 status,

@@ -65,7 +65,7 @@ pub(super) fn calendar(report: &Report) -> Result<(), String> {
 
 /// The verdict is the gravest of the findings.
 fn verdict(report: &Report) -> Result<(), String> {
-    let Validity { verdict, reasons, checked, unavailable } = &report.validity;
+    let Validity { verdict, reasons, checked, unavailable, .. } = &report.validity;
     if (*verdict == Verdict::Valid) != reasons.is_empty() {
         let (name, findings) = (verdict.name(), reasons.len());
         return Err(format!("`validity.verdict` is {name}, but validity.reasons holds {findings} findings"));

@@ -117,24 +117,25 @@ fn rates(place: &str, totals: &Totals, ledger: &Ledger, warm: Warm) -> Result<()
 fn schedule(report: &Report) -> Result<(), String> {
     let (plan, totals) = (&report.plan.run, &report.totals);
     let rate = plan.shaped_rate().filter(|_| !plan.has_budget());
-    let Some(ScheduleReport { arrivals, rate: asked, rate_per_s, scheduled, dropped, unscheduled, .. }) =
-        &report.schedule
-    else {
+    let Some(schedule) = &report.schedule else {
         return if rate.is_none() { Ok(()) } else { Err("`schedule` is null, but the plan has a schedule".to_owned()) };
     };
     let Some(rate) = rate else { return Err("`schedule` is there, but the plan has none".to_owned()) };
+    let ScheduleReport { arrivals, rate: asked, rate_per_s, scheduled, dropped, postponed, unscheduled, .. } = schedule;
     equal("schedule.arrivals", arrivals.as_str(), "plan.arrivals", plan.arrivals.name())?;
     equal("schedule.rate", asked.as_str(), "plan.rate", &rate.to_string())?;
     close("schedule.rate_per_s", *rate_per_s, "plan.rate", rate.peak.per_second())?;
     equal("schedule.dropped", *dropped, "totals.dropped", totals.dropped)?;
     let sum = |of: fn(&ShardReport) -> Option<u64>| report.shards.iter().filter_map(of).sum::<u64>();
     equal("schedule.scheduled", *scheduled, "the sum of shards[].scheduled", sum(|shard| shard.scheduled))?;
+    at_most("schedule.dropped_by", schedule.dropped_by.values().sum(), "(the sum) schedule.dropped", *dropped)?;
+    equal("schedule.postponed", *postponed, "the sum of shards[].postponed", sum(|shard| shard.postponed))?;
     equal("schedule.unscheduled", *unscheduled, "the sum of shards[].unscheduled", sum(|shard| shard.unscheduled))?;
     // A shard that died had told of its attempts, and not of its timetable.
     let untold = || report.shards.iter().filter(|shard| shard.scheduled.is_none());
     let known: u64 = untold().map(|shard| shard.totals.attempts + shard.totals.dropped).sum();
-    let (schedule, all) = (report.schedule.as_ref(), scheduled + known + unscheduled);
-    let Some(ScheduleReport { sent_share, achieved_per_s, untold_shards, .. }) = schedule else { return Ok(()) };
+    let all = scheduled + known + unscheduled;
+    let ScheduleReport { sent_share, achieved_per_s, untold_shards, .. } = schedule;
     equal("schedule.untold_shards", *untold_shards, "the number of shards without `scheduled`", untold().count())?;
     let sent = if all > 0 { totals.attempts_sent as f64 / all as f64 } else { 1.0 };
     close("schedule.sent_share", *sent_share, "totals.attempts_sent over all that was due", sent)?;
