@@ -184,7 +184,7 @@ struct Supervisor<L = Process> {
     budget: Option<Budgeting>,
     /// Requests sent under the limits of the run and of its hosts.
     windows: Windows,
-    /// Who may send under limits that keep any two requests apart.
+    /// Turns to send under limits that keep any two requests apart.
     turns: Turns,
     /// How many hosts the target has.
     hosts: u32,

@@ -631,7 +631,7 @@ fn a_target_that_hangs_until_the_end_is_found() {
     assert_eq!(report.ledger.aborted, 4);
     assert_eq!(report.validity.verdict, crate::report::Verdict::TargetLimited, "{:?}", report.validity);
     let said = report.validity.reasons.join("; ");
-    assert!(said.contains("no answer came in the last 4 of 10 seconds, and 4 requests were cut off"), "{said}");
+    assert!(said.contains("no answer came in the last 4 of 10 seconds, and 4 items were cut off"), "{said}");
     // Answers that always take as long, and a pause that the target asked for, are no silence.
     let slow = run(&plan, &[], |_, _| 4 * S).report(&plan);
     assert!(slow.ledger.aborted > 0 && !slow.validity.reasons.join("; ").contains("no answer"), "{:?}", slow.validity);

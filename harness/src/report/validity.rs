@@ -129,7 +129,7 @@ enum Seen {
     Unavailable(Missing),
 }
 
-/// Why a check has nothing to look at.
+/// Reason why a check has nothing to look at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Missing {
     /// The machine does not give the reading.
