@@ -235,7 +235,7 @@ mod tests {
         for looks in [0, 2] {
             let left = std::cell::Cell::new(looks);
             let stop = || left.replace(left.get() - 1) == 0 || left.get() < 0;
-            let dead = unreachable(&hosts, Duration::from_secs(3_600), clock, &stop);
+            let dead = unreachable(&hosts, Duration::from_hours(1), clock, &stop);
             assert!(dead.is_empty(), "{looks}: {} of {}", dead.len(), hosts.len());
         }
     }

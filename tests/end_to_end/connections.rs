@@ -1,5 +1,4 @@
 //! How long connections live, and where they come from, as the target sees it and as its books have it.
-#![expect(clippy::unwrap_used, reason = "a test whose result cannot be read is over")]
 
 use std::sync::Mutex;
 

@@ -36,7 +36,15 @@ pub(crate) fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 
 /// Whether the keys below `place` are data, such as statuses, and not fields.
 fn holds_data(place: &str) -> bool {
-    let free = ["/tags", "/workload", "/attempts_by_status", "/rejected_by_status", "/errors_by_kind", "/dropped_by"];
+    let free = [
+        "/tags",
+        "/workload",
+        "/attempts_by_status",
+        "/rejected_by_status",
+        "/errors_by_kind",
+        "/dropped_by",
+        "/unavailable_reasons",
+    ];
     free.iter().any(|name| place.ends_with(name)) || place.starts_with("/witness/ledger")
 }
 

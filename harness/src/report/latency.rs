@@ -139,8 +139,12 @@ mod tests {
             unfinished in prop::collection::vec((1..3_000_000_000_u64, 0..1_000_000_000_u64), 0..300),
         ) {
             let mut timing = Timing::new(bounds());
-            ended.iter().for_each(|ns| timing.record(*ns));
-            unfinished.iter().for_each(|(age, _)| timing.censor(*age));
+            for ns in &ended {
+                timing.record(*ns);
+            }
+            for (age, _) in &unfinished {
+                timing.censor(*age);
+            }
             let latency = Latency::of_timing(&timing, Detail::Figures);
             let max_us = latency.max_us.unwrap_or(0.0);
             for figure in [latency.p50_us, latency.p90_us, latency.p99_us, latency.mean_at_least_us] {

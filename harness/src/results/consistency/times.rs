@@ -54,21 +54,28 @@ fn percentiles(latency: &Latency) -> [(f64, &'static str, Option<f64>); 4] {
 
 /// What a distribution says of itself.
 fn figures(field: &str, latency: &Latency) -> Result<(), String> {
-    let Latency { count, min_us, mean_us, max_us, overflow, censored, .. } = *latency;
+    let Latency { count, min_us, mean_us, mean_at_least_us, max_us, overflow, censored, .. } = *latency;
+    let slowest_us = latency.slowest_us();
     let named = |name: &str| format!("{field}.{name}");
     at_most(named("overflow"), overflow, "its count", count)?;
-    for (name, figure) in [("min_us", min_us), ("mean_us", mean_us), ("max_us", max_us)] {
+    for (name, figure) in [("min_us", min_us), ("mean_us", mean_us), ("max_us", slowest_us)] {
         if figure.is_some() != (count > 0) {
             let is = figure.map_or_else(|| "null".to_owned(), |us| us.to_string());
             return Err(format!("`{}` is {is}, but its count is {count}", named(name)));
         }
     }
     let slack = 1.0 + super::ROUNDING;
-    if let (Some(min), Some(mean), Some(max)) = (min_us, mean_us, max_us) {
+    if let (Some(min), Some(mean), Some(max)) = (min_us, mean_us, slowest_us) {
         at_most(named("min_us"), min, "mean_us", mean * slack)?;
-        at_most(named("mean_us"), mean, "max_us", max * slack)?;
+        at_most(named("mean_us"), mean, "the greatest that ended", max * slack)?;
     }
     let all = count.saturating_add(censored);
+    if let (Some(max), 0) = (max_us, all) {
+        return Err(format!("`{}` is {max}, but nothing was timed", named("max_us")));
+    }
+    for (name, figure) in [("ended_max_us", slowest_us), ("mean_at_least_us", mean_at_least_us)] {
+        at_most(named(name), figure.unwrap_or_default(), "max_us", max_us.unwrap_or(f64::MAX) * slack)?;
+    }
     for (q, name, value) in percentiles(latency) {
         let needed = samples_for(q, SAMPLES_BEYOND);
         match value {
@@ -100,7 +107,9 @@ fn histogram(field: &str, latency: &Latency) -> Result<(), String> {
         inside + latency.overflow,
     )?;
     let ns = |us: f64| (us * 1e3).round() as u64;
-    if let (Some(min), Some(mean), Some(max), 0) = (latency.min_us, latency.mean_us, latency.max_us, latency.overflow) {
+    if let (Some(min), Some(mean), Some(max), 0) =
+        (latency.min_us, latency.mean_us, latency.slowest_us(), latency.overflow)
+    {
         let mut recorded = cells.iter_recorded().map(|cell| cell.value_iterated_to());
         let lowest = recorded.next().unwrap_or_default();
         let highest = recorded.last().unwrap_or(lowest);
@@ -111,7 +120,7 @@ fn histogram(field: &str, latency: &Latency) -> Result<(), String> {
         }
         close_to(CELL, named("mean_us"), mean, "that of its histogram", cells.mean() / 1e3)?;
     }
-    let max_ns = latency.max_us.map_or(u64::MAX, ns);
+    let max_ns = latency.slowest_us().map_or(u64::MAX, ns);
     // Half a rank lower the quotient is of that rank, however it is rounded.
     let at = |rank: u64| {
         let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
@@ -144,9 +153,12 @@ fn shards(field: &str, report: &Report, name: &str, whole: &Latency) -> Result<(
         equal(named(name), is, "the sum over the shards", wanted)?;
     }
     let of = |figure: fn(&Latency) -> Option<f64>| parts.iter().filter_map(move |part| figure(part));
-    let (Some(min), Some(mean), Some(max)) = (whole.min_us, whole.mean_us, whole.max_us) else { return Ok(()) };
+    let greatest = of(|part| part.max_us).fold(0.0, f64::max);
+    close(named("max_us"), whole.max_us.unwrap_or_default(), "the greatest of the shards", greatest)?;
+    let (Some(min), Some(mean), Some(max)) = (whole.min_us, whole.mean_us, whole.slowest_us()) else { return Ok(()) };
     close(named("min_us"), min, "the least of the shards", of(|part| part.min_us).fold(f64::INFINITY, f64::min))?;
-    close(named("max_us"), max, "the greatest of the shards", of(|part| part.max_us).fold(0.0, f64::max))?;
+    let greatest = of(Latency::slowest_us).fold(0.0, f64::max);
+    close(named("ended_max_us"), max, "the greatest of the shards", greatest)?;
     let weighted: f64 = parts.iter().filter_map(|part| Some(part.mean_us? * part.count as f64)).sum();
     close(named("mean_us"), mean, "the mean of the shards", weighted / whole.count as f64)?;
     if whole.censored > 0 || whole.overflow > 0 {
