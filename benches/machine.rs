@@ -3,7 +3,7 @@
 use std::fs;
 
 use crawlmark_harness::clock::wall_time;
-use crawlmark_harness::report::{Environment, Placement, rfc3339};
+use crawlmark_results::run::report::{Environment, Placement, rfc3339};
 
 /// The machine, and now.
 pub(crate) fn here_and_now() -> String {

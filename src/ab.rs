@@ -1,6 +1,6 @@
 //! `crawlmark ab`: pairs of rounds of two sides in random order, until it is known whether the candidate is worse.
 //!
-//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_harness::compare`.
+//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_results::studies::compare`.
 
 mod side;
 
@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::compare::{
+use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_results::export;
+use crawlmark_results::run::report::Report;
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::compare::{
     self, Arm, Circumstances, Comparison, Contest, Difference, Disturbance, FILE, Order, OrderSchedule, Overall,
     RoundReport, Rule, comparable, differences, judge_rounds,
 };
-use crawlmark_harness::report::Report;
-use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::{export, plot, render};
 
 use self::side::Side;
 use crate::cli::{AbArgs, FormArgs, KeepArgs};
@@ -80,7 +82,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
 pub(crate) fn files(contest: &Contest) -> Result<Vec<(&'static str, String)>, Error> {
     Ok(vec![
         (FILE, serde_json::to_string_pretty(contest)? + "\n"),
-        ("summary.md", render::contest_markdown(contest)),
+        ("summary.md", text::contest_markdown(contest)),
         ("junit.xml", export::contest_junit(contest)),
         ("plots/pairs.svg", plot::pairs(contest).svg),
     ])
@@ -97,7 +99,7 @@ pub(crate) const fn exit_code(verdict: Overall) -> u8 {
 
 /// Prints a contest: as JSON, as Markdown, or for people.
 pub(crate) fn print(contest: &Contest, form: FormArgs) -> Result<(), Error> {
-    rounds::print(contest, form, render::contest_markdown, render::contest_text)
+    rounds::print(contest, form, text::contest_markdown, text::contest_text)
 }
 
 /// True if no flag says what is compared.
@@ -184,7 +186,7 @@ impl Bench<'_> {
             let disturbance = self.pair(sides, (folder, now), series)?;
             takes = Duration::from_nanos(clock.now().0);
             let comparison = judge_rounds(&series.ran)?;
-            standing = render::contest_standing(&comparison);
+            standing = text::contest_standing(&comparison);
             let came =
                 if disturbance == Disturbance::None { standing.clone() } else { "disturbed: once more".to_owned() };
             self.rounds.stages.end(&name, &came);

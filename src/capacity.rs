@@ -1,7 +1,7 @@
 //! `crawlmark capacity`: the highest rate that meets the objectives, by open-loop probes.
 //!
 //! It runs probes, leaves the target alone between them and saves each as it ends; which rate is next and what the probes mean is
-//! said by `crawlmark_harness::capacity`.
+//! said by `crawlmark_results::studies::capacity`.
 
 mod journal;
 mod probing;
@@ -9,14 +9,15 @@ mod probing;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::capacity::search::{Bounds, Kind, Seen, Step};
-use crawlmark_harness::capacity::{
+use crawlmark_harness::clock::{Clock, wall_time};
+use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_results::run::report::Environment;
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::capacity::search::{Bounds, Kind, Seen, Step};
+use crawlmark_results::studies::capacity::{
     Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, in_hindsight, next_step, sees_growth,
 };
-use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_harness::report::Environment;
-use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::{plot, render};
 
 use self::journal::Journal;
 use self::probing::Probing;
@@ -72,11 +73,11 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let capacity = Capacity::new(name, begun, probes, end);
     let files = [
         (FILE, serde_json::to_string_pretty(&capacity)? + "\n"),
-        ("summary.md", render::capacity_markdown(&capacity)),
+        ("summary.md", text::capacity_markdown(&capacity)),
         ("plots/capacity.svg", plot::capacity(&capacity).svg),
     ];
     rounds::conclude(&args.keep, directory, &files, || {
-        rounds::print(&capacity, args.keep.form, render::capacity_markdown, render::capacity_text)
+        rounds::print(&capacity, args.keep.form, text::capacity_markdown, text::capacity_text)
     })?;
     journal::discard(left);
     match failed {
@@ -164,7 +165,7 @@ impl Bench<'_> {
             }
             self.wait(rest)?;
             let name = format!("probe {}", self.probes.len() + 1);
-            let does = render::offered(pace);
+            let does = text::offered(pace);
             if self.rounds.stages.is_drawn() {
                 self.rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
             }
@@ -188,10 +189,10 @@ impl Bench<'_> {
         let read = self.read();
         let stages = &mut *self.rounds.stages;
         if let Some(last) = read.last() {
-            stages.end(&format!("probe {}", last.number), &render::probe_line(last));
+            stages.end(&format!("probe {}", last.number), &text::probe_line(last));
         }
         for (_, probe) in before.iter().zip(&read).filter(|(before, now)| before.seen != now.seen) {
-            stages.end(&format!("probe {}", probe.number), &render::probe_correction(probe));
+            stages.end(&format!("probe {}", probe.number), &text::probe_correction(probe));
         }
     }
 

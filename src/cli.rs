@@ -24,8 +24,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use crawlmark_harness::gates::{Condition, ConditionError, Fault};
 use crawlmark_harness::units::{parse_count, parse_duration};
+use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 
 pub use ab::AbArgs;
 pub use again::Typed;

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::compare::{
+use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_contest};
+use crawlmark_results::show::text;
+use crawlmark_results::studies::compare::{
     Arm, Circumstances, Contest, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
     differences, pair_up,
 };
-use crawlmark_harness::render;
-use crawlmark_harness::report::{Report, Verdict};
-use crawlmark_harness::results::{RESULT, ReadError, ResultDir, read, read_contest};
 
 use crate::ab::{exit_code, files, print};
 use crate::cli::{CompareArgs, FormArgs};
@@ -50,7 +50,7 @@ fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     let text = if form.json {
         serde_json::to_string_pretty(&history)? + "\n"
     } else {
-        render::history_text(&history, terminal::columns())
+        text::history_text(&history, terminal::columns())
     };
     terminal::print(&text)?;
     Ok(if history.is_enough() { DONE } else { INCONCLUSIVE })

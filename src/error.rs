@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crawlmark_harness::compare::DesignError;
-use crawlmark_harness::export::ExportError;
 use crawlmark_harness::process::ForkError;
-use crawlmark_harness::recut::CutError;
-use crawlmark_harness::results::{LogError, ReadError, ResultDir, ResultError};
 use crawlmark_harness::supervisor::SuperviseError;
 use crawlmark_mock_server::{ListenError, SharedError, TlsError};
+use crawlmark_results::export::ExportError;
+use crawlmark_results::run::cut::CutError;
+use crawlmark_results::run::result_dir::{LogError, ReadError, ResultDir, ResultError};
+use crawlmark_results::studies::compare::DesignError;
 
 /// Done, and every gate passed.
 pub(crate) const DONE: u8 = 0;

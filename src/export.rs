@@ -1,13 +1,13 @@
 //! Where exports go: into files, each replaced as a whole, or to standard output. Called by `run` and `report`; what they
-//! hold is up to `crawlmark_harness::export`.
+//! hold is up to `crawlmark_results::export`.
 
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::export::export;
-use crawlmark_harness::report::Report;
-use crawlmark_harness::results::{LOG, RESULT, ResultError, remake};
+use crawlmark_results::export::export;
+use crawlmark_results::run::report::Report;
+use crawlmark_results::run::result_dir::{LOG, RESULT, ResultError, remake};
 
 use crate::cli::{Destination, Export};
 use crate::error::Error;

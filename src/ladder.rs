@@ -1,7 +1,7 @@
 //! `crawlmark ladder`: climbs from one request at a time to as many as the CPU can do, a run of its own for each rung, and
 //! shows what each came to beside what was published for it.
 //!
-//! It runs rounds and shows how far it is; what limited a rung is said by `crawlmark_harness::ladder`.
+//! It runs rounds and shows how far it is; what limited a rung is said by `crawlmark_results::studies::ladder`.
 
 mod search;
 mod strategy;
@@ -9,11 +9,12 @@ mod strategy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawlmark_harness::ladder::{Circumstances, Climbed, FILE, Ladder, Limit, Probe, RUNGS, Reading, Rung};
 use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
-use crawlmark_harness::report::{Environment, Placement, Report};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::{plot, render};
+use crawlmark_results::run::report::{Environment, Placement, Report};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::ladder::{Circumstances, Climbed, FILE, Ladder, Limit, Probe, RUNGS, Reading, Rung};
 
 use self::search::Search;
 use self::strategy::Strategy;
@@ -80,11 +81,11 @@ pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     );
     let files = [
         (FILE, serde_json::to_string_pretty(&ladder)? + "\n"),
-        ("summary.md", render::ladder_markdown(&ladder)),
+        ("summary.md", text::ladder_markdown(&ladder)),
         ("plots/climb.svg", plot::climb(&ladder).svg),
     ];
     rounds::conclude(&args.keep, directory, &files, || {
-        rounds::print(&ladder, args.keep.form, render::ladder_markdown, render::ladder_text)
+        rounds::print(&ladder, args.keep.form, text::ladder_markdown, text::ladder_text)
     })?;
     match failed {
         Some(error) => Err(error),
@@ -170,7 +171,7 @@ impl Climb<'_> {
         let round = self.round(&name, flags.clone(), &folder);
         let came = round.as_ref().map_or_else(
             |_| "stopped".to_owned(),
-            |round| render::ladder_standing(&round.reading, Limit::of(&round.reading).by, rung.published),
+            |round| text::ladder_standing(&round.reading, Limit::of(&round.reading).by, rung.published),
         );
         self.rounds.stages.end(&name, &came);
         let Round { report, reading } = round?;
@@ -198,7 +199,7 @@ impl Climb<'_> {
             let round = self.round(&format!("{connections} connections"), flags, &folder);
             let came = round.as_ref().map_or_else(
                 |_| "stopped".to_owned(),
-                |round| format!("{} connections: {}/s", connections, render::decimal(round.reading.ok_per_s)),
+                |round| format!("{} connections: {}/s", connections, text::decimal(round.reading.ok_per_s)),
             );
             self.rounds.stages.end("search", &came);
             let reading = round?.reading;

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{RunPlan, ShardPlan, split_point};
-use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::supervisor::{Observer, RunRecord, supervise};
 use crawlmark_mock_server::Ledger;
+use crawlmark_results::run::report::{Report, Verdict};
 
 use crate::crawl::{Berth, Crawl, CrawlSpec};
 use crate::error::Error;

@@ -5,8 +5,8 @@ mod overlay;
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::plot;
-use crawlmark_harness::results::{self, PAGE, RESULT};
+use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
+use crawlmark_results::show::plot;
 
 use crate::cli::{Destination, ReportArgs};
 use crate::error::{DONE, Error};
@@ -34,10 +34,10 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
 /// Makes everything of one result anew, and returns where its page is.
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
-    let report = results::read(result)?;
-    results::remake(directory, &results::made_from(&report))?;
+    let report = result_dir::read(result)?;
+    result_dir::remake(directory, &result_dir::made_from(&report))?;
     if let Some(ground) = args.png {
-        results::remake(directory, &results::pictures(&plot::all(&report), ground.into())?)?;
+        result_dir::remake(directory, &result_dir::pictures(&plot::all(&report), ground.into())?)?;
     }
     Ok(directory.join(PAGE))
 }
@@ -54,7 +54,7 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
     for result in &args.results {
         let directory = directory(result, args)?;
         export::check(&args.exports, Some(directory))?;
-        let report = results::read(result)?;
+        let report = result_dir::read(result)?;
         let written = export::write(&report, directory, &args.exports)?;
         if !args.quiet && !export::prints(&args.exports) {
             let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();

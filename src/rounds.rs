@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crawlmark_harness::compare::TargetCpu;
 use crawlmark_harness::process::{Role, ShardExit, fork};
-use crawlmark_harness::render;
-use crawlmark_harness::report::{Report, Verdict};
-use crawlmark_harness::results::{self, RESULT, ReadError};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
+use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::run::result_dir::{self, RESULT, ReadError};
+use crawlmark_results::show::text;
+use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::signal::Signal;
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
@@ -83,7 +83,7 @@ impl Taken {
         Err(Error::Round(format!(
             "run a round of {label} by the clock: its {} items were done after {}; give more of them (--ids), or it less time",
             grouped(ledger.planned),
-            render::micros(totals.duration_s * 1e6)
+            text::micros(totals.duration_s * 1e6)
         )))
     }
 }
@@ -123,7 +123,7 @@ impl<'a> Rounds<'a> {
         if let Some(ended) = ended {
             return Err(failed(ended));
         }
-        let report = match results::read(place) {
+        let report = match result_dir::read(place) {
             Ok(report) => report,
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
                 return Err(failed(format!("{exit}: {}", complaint(&log, &setup.program))));
@@ -178,7 +178,7 @@ impl<'a> Rounds<'a> {
             }
             if let Some(signal) = self.held.asks_to_stop(LOOK).map_err(Error::Signal)? {
                 let _ = child.end(GRACE);
-                if results::read(place).is_ok_and(|report| report.totals.attempts == 0) {
+                if result_dir::read(place).is_ok_and(|report| report.totals.attempts == 0) {
                     // Stopped before its first request: there is nothing in it.
                     let _ = fs::remove_dir_all(place);
                 }

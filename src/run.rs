@@ -9,12 +9,14 @@ mod urls;
 use std::path::Path;
 
 use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_harness::gates::Lookout;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
-use crawlmark_harness::results::{IntervalLog, PAGE, ResultDir, ResultError, default_path};
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
-use crawlmark_harness::{plot, render, results};
+use crawlmark_results::run::gates::Lookout;
+use crawlmark_results::run::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
+use crawlmark_results::run::result_dir;
+use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError, default_path};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
 use nix::sys::signal::Signal;
 
 use self::output::{Output, Wanted};
@@ -97,7 +99,7 @@ pub(crate) fn check(args: RunArgs) -> Result<(RunPlan, Placement), Error> {
 /// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.
 fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Error> {
     if let Some(ground) = wanted.png {
-        results::remake(saved, &results::pictures(&plot::all(report), ground.into())?)?;
+        result_dir::remake(saved, &result_dir::pictures(&plot::all(report), ground.into())?)?;
     }
     export::write(report, saved, &wanted.exports).map(drop)
 }
@@ -115,7 +117,7 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Voice, clock: Clo
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
-    voice.say(&(render::announcement(&resolved.plan, columns) + &render::must_hold(&resolved.objectives, columns)));
+    voice.say(&(text::announcement(&resolved.plan, columns) + &text::must_hold(&resolved.objectives, columns)));
     for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
         voice.warn(&shortage.to_string());
     }
@@ -239,7 +241,7 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
 
 /// Cause of the run's end.
 fn ending(report: &Report) -> String {
-    let after = render::micros(report.totals.duration_s * 1e6);
+    let after = text::micros(report.totals.duration_s * 1e6);
     let by = match (report.interrupted_by, &report.stopped_by) {
         (Some(SIGINT), _) => "by Ctrl-C".to_owned(),
         (Some(signal), _) => format!("by signal {signal}"),
@@ -258,8 +260,8 @@ fn failure(report: &Report, code: u8) -> String {
             report.validity.verdict.name(),
             report.validity.reasons.join("; ")
         ),
-        GATE => format!("threshold failed: {}", render::gates_line(report, Some(false))),
-        INCONCLUSIVE => format!("threshold undecided: {}", render::gates_line(report, None)),
+        GATE => format!("threshold failed: {}", text::gates_line(report, Some(false))),
+        INCONCLUSIVE => format!("threshold undecided: {}", text::gates_line(report, None)),
         _ => return String::new(),
     };
     format!("error: {why}\n")
@@ -273,9 +275,9 @@ fn show(report: &Report, (voice, output): (Voice, Output)) -> Result<(), Error> 
         Output::Summary | Output::SummaryWithPercentiles if voice == Voice::Errors => {}
         Output::Summary | Output::SummaryWithPercentiles => {
             let heading = ending(report);
-            let summary = render::text(report, terminal::columns());
+            let summary = text::text(report, terminal::columns());
             let all = output == Output::SummaryWithPercentiles;
-            let percentiles = if all { render::percentiles(report) } else { String::new() };
+            let percentiles = if all { text::percentiles(report) } else { String::new() };
             terminal::print(&format!("\n{heading}\n{summary}{percentiles}\n"))?;
         }
     }

@@ -1,6 +1,6 @@
 //! `crawlmark scale`: rounds at several sizes in random order, and how throughput grows with the shards or the connections.
 //!
-//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_harness::scaling`.
+//! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_results::studies::scale`.
 
 mod asked;
 
@@ -10,10 +10,11 @@ use std::time::Duration;
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::machine::Proc;
 use crawlmark_harness::process::ended_children_cpu;
-use crawlmark_harness::report::{Environment, Verdict};
-use crawlmark_harness::scaling::{Ceiling, Circumstances, FILE, Round, Scaling, Size, order};
 use crawlmark_harness::supervisor::HeldSignals;
-use crawlmark_harness::{plot, render};
+use crawlmark_results::run::report::{Environment, Verdict};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::scale::{Ceiling, Circumstances, FILE, Round, Scaling, Size, order};
 
 use self::asked::Asked;
 use crate::cli::ScaleArgs;
@@ -70,11 +71,11 @@ pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
     let scaling = Scaling::new(seen.rounds, &asked.held, seen.ceiling, circumstances);
     let files = [
         (FILE, serde_json::to_string_pretty(&scaling)? + "\n"),
-        ("summary.md", render::scaling_markdown(&scaling)),
+        ("summary.md", text::scaling_markdown(&scaling)),
         ("plots/scaling.svg", plot::scaling(&scaling).svg),
     ];
     rounds::conclude(&args.keep, directory, &files, || {
-        rounds::print(&scaling, args.keep.form, render::scaling_markdown, render::scaling_text)
+        rounds::print(&scaling, args.keep.form, text::scaling_markdown, text::scaling_text)
     })?;
     match failed {
         Some(error) => Err(error),
@@ -164,7 +165,7 @@ impl Bench<'_> {
                 let round = self.round(replicate, size)?;
                 let verdict = if round.validity == Verdict::Valid { "" } else { round.validity.name() };
                 let left_out = if round.counts() { "" } else { ": left out" };
-                let rate = render::decimal(round.items_per_s);
+                let rate = text::decimal(round.items_per_s);
                 let came = format!("{}: {rate} items/s {verdict}{left_out}", in_words(size));
                 self.rounds.stages.end(&name, came.trim_end());
                 self.seen.rounds.push(round);
@@ -189,7 +190,7 @@ impl Bench<'_> {
         let round = Round::new(&report, (0, size, CEILING.to_owned()), None);
         let ceiling = Ceiling { size, items_per_s: round.items_per_s, validity: round.validity, result: round.result };
         let none = if ceiling.per_s().is_none() { ": no ceiling" } else { "" };
-        let came = format!("{}: {} items/s{none}", in_words(size), render::decimal(ceiling.items_per_s));
+        let came = format!("{}: {} items/s{none}", in_words(size), text::decimal(ceiling.items_per_s));
         self.rounds.stages.end(CEILING, &came);
         self.seen.ceiling = Some(ceiling);
         Ok(())

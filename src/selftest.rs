@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::raise_descriptor_limit;
-use crawlmark_harness::render::wrapped;
-use crawlmark_harness::report::{Environment, Placement, rfc3339};
-use crawlmark_harness::results::{ResultDir, default_path};
 use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_results::run::report::{Environment, Placement, rfc3339};
+use crawlmark_results::run::result_dir::{ResultDir, default_path};
+use crawlmark_results::show::text::wrapped;
 
 use self::experiment::Experiment;
 use self::form::Form;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crawlmark_harness::report::{Report, Witness};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_mock_server::Ledger;
+use crawlmark_results::run::report::{Report, Witness};
 
 /// The name in the target's counts of heads that may be longer than the crawl reads.
 const HUGE_HEADERS: &str = "huge_headers";

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crawlmark_harness::capacity::{Capacity, Outcome};
 use crawlmark_harness::clock::Clock;
+use crawlmark_results::studies::capacity::{Capacity, Outcome};
 use serde::Serialize;
 
 /// What the targets bear, requests per second.

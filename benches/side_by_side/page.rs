@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crawlmark_harness::plot::{Cost, costs};
+use crawlmark_results::show::plot::{Cost, costs};
 
 use crate::error::Error;
 use crate::machine::here_and_now;

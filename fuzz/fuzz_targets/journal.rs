@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| crawlmark_harness::results::laws::check_journal(bytes));
+fuzz_target!(|bytes: &[u8]| crawlmark_results::run::result_dir::laws::check_journal(bytes));

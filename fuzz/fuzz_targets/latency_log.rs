@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| crawlmark_harness::recut::laws::check(bytes));
+fuzz_target!(|bytes: &[u8]| crawlmark_results::run::cut::laws::check(bytes));

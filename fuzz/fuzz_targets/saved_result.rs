@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| crawlmark_harness::results::laws::check(bytes));
+fuzz_target!(|bytes: &[u8]| crawlmark_results::run::result_dir::laws::check(bytes));

@@ -127,21 +127,9 @@ impl Proc {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    pub(crate) use super::ports::tests::table as closed_connections;
+mod tests {
     use super::*;
-
-    /// A directory with such files.
-    pub(crate) fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
-        let directory = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = directory.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let proc = Proc::in_directory(directory.path());
-        (directory, proc)
-    }
+    use crate::fixtures::proc_with;
 
     #[test]
     fn a_machine_that_says_everything_is_read() {

@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn shards_together_admit_what_one_limiter_would() {
-        use crate::plan::tests::plan;
+        use crate::fixtures::plan;
         use crate::units::Rate;
         let admitted = |shards: u32| -> usize {
             let mut run = plan();

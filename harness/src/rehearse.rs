@@ -17,7 +17,6 @@ use tokio::task::spawn_local;
 
 use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
-use crate::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
 use crate::sample::{Attempt, Sample};
 use crate::shard;
 use crate::supervisor::{Interval, Live, Observer, RunRecord, Stage, SuperviseError, conduct};
@@ -52,7 +51,7 @@ pub struct Rehearsal {
     /// What the supervisor recorded. The calendar starts at the Unix epoch.
     pub record: RunRecord,
     /// Each second.
-    pub intervals: Vec<IntervalRow>,
+    pub intervals: Vec<Interval>,
     /// Every attempt that ended, over all shards, in the order in which they were booked.
     pub samples: Vec<Sample>,
 }
@@ -66,20 +65,6 @@ pub enum RehearseError {
     /// The run could not start.
     #[error("{0}")]
     Supervise(#[from] SuperviseError),
-}
-
-impl Rehearsal {
-    /// The report of the run, which was one of `plan`.
-    #[must_use]
-    pub fn report(&self, plan: &RunPlan) -> Report {
-        Report::new(Source {
-            plan,
-            labels: &Labels::default(),
-            record: &self.record,
-            intervals: self.intervals.clone(),
-            environment: Environment::read(Placement::Apart),
-        })
-    }
 }
 
 /// Runs `plan` to its end in virtual time, while `incidents` happen. `workload` is called once for each shard, inside the
@@ -97,7 +82,7 @@ pub fn rehearse<W: Workload>(
 ) -> Result<Rehearsal, RehearseError> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default())?;
     let samples = Rc::default();
-    let mut rows = Rows::default();
+    let mut seconds = Seconds::default();
     let record = runtime.block_on(async {
         let clock = Clock::start();
         let mut stage = Stage { clock, shards: Vec::new(), signals: Vec::new() };
@@ -113,11 +98,11 @@ pub fn rehearse<W: Workload>(
                 Incident::Signal { at, number } => stage.signals.push((Nanos::default().plus(at), number)),
             }
         }
-        conduct(plan, stage, &mut rows).await
+        conduct(plan, stage, &mut seconds).await
     })?;
     // What is left of the target is gone with the runtime, and nobody else holds the samples then.
     drop(runtime);
-    Ok(Rehearsal { record, intervals: rows.0, samples: samples.take() })
+    Ok(Rehearsal { record, intervals: seconds.0, samples: samples.take() })
 }
 
 /// Moves the clock on in one step: whatever was due meanwhile comes to run afterwards, and finds that it is late.
@@ -147,17 +132,14 @@ impl<W: Workload> Workload for Watched<W> {
     }
 }
 
-/// The rows of a run's seconds.
+/// The seconds of a run.
 #[derive(Debug, Default)]
-struct Rows(Vec<IntervalRow>);
+struct Seconds(Vec<Interval>);
 
-impl Observer for Rows {
+impl Observer for Seconds {
     fn progress(&mut self, _: &Live) {}
 
     fn interval(&mut self, interval: &Interval) {
-        self.0.push(IntervalRow::new(interval));
+        self.0.push(interval.clone());
     }
 }
-
-#[cfg(test)]
-mod tests;

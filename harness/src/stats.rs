@@ -12,11 +12,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::cells::{Cells, highest_beside};
+pub use self::cells::{Cells, highest_beside};
 pub use self::counters::Counters;
-pub(crate) use self::order::{median, rank, samples_for};
-pub use self::timing::{Bounds, Exact, Percentile, SIGNIFICANT_DIGITS, Timing};
-pub(crate) use self::timing::{CLOSE, SAMPLES_BEYOND};
+pub use self::order::{median, rank, samples_for};
+pub use self::timing::{Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing};
 use crate::plan::Arrivals;
 use crate::sample::{Outcome, Sample};
 use crate::workload::InFlight;
@@ -320,15 +319,11 @@ const fn service_series(outcome: Outcome) -> Series {
 pub(crate) mod tests {
     use proptest::prelude::*;
 
-    use std::time::Duration;
-
     use super::*;
     use crate::clock::Nanos;
     use crate::sample::{Advice, Attempt, ErrorKind, Fate, Permit};
 
-    pub(crate) fn bounds() -> Bounds {
-        Bounds::for_timeout(Duration::from_secs(1))
-    }
+    pub(crate) use crate::fixtures::bounds;
 
     /// Any attempt that a workload may report.
     pub(crate) fn any_sample() -> impl Strategy<Value = Sample> {

@@ -10,7 +10,7 @@
 //! length field claims before the bytes are there.
 
 mod message;
-pub(crate) mod v2;
+pub mod v2;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
@@ -165,7 +165,7 @@ impl EncodedTiming {
     ///
     /// # Errors
     /// When one does not decode or has other bounds than `bounds`.
-    pub(crate) fn cells(&self, bounds: Bounds) -> Result<(Cells, Option<Cells>), WireError> {
+    pub fn cells(&self, bounds: Bounds) -> Result<(Cells, Option<Cells>), WireError> {
         let read = |v2: &[u8]| read_cells(v2, bounds).map_err(|why| WireError::Histogram(why.to_owned()));
         let (times, ages) = (read(&self.v2)?, self.ages.as_deref().map(read).transpose()?);
         let censored = ages.as_ref().map_or(0, Cells::count);

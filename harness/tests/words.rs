@@ -41,7 +41,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 fn openings() -> Vec<(String, String)> {
     let harness = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut files, mut openings) = (Vec::new(), Vec::new());
-    for directory in [harness.join("src"), harness.join("../src")] {
+    for directory in ["src", "../src", "../results/src"].map(|directory| harness.join(directory)) {
         sources(&directory, &mut files);
     }
     for file in files {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crawlmark_harness::compare::Arm;
+use crawlmark_results::studies::compare::Arm;
 
 use crate::cli::AbArgs;
 use crate::crawl::redact;

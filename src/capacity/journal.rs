@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
-use crawlmark_harness::results::foreign::read_bytes;
-use crawlmark_harness::results::{RESULT, left_over};
+use crawlmark_results::run::result_dir::foreign::read_bytes;
+use crawlmark_results::run::result_dir::{RESULT, left_over};
+use crawlmark_results::studies::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
 
 use crate::error::Error;
 use crate::terminal;
@@ -146,9 +146,9 @@ fn copy_result(from: &Path, to: &Path, result: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::capacity::search::Bounds;
-    use crawlmark_harness::capacity::{Pace, Question};
-    use crawlmark_harness::report::{Environment, Placement};
+    use crawlmark_results::run::report::{Environment, Placement};
+    use crawlmark_results::studies::capacity::search::Bounds;
+    use crawlmark_results::studies::capacity::{Pace, Question};
     use serde_json::json;
 
     use super::*;

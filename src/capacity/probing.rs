@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::capacity::search::{Bounds, Kind};
-use crawlmark_harness::capacity::{Connections, Pace, Question, Wanted, fingerprint, times_s};
-use crawlmark_harness::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_harness::plan::Arrivals;
-use crawlmark_harness::report::Placement;
 use crawlmark_harness::stats::Series;
+use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
+use crawlmark_results::run::report::Placement;
+use crawlmark_results::studies::capacity::search::{Bounds, Kind};
+use crawlmark_results::studies::capacity::{Connections, Pace, Question, Wanted, fingerprint, times_s};
 
 use crate::cli::{Auto, CapacityArgs};
 use crate::crawl::redact;

@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory};
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::report::CommandLine;
+use crawlmark_results::run::report::CommandLine;
 
 use super::Cli;
 use crate::crawl::redact;

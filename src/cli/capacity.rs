@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::gates::Condition;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::units::{Rate, parse_duration};
+use crawlmark_results::run::gates::Condition;
 
 use super::{KeepArgs, parse_error_rate, parse_limit_time, whole};
 

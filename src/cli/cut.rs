@@ -1,7 +1,7 @@
 //! What can be typed to cut a part out of a result.
 
 use clap::{Args, ValueEnum};
-use crawlmark_harness::recut::{Ask, Outcomes, Shards, Span, parse_second};
+use crawlmark_results::run::cut::{Ask, Outcomes, Shards, Span, parse_second};
 
 /// Which part of a result is measured again. Without any of these, none is.
 #[derive(Debug, Clone, Default, Args)]

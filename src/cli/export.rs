@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crawlmark_harness::export::{Format, UnknownFormat};
+use crawlmark_results::export::{Format, UnknownFormat};
 
 pub(super) const EXPORT: &str = "\
 Export the result too: csv, junit, openmetrics, ...; may be repeated

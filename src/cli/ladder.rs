@@ -4,8 +4,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::ladder::{RUNGS, Rung};
 use crawlmark_harness::units::parse_duration;
+use crawlmark_results::studies::ladder::{RUNGS, Rung};
 
 use super::{KeepArgs, whole};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use crawlmark_harness::plot;
+use crawlmark_results::show::plot;
 
 use super::export::EXPORT;
 use super::{CutArgs, Export};

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::gates::Condition;
 use crawlmark_harness::plan::{Arrivals, Pacing};
 use crawlmark_harness::units::{IdRange, ShapedRate, parse_duration};
 use crawlmark_mock_server as target;
+use crawlmark_results::run::gates::Condition;
 
 use super::export::EXPORT;
 use super::{

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::ladder::{LimitedBy, Probe};
+use crawlmark_results::studies::ladder::{LimitedBy, Probe};
 
 use super::strategy::MOST_CONNECTIONS;
 

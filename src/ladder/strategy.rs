@@ -96,7 +96,7 @@ fn millis(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::ladder::RUNGS;
+    use crawlmark_results::studies::ladder::RUNGS;
 
     use super::*;
     use crate::rounds::understood;

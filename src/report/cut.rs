@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::recut::{Ask, Cut};
-use crawlmark_harness::render;
-use crawlmark_harness::results::{self, Reading};
+use crawlmark_results::run::cut::{Ask, Cut};
+use crawlmark_results::run::result_dir::{self, Reading};
+use crawlmark_results::show::text;
 
 use super::{directory, own_directory};
 use crate::cli::ReportArgs;
@@ -24,25 +24,25 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let [result] = &*args.results else {
         return Err(Error::Usage("a part can only be cut out of one result at a time: name one".to_owned()));
     };
-    let report = results::read(result)?;
+    let report = result_dir::read(result)?;
     let cut = Cut::of(&report, ask)?;
     let own = own_directory(result);
     refuse_the_result_itself(args, result)?;
     let mut progress = Progress::new(args.quiet);
-    let cut = results::recut(own, &report, cut, |reading| progress.show(reading));
+    let cut = result_dir::recut(own, &report, cut, |reading| progress.show(reading));
     progress.end();
     let cut = cut?;
     let json = serde_json::to_string_pretty(&cut)? + "\n";
     if let Some(directory) = &args.out {
-        results::remake(
+        result_dir::remake(
             directory,
-            &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), render::cut_markdown(&cut))],
+            &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), text::cut_markdown(&cut))],
         )?;
     }
     if args.cut.json {
         terminal::print(&json)?;
     } else if !args.quiet {
-        terminal::print(&render::cut_text(&cut, terminal::columns()))?;
+        terminal::print(&text::cut_text(&cut, terminal::columns()))?;
     }
     Ok(DONE)
 }

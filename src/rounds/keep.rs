@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crawlmark_harness::clock::wall_time;
-use crawlmark_harness::render;
-use crawlmark_harness::results::{self, ResultDir, default_path, holds_measurements};
+use crawlmark_results::run::result_dir::{self, ResultDir, default_path, holds_measurements};
+use crawlmark_results::show::text;
 use serde::Serialize;
 
 use crate::cli::{FormArgs, KeepArgs};
@@ -31,7 +31,7 @@ pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error>
 /// A note on what earlier runs that were never finished left beside `out`; nothing when they left nothing.
 pub(crate) fn left_over(out: &Path) -> String {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let left = results::left_over(parent);
+    let left = result_dir::left_over(parent);
     let note = |path: &PathBuf| {
         let holds = if holds_measurements(path) { "holds measurements of" } else { "holds nothing measured by" };
         format!(
@@ -87,9 +87,9 @@ pub(crate) fn announce(keep: &KeepArgs, what: &str, rows: &[(&str, String)]) {
         return;
     }
     let columns = terminal::columns_beside();
-    let mut text = render::wrapped(what, columns).join("\n") + "\n";
+    let mut text = text::wrapped(what, columns).join("\n") + "\n";
     for (name, value) in rows {
-        render::write_row(&mut text, name, value, columns);
+        text::write_row(&mut text, name, value, columns);
     }
     terminal::say(&text);
 }

@@ -181,7 +181,7 @@ fn free_port() -> Result<u16, Error> {
 }
 
 fn humantime(time: Duration) -> String {
-    crawlmark_harness::render::micros(time.as_secs_f64() * 1e6)
+    crawlmark_results::show::text::micros(time.as_secs_f64() * 1e6)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a run leaves beside its result: what standard output is for, the exports, and how exit codes are spelt.
 
-use crawlmark_harness::export::Format;
+use crawlmark_results::export::Format;
 
 use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};

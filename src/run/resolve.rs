@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crawlmark_harness::gates::{Breach, Condition, Objective};
 use crawlmark_harness::plan::{LOCAL_IPS, Pacing, PerHost, Pinning, PlanError, REQUESTS_PER_CONNECTION, RunPlan};
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_harness::report::{Labels, Placement};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::Config;
+use crawlmark_results::run::gates::{Breach, Condition, Objective};
+use crawlmark_results::run::report::{Labels, Placement};
 use nix::ifaddrs::getifaddrs;
 
 use super::{Strictness, urls};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::MAX_CONNECTIONS;
 use crawlmark_harness::process::usable_cpus;
-use crawlmark_harness::scaling::{Held, Size};
+use crawlmark_results::studies::scale::{Held, Size};
 
 use crate::cli::{Auto, RunArgs, ScaleArgs};
 use crate::crawl::redact;

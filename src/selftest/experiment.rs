@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::compare::{Disturbance, Order, OrderSchedule};
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
-use crawlmark_harness::report::{Environment, Labels, Placement, Report, Source};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::{Config, Latency, Stall};
+use crawlmark_results::run::report::{Environment, Labels, Placement, Report, Source};
+use crawlmark_results::studies::compare::{Disturbance, Order, OrderSchedule};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

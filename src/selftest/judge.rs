@@ -5,9 +5,9 @@ mod tests;
 
 use std::time::Duration;
 
-use crawlmark_harness::compare::Pair;
-use crawlmark_harness::report::Verdict;
 use crawlmark_harness::stats::Series;
+use crawlmark_results::run::report::Verdict;
+use crawlmark_results::studies::compare::Pair;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Allowed, Figure, Unit};

@@ -1,8 +1,8 @@
 //! The outcome: what became of each row over its attempts, and the verdict over all. Saved as `selftest.json`
 //! (`crawlmark.selftest/1`); everything shown is rendered from it.
 
-use crawlmark_harness::render::micros;
-use crawlmark_harness::report::Environment;
+use crawlmark_results::run::report::Environment;
+use crawlmark_results::show::text::micros;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Figure, Unit};
@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> Outcome {
-        let environment = Environment::read(crawlmark_harness::report::Placement::Colocated);
+        let environment = Environment::read(crawlmark_results::run::report::Placement::Colocated);
         let now = "2026-01-02T03:04:05Z".to_owned();
         let circumstances =
             Circumstances { started_at: now.clone(), finished_at: now, form: "full", interrupted_by, environment };

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::compare::{self, Disturbance, Metric, Order, Pair, Reading, Readings, Rule};
-use crawlmark_harness::report::Verdict;
 use crawlmark_harness::stats::Series;
+use crawlmark_results::run::report::Verdict;
+use crawlmark_results::studies::compare::{self, Disturbance, Metric, Order, Pair, Reading, Readings, Rule};
 
 use super::figure::{Allowed, Figure, Unit};
 use super::form::HOLD;
@@ -76,7 +76,7 @@ pub(super) fn attempt(pairs: &[Pair], troubles: &[String]) -> Attempt {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::compare::OrderSchedule;
+    use crawlmark_results::studies::compare::OrderSchedule;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::render::micros;
-use crawlmark_harness::report::{Report, Verdict};
 use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_mock_server::Ledger;
+use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::show::text::micros;
 
 /// One run.
 #[derive(Debug, Clone)]

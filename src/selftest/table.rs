@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crawlmark_harness::render::{grouped_f64, micros, wrapped};
+use crawlmark_results::show::text::{grouped_f64, micros, wrapped};
 
 use super::figure::{Figure, Quantity, Unit};
 use super::outcome::{Outcome, RowOutcome, Standing};
@@ -143,7 +143,7 @@ mod tests {
     use super::super::outcome::{Circumstances, RowOutcome};
     use super::*;
     use crate::cli::Row;
-    use crawlmark_harness::report::{Environment, Placement};
+    use crawlmark_results::run::report::{Environment, Placement};
 
     fn figure(unit: Unit, expected: f64, measured: Option<f64>, allowed: Allowed) -> Figure {
         Figure::number("service p99", (unit, expected), measured, allowed)

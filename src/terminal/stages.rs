@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::render::wrapped;
+use crawlmark_results::show::text::wrapped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{columns_beside, say};

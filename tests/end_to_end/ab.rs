@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crawlmark_harness::compare::{Order, OrderSchedule};
-use crawlmark_harness::report::{Report, config_hash};
-use crawlmark_harness::results::read;
+use crawlmark_results::run::report::{Report, config_hash};
+use crawlmark_results::run::result_dir::read;
+use crawlmark_results::studies::compare::{Order, OrderSchedule};
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::Value;

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crawlmark_harness::export::Format;
+use crawlmark_results::export::Format;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;

@@ -169,7 +169,7 @@ fn a_part_is_saved_where_it_is_told_and_a_run_without_one_is_told_so() {
 #[test]
 fn the_schema_of_parts_is_one_and_can_say_no() {
     assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
-    assert_eq!(SCHEMA["properties"]["schema"]["const"], json!(crawlmark_harness::recut::SCHEMA));
+    assert_eq!(SCHEMA["properties"]["schema"]["const"], json!(crawlmark_results::run::cut::SCHEMA));
     let ended = Run::start("-n 400 --rate 20k --shards 2 -c 4".split(' ')).end();
     let mut part = cut(&ended.result(), "--from 0s");
     // As of a long run, which a test has no time for.

@@ -24,7 +24,7 @@ impl Report {
     pub(crate) fn read(path: &Path) -> Self {
         let report = Self(serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap());
         // What a run saved, its own reader takes: no law of its may refuse a true result.
-        if let Err(error) = crawlmark_harness::results::read(path) {
+        if let Err(error) = crawlmark_results::run::result_dir::read(path) {
             panic!("{error}");
         }
         assert_eq!(schema::complaints(&report.0), Vec::<String>::new());

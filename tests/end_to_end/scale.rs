@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crawlmark_harness::scaling::order;
+use crawlmark_results::studies::scale::order;
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -208,7 +208,7 @@ fn a_signal_ends_it_and_what_was_measured_is_kept() {
 #[test]
 fn the_schema_can_say_no() {
     assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
-    assert_eq!(SCHEMA["properties"]["schema"]["const"], crawlmark_harness::scaling::SCHEMA);
+    assert_eq!(SCHEMA["properties"]["schema"]["const"], crawlmark_results::studies::scale::SCHEMA);
     assert!(!VALIDATOR.is_valid(&serde_json::json!({ "schema": "crawlmark.scale/2" })));
 }
 

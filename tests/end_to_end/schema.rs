@@ -51,7 +51,7 @@ fn holds_data(place: &str) -> bool {
 #[test]
 fn the_schema_is_a_schema() {
     assert!(jsonschema::draft202012::meta::is_valid(&SCHEMA));
-    assert_eq!(SCHEMA["properties"]["schema"]["const"], json!(crawlmark_harness::report::SCHEMA));
+    assert_eq!(SCHEMA["properties"]["schema"]["const"], json!(crawlmark_results::run::report::SCHEMA));
 }
 
 #[test]

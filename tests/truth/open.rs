@@ -6,8 +6,8 @@ use std::time::Duration;
 use crawlmark::crawl::Reuse;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::rehearse::Incident;
-use crawlmark_harness::render;
-use crawlmark_harness::report::Verdict;
+use crawlmark_results::run::report::Verdict;
+use crawlmark_results::show::text;
 
 use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run, run_with};
 use crate::script::{Script, Server};
@@ -52,7 +52,7 @@ fn v1_an_open_loop_sees_all_of_a_stall() {
     }
     let longer = ran.longer("response", 100 * MS);
     assert!(longer.abs_diff(901) <= 2, "{longer}");
-    assert!(!render::text(&ran.report, 120).contains("not corrected"));
+    assert!(!text::text(&ran.report, 120).contains("not corrected"));
     assert_verdict(&ran, Verdict::Valid, "");
 }
 
@@ -91,7 +91,7 @@ fn v5_what_is_under_way_at_the_end_is_censored_and_counted() {
     let response = ran.latency("response");
     assert_eq!((response.count, response.censored), (10_000, 500));
     assert!(response.is_at_least("p99_us"));
-    assert!(render::text(&ran.report, 120).contains("p99 >= "), "{}", render::text(&ran.report, 120));
+    assert!(text::text(&ran.report, 120).contains("p99 >= "), "{}", text::text(&ran.report, 120));
 }
 
 #[test]

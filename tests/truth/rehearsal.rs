@@ -14,9 +14,9 @@ use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Reuse
 use crawlmark_harness::clock::Clock;
 use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
-use crawlmark_harness::report::{Latency, Report};
 use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Latency, Placement, Report, Source};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -99,7 +99,13 @@ pub(crate) fn run_with(reuse: Reuse, plan: RunPlan, script: Script, incidents: &
         Crawl::over(target, spec.clone(), shard.connections, clock)
     };
     let rehearsal = rehearse(&plan, incidents, crawl).unwrap();
-    let report = rehearsal.report(&plan);
+    let report = Report::new(Source {
+        plan: &plan,
+        labels: &Labels::default(),
+        record: &rehearsal.record,
+        intervals: rehearsal.intervals.iter().map(IntervalRow::new).collect(),
+        environment: Environment::read(Placement::Apart),
+    });
     assert!(report.shards.iter().all(|shard| shard.fault.is_none() && shard.ledger.adds_up()));
     Ran { rehearsal, report }
 }

@@ -2,7 +2,7 @@
 
 use crawlmark_harness::plan::Manners;
 use crawlmark_harness::rehearse::Incident;
-use crawlmark_harness::render;
+use crawlmark_results::show::text;
 
 use crate::rehearsal::{MS, S, assert_ms, budgeted, closed_loop, run};
 use crate::script::{Bucket, Script, Server};
@@ -20,7 +20,7 @@ fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes_and_says_so() {
         assert_eq!((ran.longer("service", 100 * MS), service.max_us), (10, Some(1_001_000.0)));
         assert!(count.contains(&service.count), "{}", service.count);
         assert!(!ran.report.latency.contains_key("response"));
-        assert!(render::text(&ran.report, 120).contains("not corrected for coordinated omission"));
+        assert!(text::text(&ran.report, 120).contains("not corrected for coordinated omission"));
     }
 }
 

@@ -101,8 +101,9 @@ fn is_loopback(address: &str) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
+    use crate::fixtures::closed_connections;
 
     const HEADING: &str =
         "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
@@ -110,13 +111,6 @@ pub(crate) mod tests {
     /// A line of `net/tcp`: a state, both ends, and the age of a closed connection in ticks.
     fn line(state: &str, from: &str, to: &str, age: u64) -> String {
         format!("   0: {from} {to} {state} 00000000:00000000 03:{:08X} 00000000     0        0 0 3 ffff\n", KEPT - age)
-    }
-
-    /// `net/tcp` with so many connections to port 8080 of 192.0.2.1 that this side closed.
-    pub(crate) fn table(closed: u64) -> String {
-        (0..closed).fold(HEADING.to_owned(), |table, port| {
-            table + &line(TIME_WAIT, &format!("{:08X}:{port:04X}", native([192, 0, 2, 9])), &remote([192, 0, 2, 1]), 50)
-        })
     }
 
     fn native(address: [u8; 4]) -> u32 {
@@ -143,7 +137,7 @@ pub(crate) mod tests {
         assert_eq!(held_back(&[&tcp], Retaken::None), 7);
         assert_eq!(held_back(&[&tcp, &tcp], Retaken::Loopback), 14);
         assert_eq!(held_back(&["", HEADING, "junk\n 0: 1 2 06\n"], Retaken::None), 0);
-        assert_eq!(held_back(&[&table(40)], Retaken::Loopback), 40);
+        assert_eq!(held_back(&[&closed_connections(40)], Retaken::Loopback), 40);
     }
 
     #[test]

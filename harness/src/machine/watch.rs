@@ -86,8 +86,8 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::proc_with;
     use super::*;
+    use crate::fixtures::proc_with;
 
     fn sockets(in_use: u64, time_wait: u64) -> String {
         format!("TCP: inuse {in_use} orphan 0 tw {time_wait} alloc 1 mem 1\n")

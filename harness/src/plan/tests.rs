@@ -3,32 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-
-/// A plan that other modules' tests start from.
-pub(crate) fn plan() -> RunPlan {
-    RunPlan {
-        target: "test".to_owned(),
-        workload: BTreeMap::new(),
-        ids: IdRange { start: 0, end: 1000 },
-        shards: 2,
-        connections: 8,
-        rate: None,
-        shape: RateShape::Constant,
-        burst: 0,
-        at_start: 0,
-        arrivals: Arrivals::Asap,
-        pacing: Pacing::Sleep,
-        manners: Manners::default(),
-        per_host: PerHost::default(),
-        duration: None,
-        warmup: Duration::ZERO,
-        grace: Duration::from_secs(10),
-        timeout: Duration::from_secs(10),
-        shard_deadline: Duration::from_secs(10),
-        seed: 1,
-        pinning: Pinning::None,
-    }
-}
+use crate::fixtures::plan;
 
 #[test]
 fn a_plan_that_makes_no_sense_names_its_flag() {

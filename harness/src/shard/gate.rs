@@ -530,7 +530,8 @@ mod tests {
     use tokio::runtime::{Builder, LocalOptions};
 
     use super::*;
-    use crate::plan::{Budget, tests::plan};
+    use crate::fixtures::plan;
+    use crate::plan::Budget;
     use crate::wire::PauseCause;
 
     const MS: Duration = Duration::from_millis(1);

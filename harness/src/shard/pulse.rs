@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, Nanos};
-    use crate::plan::tests::plan;
+    use crate::fixtures::plan;
     use crate::sample::Attempt;
     use crate::stats::{Exact, Series};
     use crate::workload::Flight;

@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixtures::plan;
 
     fn budget(retries: u32, percent: u32, shards: u32) -> RetryBudget {
         let mut run = plan();

@@ -96,7 +96,7 @@ impl Spacing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::fixtures::plan;
     use crate::sample::{Advice, Outcome};
     use crate::units::Rate;
 

@@ -13,16 +13,17 @@ const CELL_BITS: u32 = 11;
 
 /// Cells that are not empty by their number, in order, and how many values each holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cells(pub(crate) Vec<(usize, u64)>);
+pub struct Cells(pub Vec<(usize, u64)>);
 
 impl Cells {
     /// How many values there are; at most as many as can be counted.
-    pub(crate) fn count(&self) -> u64 {
+    #[must_use]
+    pub fn count(&self) -> u64 {
         self.0.iter().fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
     /// What [`Timing::percentile`](super::Timing::percentile) says of values in these cells, of which nothing was cut off.
-    pub(crate) fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
+    pub fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
         let Some(rank) = exact.rank(q) else { return Percentile::TooFew };
         let value = self.value_at(rank).map(|value| value.min(exact.max_ns));
         value.map_or(Percentile::AtLeast(bounds.highest_ns()), Percentile::Exact)
@@ -53,7 +54,8 @@ pub(super) const fn count_up_to(highest: u64) -> usize {
 }
 
 /// The greatest value that lies in the same cell as `value`.
-pub(crate) const fn highest_beside(value: u64) -> u64 {
+#[must_use]
+pub const fn highest_beside(value: u64) -> u64 {
     let bits = u64::BITS - value.leading_zeros();
     value | ((1 << bits.saturating_sub(CELL_BITS)) - 1)
 }

@@ -13,19 +13,21 @@ fn parts(q: f64) -> u128 {
 }
 
 /// The rank, from 1 on, of the `q`-th quantile of `all` samples: the least that is no less than `q * all`.
-pub(crate) fn rank(q: f64, all: u64) -> u64 {
+#[must_use]
+pub fn rank(q: f64, all: u64) -> u64 {
     let rank = (parts(q) * u128::from(all)).div_ceil(u128::from(PARTS));
     u64::try_from(rank).unwrap_or(u64::MAX)
 }
 
 /// The fewest samples of which `beyond` lie beyond the `q`-th quantile.
-pub(crate) fn samples_for(q: f64, beyond: u64) -> u64 {
+#[must_use]
+pub fn samples_for(q: f64, beyond: u64) -> u64 {
     let samples = (u128::from(beyond) * u128::from(PARTS)).div_ceil(u128::from(PARTS) - parts(q));
     u64::try_from(samples).unwrap_or(u64::MAX)
 }
 
 /// The median, of an even number the mean of the middle two; none of none. Changes the order of the values.
-pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
+pub fn median(values: &mut [f64]) -> Option<f64> {
     let half = values.len() / 2;
     if values.is_empty() {
         return None;

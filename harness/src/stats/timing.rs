@@ -13,10 +13,10 @@ use crate::clock::duration_ns;
 pub const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Samples that must lie beyond a percentile before it is printed.
-pub(crate) const SAMPLES_BEYOND: u64 = 10;
+pub const SAMPLES_BEYOND: u64 = 10;
 
 /// Two values this close are the same for a reader.
-pub(crate) const CLOSE: f64 = 1.01;
+pub const CLOSE: f64 = 1.01;
 
 /// The bounds of every histogram of a run: 1 ns to twice the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,8 @@ impl Bounds {
     }
 
     /// How many cells such a histogram has.
-    pub(crate) const fn cells(self) -> usize {
+    #[must_use]
+    pub const fn cells(self) -> usize {
         count_up_to(self.highest_ns)
     }
 
@@ -90,12 +91,14 @@ impl Exact {
         Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0, oldest_ns: 0, ages_ns: 0 };
 
     /// The greatest time, ns, and of those that were cut off the greatest age; none when empty.
-    pub(crate) fn greatest_ns(&self) -> Option<u64> {
+    #[must_use]
+    pub fn greatest_ns(&self) -> Option<u64> {
         (self.count + self.censored > 0).then(|| self.max_ns.max(self.oldest_ns))
     }
 
     /// The least that the mean of all can be, ns: each attempt that was cut off took at least its age. None when empty.
-    pub(crate) fn least_mean_ns(&self) -> Option<f64> {
+    #[must_use]
+    pub fn least_mean_ns(&self) -> Option<f64> {
         let all = self.count + self.censored;
         (all > 0).then(|| (self.sum_ns + self.ages_ns) as f64 / all as f64)
     }

@@ -105,7 +105,7 @@ pub enum LiveState {
 }
 
 /// One second of a run, merged over the shards that reported it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Interval {
     /// Its index: 0 is the second after the common start.
     pub index: u64,

@@ -9,20 +9,24 @@ use crate::stats::{Bounds, Cells, SIGNIFICANT_DIGITS};
 /// The first word of a histogram in V2 encoding, and of one that is deflated on top (`HdrHistogram`, `V2EncodingCookieBase`
 /// with a word size of 0x10).
 const COOKIE: u32 = 0x1c84_9303 | 0x10;
-pub(crate) const DEFLATED_COOKIE: u32 = 0x1c84_9304 | 0x10;
+/// The first word of the deflated form.
+pub const DEFLATED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 
 /// The header of the deflated form: cookie, length.
-pub(crate) const DEFLATED_HEADER: usize = 8;
+pub const DEFLATED_HEADER: usize = 8;
 
 /// The header of the plain form: cookie, length, normalising offset, digits, lowest, highest, ratio. All are big endian.
-pub(crate) const HEADER: usize = 40;
+pub const HEADER: usize = 40;
 
 /// The most bytes of a number in it.
-pub(crate) const LONGEST_NUMBER: usize = 9;
+pub const LONGEST_NUMBER: usize = 9;
 
 /// The cells of the histogram in `plain`, which must have such bounds: positive numbers are counts, negative ones say how
 /// many cells are empty.
-pub(crate) fn read_cells(plain: &[u8], bounds: Bounds) -> Result<Cells, &'static str> {
+///
+/// # Errors
+/// When it is cut short, of another encoding, or has other bounds or more cells than these.
+pub fn read_cells(plain: &[u8], bounds: Bounds) -> Result<Cells, &'static str> {
     let (header, numbers) = plain.split_at_checked(HEADER).ok_or("it is cut short")?;
     let length = usize::try_from(word(header, 4)).unwrap_or(usize::MAX);
     if word(header, 0) != COOKIE || word(header, 8) != 0 || long(header, 32) != 1.0_f64.to_bits() {
@@ -51,7 +55,10 @@ pub(crate) fn read_cells(plain: &[u8], bounds: Bounds) -> Result<Cells, &'static
 const GREATEST_NS: u64 = 100_000_000_000_000;
 
 /// Checks that a histogram claims no more memory than one of this program's takes, before another decoder believes it.
-pub(crate) fn check_header(plain: &[u8]) -> Result<(), &'static str> {
+///
+/// # Errors
+/// When it is cut short, of another encoding, or claims more.
+pub fn check_header(plain: &[u8]) -> Result<(), &'static str> {
     let (header, numbers) = plain.split_at_checked(HEADER).ok_or("it is cut short")?;
     if word(header, 0) != COOKIE || word(header, 8) != 0 {
         return Err("it is not in V2 encoding");
@@ -84,7 +91,7 @@ fn number(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<i64>, &'static 
 }
 
 /// The word that begins at this byte; 0 beyond the end.
-pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
+pub fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u32::from_be_bytes)
 }
 

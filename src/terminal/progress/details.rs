@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::render::{decimal, grouped, grouped_f64};
 use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::supervisor::{LivePause, Recent};
 use crawlmark_harness::wire::BindingTimes;
+use crawlmark_results::show::text::{decimal, grouped, grouped_f64};
 
 use super::gauge::Now;
 use super::sparkline::{Glyphs, sparkline};

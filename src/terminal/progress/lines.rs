@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::render::grouped;
 use crawlmark_harness::supervisor::Live;
+use crawlmark_results::show::text::grouped;
 
 use super::super::say;
 use super::details::pause_words;

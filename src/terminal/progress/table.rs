@@ -1,7 +1,7 @@
 //! The rows of the live view: one per shard and one for all, in columns that suit the terminal's width.
 
-use crawlmark_harness::render::grouped;
 use crawlmark_harness::supervisor::{LiveState, Recent};
+use crawlmark_results::show::text::grouped;
 
 use super::gauge::Now;
 use super::text::{Line, NAME, Tone};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::render::{decimal, micros};
 use crawlmark_harness::stats::Percentile;
+use crawlmark_results::show::text::{decimal, micros};
 
 /// A rate.
 pub(super) fn per_second(rate: f64) -> String {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::tests::plan;
+use crate::fixtures::plan;
 use crate::sample::{Advice, ErrorKind, Quota};
 
 const S: u64 = 1_000_000_000;

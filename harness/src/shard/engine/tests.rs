@@ -10,7 +10,8 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 use super::super::intervals::Meters;
 use super::*;
-use crate::plan::{Budget, Manners, OnThrottle, Pacing, tests::plan};
+use crate::fixtures::plan;
+use crate::plan::{Budget, Manners, OnThrottle, Pacing};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};

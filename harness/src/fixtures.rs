@@ -1,0 +1,76 @@
+//! A plan, bounds and readings of a machine for tests, of this crate and of those above it (feature `virtual-time`).
+#![expect(clippy::unwrap_used, reason = "a test without its fixtures is over")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::time::Duration;
+
+use crate::machine::Proc;
+use crate::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
+use crate::stats::Bounds;
+use crate::units::{IdRange, RateShape};
+
+/// Two shards, 1,000 IDs, eight connections, no budget.
+#[must_use]
+pub fn plan() -> RunPlan {
+    RunPlan {
+        target: "test".to_owned(),
+        workload: BTreeMap::new(),
+        ids: IdRange { start: 0, end: 1000 },
+        shards: 2,
+        connections: 8,
+        rate: None,
+        shape: RateShape::Constant,
+        burst: 0,
+        at_start: 0,
+        arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
+        manners: Manners::default(),
+        per_host: PerHost::default(),
+        duration: None,
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
+        shard_deadline: Duration::from_secs(10),
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+/// Bounds for a timeout of a second.
+#[must_use]
+pub fn bounds() -> Bounds {
+    Bounds::for_timeout(Duration::from_secs(1))
+}
+
+/// A `/proc` with such files, which lasts as long as the directory.
+///
+/// # Panics
+/// When they cannot be written.
+#[must_use]
+pub fn proc_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Proc) {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let proc = Proc::in_directory(directory.path());
+    (directory, proc)
+}
+
+/// `net/tcp` with so many connections to port 8080 of 192.0.2.1 that this side closed.
+#[must_use]
+pub fn closed_connections(closed: u64) -> String {
+    let address = |octets: [u8; 4]| u32::from_ne_bytes(octets);
+    let (from, to) = (address([192, 0, 2, 9]), address([192, 0, 2, 1]));
+    let mut table = String::from(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
+    );
+    for port in 0..closed {
+        let ends = format!("{from:08X}:{port:04X} {to:08X}:1F90");
+        let _ = writeln!(table, "   0: {ends} 06 00000000:00000000 03:00001700 00000000     0        0 0 3 ffff");
+    }
+    table
+}

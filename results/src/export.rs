@@ -1,0 +1,172 @@
+//! The report in the formats of other tools: each a small projection of a [`Report`], and nothing that is not in it.
+//!
+//! Called by the commands and by whoever saves a result. Pure: a report goes in, a text comes out. What too few samples
+//! speak for is left out, or empty where the format has a column for it; what is only known to be no less than its value is
+//! never shown as the value. Whether the measurement is valid goes into every format that has a place for it, and each
+//! module says which place that is.
+
+mod bencher;
+mod csv;
+mod github;
+mod hgrm;
+mod junit;
+mod k6;
+mod openmetrics;
+mod points;
+mod step_summary;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use self::junit::contest_junit;
+use crate::run::report::Report;
+
+/// A format of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A row for each second: RFC 4180, with the units in the names of the columns.
+    Csv,
+    /// A row for each shard.
+    CsvShards,
+    /// The percentiles of the main series in milliseconds, as `wrk2` and `HdrHistogram` print them.
+    Hgrm,
+    /// GitHub's Markdown for `$GITHUB_STEP_SUMMARY`, below its limit of 1 MiB.
+    StepSummary,
+    /// Figures of which more is better, for `github-action-benchmark`.
+    GithubBenchmarkBigger,
+    /// Figures of which less is better, for `github-action-benchmark`.
+    GithubBenchmarkSmaller,
+    /// The Bencher Metric Format.
+    Bencher,
+    /// The gates as `JUnit` XML, one test case each.
+    Junit,
+    /// `OpenMetrics` 1.0, as Prometheus reads it.
+    OpenMetrics,
+    /// What k6 hands to `handleSummary`.
+    K6Summary,
+}
+
+impl Format {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Self; 10] = [
+        Self::Csv,
+        Self::CsvShards,
+        Self::Hgrm,
+        Self::StepSummary,
+        Self::GithubBenchmarkBigger,
+        Self::GithubBenchmarkSmaller,
+        Self::Bencher,
+        Self::Junit,
+        Self::OpenMetrics,
+        Self::K6Summary,
+    ];
+
+    /// The name that people type.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::CsvShards => "csv-shards",
+            Self::Hgrm => "hgrm",
+            Self::StepSummary => "step-summary",
+            Self::GithubBenchmarkBigger => "github-benchmark-bigger",
+            Self::GithubBenchmarkSmaller => "github-benchmark-smaller",
+            Self::Bencher => "bencher",
+            Self::Junit => "junit",
+            Self::OpenMetrics => "openmetrics",
+            Self::K6Summary => "k6-summary",
+        }
+    }
+
+    /// The name of its file in a result directory.
+    #[must_use]
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Csv => "intervals.csv",
+            Self::CsvShards => "shards.csv",
+            Self::Hgrm => "latency.hgrm",
+            Self::StepSummary => "step-summary.md",
+            Self::GithubBenchmarkBigger => "github-benchmark-bigger.json",
+            Self::GithubBenchmarkSmaller => "github-benchmark-smaller.json",
+            Self::Bencher => "bencher.json",
+            Self::Junit => "junit.xml",
+            Self::OpenMetrics => "openmetrics.txt",
+            Self::K6Summary => "k6-summary.json",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No format has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no format: write one of {names}", names = Format::ALL.map(Format::name).join(", "))]
+pub struct UnknownFormat(pub String);
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        let found = Self::ALL.into_iter().find(|format| format.name() == text);
+        found.ok_or_else(|| UnknownFormat(text.to_owned()))
+    }
+}
+
+/// Reason why a report has no place in a format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// A history of benchmarks would take a part of a run for a whole one.
+    #[error("export {0}: the run {1}, so its figures are no point of a history; export one that ended well")]
+    Partial(Format, &'static str),
+    /// There is no figure to keep.
+    #[error("export {0}: the run measured nothing that a history could keep; see `validity` in its result.json")]
+    Nothing(Format),
+    /// There is no distribution.
+    #[error("export {0}: the run has no {1} times; see `validity` in its result.json")]
+    NoTimes(Format, &'static str),
+}
+
+/// The report in a format.
+///
+/// # Errors
+/// When the format has no place for what the report says, or for how little it says.
+pub fn export(report: &Report, format: Format) -> Result<String, ExportError> {
+    Ok(match format {
+        Format::Csv => csv::intervals(report),
+        Format::CsvShards => csv::shards(report),
+        Format::Hgrm => return hgrm::hgrm(report),
+        Format::StepSummary => step_summary::step_summary(report),
+        Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller => return github::benchmark(report, format),
+        Format::Bencher => return bencher::bencher(report),
+        Format::Junit => junit::junit(report),
+        Format::OpenMetrics => openmetrics::openmetrics(report),
+        Format::K6Summary => k6::summary(report),
+    })
+}
+
+/// JSON as files have it. A map of this crate always is JSON.
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_known_by_its_name_and_has_a_file_of_its_own() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+            assert_eq!(format.to_string(), format.name());
+        }
+        let mut files = Format::ALL.map(Format::file_name);
+        files.sort_unstable();
+        assert!(files.windows(2).all(|pair| pair[0] != pair[1]), "{files:?}");
+        let complaint = "xml".parse::<Format>().unwrap_err().to_string();
+        assert!(complaint.starts_with("`xml` is no format: write one of csv, csv-shards, hgrm, "), "{complaint}");
+    }
+}

@@ -1,0 +1,166 @@
+//! What was judged as `JUnit` XML, one test case each, as CI services read it: the gates of a run, the metrics of a
+//! comparison. What they were judged by is told by properties of the suite: a measurement that is not valid passes none for
+//! sure.
+
+use std::fmt::Write;
+
+use crate::run::gates::Breach;
+use crate::run::report::Report;
+use crate::show::text::contest::row;
+use crate::show::text::{metric_words, seen};
+use crate::studies::compare::{Contest, Verdict};
+
+/// Something that was judged.
+struct Case {
+    name: String,
+    /// What was seen of it.
+    said: String,
+    /// What kind of thing it is.
+    kind: &'static str,
+    outcome: Outcome,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not: a failure.
+    Failed,
+    /// It could not be decided: an error.
+    Undecided,
+}
+
+/// What the cases have in common.
+struct Suite<'a> {
+    name: &'a str,
+    /// What they are: `gates`, `comparison`.
+    class: &'a str,
+    /// RFC 3339.
+    timestamp: &'a str,
+    duration_s: f64,
+    properties: &'a [(&'a str, &'a str)],
+}
+
+/// The gates of a report as a `JUnit` document: a gate that failed is a failure, one that could not be decided an error.
+pub(super) fn junit(report: &Report) -> String {
+    let case = |gate: &crate::run::report::GateReport| Case {
+        name: gate.expression.clone(),
+        said: match gate.ok {
+            Some(true) => seen(gate),
+            _ => format!("must hold: {}; seen: {}", gate.expression, seen(gate)),
+        },
+        kind: if gate.kind == Breach::Stops.name() { Breach::Stops.name() } else { Breach::Fails.name() },
+        outcome: match gate.ok {
+            Some(true) => Outcome::Passed,
+            Some(false) => Outcome::Failed,
+            None => Outcome::Undecided,
+        },
+    };
+    let cases: Vec<Case> = report.gates.iter().map(case).collect();
+    let properties = [
+        ("validity", report.validity.verdict.name()),
+        ("run_id", &report.run_id),
+        ("target", &report.plan.run.target),
+        ("config_hash", &report.plan.config_hash),
+    ];
+    let (name, timestamp, duration_s) = (&report.name, &report.started_at, report.totals.duration_s);
+    document(&Suite { name, class: "gates", timestamp, duration_s, properties: &properties }, &cases)
+}
+
+/// The comparison as `JUnit`: a test case per metric that may decide.
+#[must_use]
+pub fn contest_junit(contest: &Contest) -> String {
+    let cases: Vec<Case> = contest
+        .comparison
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict != Verdict::Informational)
+        .map(|finding| Case {
+            name: finding.metric.name().to_owned(),
+            said: format!("{}: {}", metric_words(finding.metric), row(contest, finding)),
+            kind: "comparison",
+            outcome: match finding.verdict {
+                Verdict::Regression => Outcome::Failed,
+                Verdict::Pass | Verdict::Informational => Outcome::Passed,
+                Verdict::Inconclusive { .. } | Verdict::Incomparable { .. } => Outcome::Undecided,
+            },
+        })
+        .collect();
+    let properties =
+        [("verdict", contest.verdict.name()), ("base", &contest.base.what), ("candidate", &contest.candidate.what)];
+    let (name, timestamp) = (&contest.name, &contest.started_at);
+    document(&Suite { name, class: "comparison", timestamp, duration_s: 0.0, properties: &properties }, &cases)
+}
+
+/// The document of a suite.
+fn document(suite: &Suite<'_>, cases: &[Case]) -> String {
+    let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
+        cases.len(),
+        count(Outcome::Failed),
+        count(Outcome::Undecided),
+        suite.duration_s
+    );
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(out, "<testsuites name=\"crawlmark\" {counts}>");
+    let (name, timestamp) = (escaped(suite.name), escaped(suite.timestamp));
+    let _ = writeln!(out, "  <testsuite name=\"{name}\" {counts} skipped=\"0\" timestamp=\"{timestamp}\">");
+    out.push_str("    <properties>\n");
+    for (name, value) in suite.properties {
+        let _ = writeln!(out, "      <property name=\"{name}\" value=\"{}\"/>", escaped(value));
+    }
+    out.push_str("    </properties>\n");
+    for case in cases {
+        write_case(&mut out, suite, case);
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, case: &Case) {
+    let (name, said) = (escaped(&case.name), escaped(&case.said));
+    let element = match case.outcome {
+        Outcome::Passed => None,
+        Outcome::Failed => Some("failure"),
+        Outcome::Undecided => Some("error"),
+    };
+    let _ = write!(out, "    <testcase name=\"{name}\" classname=\"crawlmark.{class}\" time=\"{duration_s:.3}\">");
+    let _ = match element {
+        Some(element) => write!(out, "<{element} type=\"{}\" message=\"{said}\"/>", case.kind),
+        None => write!(out, "<system-out>{said}</system-out>"),
+    };
+    out.push_str("</testcase>\n");
+}
+
+/// Text as XML has it, in an attribute or outside. Characters that XML 1.0 has no place for are left out.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            '\t' | '\n' | '\r' => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+            '\u{fffe}' | '\u{ffff}' => {}
+            c if u32::from(c) < 0x20 => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(escaped("a < b & \"c\" > 'd'\n\u{1}é"), "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos;&#10;é");
+    }
+}

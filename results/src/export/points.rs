@@ -1,0 +1,115 @@
+//! The figures of a run that are fit for a history of benchmarks, for the formats that keep one.
+//!
+//! Such a history compares each point with the one before. So a percentile that is only known to be no less than its value is
+//! no point, nor is a count that is usually 0, since every change from 0 is infinite. A run that was stopped early, lost a
+//! part or was mostly refused has none at all: what fails fast is not fast. One whose verdict is another than `valid` has its points, for a history on a shared machine knows no
+//! others, and the verdict goes with them.
+
+use super::{ExportError, Format};
+use crate::run::gates::{Measured, Metric, Quantity, Stat, of_report};
+use crate::run::report::{Latency, Report, Verdict};
+use crawlmark_harness::stats::Series;
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Better {
+    /// More.
+    Bigger,
+    /// Less.
+    Smaller,
+}
+
+/// A figure.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Point {
+    /// What it is, as in `service p99`.
+    pub(super) name: String,
+    /// What it is counted in: `us` or `1/s`.
+    pub(super) unit: &'static str,
+    /// Finite and above 0.
+    pub(super) value: f64,
+    /// Which way is better.
+    pub(super) better: Better,
+}
+
+/// All of them, in the order in which they are shown.
+pub(super) fn points(report: &Report, format: Format) -> Result<Vec<Point>, ExportError> {
+    if report.validity.verdict == Verdict::Incomplete {
+        return Err(ExportError::Partial(format, "is incomplete"));
+    }
+    if report.validity.verdict == Verdict::TargetLimited {
+        return Err(ExportError::Partial(format, "has too many refused or failed requests"));
+    }
+    if report.interrupted {
+        return Err(ExportError::Partial(format, "was stopped early"));
+    }
+    let mut points = vec![
+        rate("items", report.totals.items_per_s),
+        rate("attempts", report.totals.attempts_per_s),
+        time("CPU per attempt", exactly(&of_report(Metric::Of(Quantity::CpuUsPerAttempt), report))),
+    ];
+    for (series, latency) in series(report) {
+        let mean = exactly(&of_report(Metric::Time(series, Stat::Mean), report));
+        points.push(time(&format!("{} mean", series.name()), mean));
+        let known = percentiles(latency).filter(|(_, key, _)| !latency.is_at_least(key));
+        points.extend(known.map(|(name, _, us)| time(&format!("{} {name}", series.name()), us)));
+    }
+    let points: Vec<Point> = points.into_iter().flatten().collect();
+    if points.is_empty() { Err(ExportError::Nothing(format)) } else { Ok(points) }
+}
+
+/// Percentiles that are no points, because they are only known to be no less than their value.
+pub(super) fn left_out(report: &Report) -> Vec<String> {
+    let of_series = |(series, latency): (Series, &'_ Latency)| -> Vec<String> {
+        let bounds = percentiles(latency).filter(|(_, key, _)| latency.is_at_least(key));
+        bounds.filter_map(|(name, _, us)| Some(format!("{} {name} is {} µs or more", series.name(), us?))).collect()
+    };
+    series(report).flat_map(of_series).collect()
+}
+
+/// What is said of the run beside each point.
+pub(super) fn about(report: &Report) -> String {
+    let validity = &report.validity;
+    let mut lines = vec![format!("validity: {}", validity.verdict.name())];
+    lines.extend(validity.reasons.iter().map(|reason| format!("- {reason}")));
+    lines.push(format!("run {}, plan {}", report.run_id, report.plan.config_hash));
+    let machine = report.environment.cpu_model.as_deref().unwrap_or("an unknown CPU");
+    let shared = if report.environment.colocated { ", shared with the target" } else { "" };
+    lines.push(format!("{} cores of {machine}{shared}", report.environment.cores));
+    lines.extend(left_out(report).into_iter().map(|what| format!("left out: {what}")));
+    lines.join("\n")
+}
+
+/// The series that a history follows, the main one first.
+fn series(report: &Report) -> impl Iterator<Item = (Series, &Latency)> {
+    let wanted = [Series::ResponseOk, Series::ServiceOk].into_iter();
+    wanted.filter_map(|series| Some((series, report.latency(series)?)))
+}
+
+fn percentiles(latency: &Latency) -> impl Iterator<Item = (&'static str, &'static str, Option<f64>)> {
+    let Latency { p50_us, p90_us, p99_us, p999_us, .. } = *latency;
+    let named = [("p50", "p50_us", p50_us), ("p90", "p90_us", p90_us), ("p99", "p99_us", p99_us)];
+    named.into_iter().chain([("p99.9", "p999_us", p999_us)])
+}
+
+fn rate(what: &str, per_s: f64) -> Option<Point> {
+    let point = Point { name: format!("{what} per second"), unit: "1/s", value: per_s, better: Better::Bigger };
+    fit(per_s).then_some(point)
+}
+
+fn time(what: &str, us: Option<f64>) -> Option<Point> {
+    let value = us.filter(|us| fit(*us))?;
+    Some(Point { name: what.to_owned(), unit: "us", value, better: Better::Smaller })
+}
+
+/// True if a figure may be divided by the next one.
+fn fit(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+fn exactly(measured: &Measured) -> Option<f64> {
+    match measured {
+        Measured::Exactly(value) => Some(*value),
+        Measured::AtLeast(_) | Measured::Unknown(_) => None,
+    }
+}

@@ -1,0 +1,17 @@
+//! Results of crawlmark and the conclusions from them: one run's report and its validity, studies of several runs, and
+//! everything that shows or exports them.
+//!
+//! It reads what the engine recorded and files that were saved before. It knows nothing of HTTP, of command lines, of
+//! processes or pipes. The modules are listed in the order in which they may import each other.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`run`] | one run: its report, validity, gates, directory on disk, and cuts of it |
+//! | [`studies`] | several runs: comparison, scaling, capacity, ladder |
+//! | [`show`] | text for terminals and Markdown, plots, pages |
+//! | [`export`] | the report in the formats of other tools |
+
+pub mod export;
+pub mod run;
+pub mod show;
+pub mod studies;

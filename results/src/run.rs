@@ -1,0 +1,13 @@
+//! One run: the merged report, the judgement of it, and the directory that it is saved in.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`report`] | the merged result, as it is saved, with its validity |
+//! | [`gates`] | thresholds, and whether the run met them |
+//! | [`cut`] | a part of a saved run, measured again |
+//! | [`result_dir`] | the directory that a report is saved in |
+
+pub mod cut;
+pub mod gates;
+pub mod report;
+pub mod result_dir;

@@ -1,0 +1,21 @@
+//! A part of a saved run, measured again: some of its seconds, some of its shards, some of its answers.
+//!
+//! A [`Cutter`] is made from the [`Report`](crate::run::report::Report) and what is asked ([`Cut`]), is fed every line of `latency.hlog`
+//! ([`Entry`]), and says what the part came to ([`CutReport`]). The cut of everything is the report, cut for cut and cell
+//! by cell. Nothing here reads files: [`results`](crate::run::result_dir) does.
+
+mod ask;
+mod cut_report;
+mod cutter;
+mod entry;
+pub mod laws;
+mod pile;
+mod steady;
+
+pub use self::ask::{
+    Ask, Chosen, Cut, CutError, Outcomes, SecondError, Seconds, Shards, ShardsError, Span, parse_second,
+};
+pub use self::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
+pub use self::cutter::{Cutter, Foreign};
+pub use self::entry::{CENSORED, Entry, Fault, Kind, LineReader};
+pub use self::steady::{NotSteady, SHORTEST_S, Settled, Steady, find as find_steady};

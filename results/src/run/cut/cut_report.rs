@@ -1,0 +1,119 @@
+//! `CutReport`: what a part of a run came to, as it is printed and saved (schema `crawlmark.cut/1`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::steady::Steady;
+use crate::run::report::{BindingReport, Latency, Verdict};
+
+/// The name of the format.
+pub const SCHEMA: &str = "crawlmark.cut/1";
+
+/// What a part of a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CutReport {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version that cut.
+    pub crawlmark_version: String,
+    /// The result that it is a part of.
+    pub source: Source,
+    /// Which seconds.
+    pub part: Part,
+    /// Which shards, in order.
+    pub shards: Vec<u32>,
+    /// Of which answers the times are told: `all`, `ok`, `throttled` or `error`.
+    pub outcome: String,
+    /// Attempts that were intended in these seconds, were sent and ended by themselves, by what they came to: `ok`, `throttled`,
+    /// `error`.
+    pub answers: BTreeMap<String, Answered>,
+    /// The times of the chosen answers, by series, as in a result; to 0.1 %, the least, the greatest and the mean included.
+    pub latency: BTreeMap<String, Latency>,
+    /// Counts of what ended in these seconds; null for a part of the shards, for it is only known of all of them.
+    pub counted: Option<Counted>,
+    /// What is not known of this part, or should be known of it, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// The result that a cut is of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// See [`Report`](crate::run::report::Report).
+    pub run_id: String,
+    /// The same.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// What was crawled.
+    pub target: String,
+    /// How many shards crawled.
+    pub shards: u32,
+    /// Validity of the whole result.
+    pub verdict: Verdict,
+}
+
+/// Which seconds of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The first, from the common start.
+    pub from_s: u64,
+    /// The one after the last.
+    pub to_s: u64,
+    /// Length of time that rates are counted over: without the time after the run's last answer.
+    pub duration_s: f64,
+    /// Where the run's last second ends.
+    pub run_s: u64,
+    /// `whole`, `asked` or `steady`.
+    pub chosen: String,
+    /// How the steady state was found; null unless it was asked for.
+    pub steady: Option<Steady>,
+}
+
+/// How many answers of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// In these seconds.
+    pub count: u64,
+    /// Over their duration.
+    pub per_s: f64,
+}
+
+/// What the seconds of a result hold, summed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Attempts that ended or were cut off.
+    pub attempts: u64,
+    /// The same over the duration.
+    pub attempts_per_s: f64,
+    /// Items that ended.
+    pub items: u64,
+    /// The same over the duration.
+    pub items_per_s: f64,
+    /// Items that ended well.
+    pub ok: u64,
+    /// Items that the target does not have.
+    pub not_found: u64,
+    /// Items that failed.
+    pub failed: u64,
+    /// Attempts beyond the first of their item.
+    pub retries: u64,
+    /// Throttled attempts.
+    pub throttled: u64,
+    /// Attempts answered with a challenge page.
+    pub soft_blocked: u64,
+    /// Attempts that were cut off.
+    pub aborted: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Bytes of answers, heads included.
+    pub bytes_received: u64,
+    /// The most requests under way at the end of a second.
+    pub most_in_flight: u32,
+    /// The client's greatest lateness.
+    pub max_sched_lag_us: f64,
+    /// CPU of the shards, user and system; null without an attempt.
+    pub cpu_us_per_attempt: Option<f64>,
+    /// Which limit held the shards back: the mean over the seconds.
+    pub binding: BindingReport,
+}

@@ -1,0 +1,270 @@
+//! Adds up the lines of a log that belong to a part of a run, and says what the part came to.
+
+use std::collections::BTreeMap;
+
+use super::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
+use super::pile::Pile;
+use super::{Chosen, Cut, Entry, Kind};
+use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
+use crawlmark_harness::stats::{Bounds, Series};
+use crawlmark_harness::units::{grouped, micros};
+
+/// A line that is not of the run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Foreign {
+    /// Of a shard that the run did not have.
+    #[error("it is of shard {0}, which the result does not have: the log is another run's")]
+    Shard(u32),
+    /// Of a second that the run did not have.
+    #[error("it is of second {0}, which the result does not have: the log is another run's")]
+    Second(u64),
+}
+
+/// What the log holds of a shard's series, of the seconds that the report's times are of.
+#[derive(Debug, Clone, Copy, Default)]
+struct Logged {
+    times: u64,
+    ages: u64,
+}
+
+/// What of a series is in no line of the log, though the result has it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Astray {
+    /// Times beyond the histogram's bounds.
+    overflow: u64,
+    /// What was cut off.
+    censored: u64,
+    /// Times that the log should have.
+    missing: u64,
+}
+
+/// Adds up the lines that belong to a cut.
+#[derive(Debug)]
+pub struct Cutter<'a> {
+    report: &'a Report,
+    cut: Cut,
+    bounds: Bounds,
+    piles: BTreeMap<Series, Pile>,
+    logged: BTreeMap<(u32, Series), Logged>,
+    warm_s: u64,
+    run_s: u64,
+}
+
+impl<'a> Cutter<'a> {
+    /// For a part of `report`'s run.
+    #[must_use]
+    pub fn new(report: &'a Report, cut: Cut) -> Self {
+        let plan = &report.plan.run;
+        Self {
+            bounds: Bounds::for_timeout(plan.timeout),
+            piles: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            // What was measured in the second in which the warm-up ended is in the log, too.
+            warm_s: plan.warmup.as_secs(),
+            run_s: report.intervals.iter().map(|row| row.start_s.saturating_add(1)).max().unwrap_or(0),
+            report,
+            cut,
+        }
+    }
+
+    /// The bounds of the run's histograms.
+    #[must_use]
+    pub const fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Adds a line, if it belongs to the cut.
+    ///
+    /// # Errors
+    /// When it does not belong to the run.
+    pub fn add(&mut self, entry: &Entry) -> Result<(), Foreign> {
+        let Entry { shard, series, kind, second, count, .. } = *entry;
+        if !self.report.shards.iter().any(|known| known.shard == shard) {
+            return Err(Foreign::Shard(shard));
+        }
+        if second >= self.run_s {
+            return Err(Foreign::Second(second));
+        }
+        if self.cut.shards.binary_search(&shard).is_err() {
+            return Ok(());
+        }
+        if second >= self.warm_s {
+            let logged = self.logged.entry((shard, series)).or_default();
+            match kind {
+                Kind::Times => logged.times = logged.times.saturating_add(count),
+                Kind::Ages => logged.ages = logged.ages.saturating_add(count),
+            }
+        }
+        if (self.cut.from_s..self.cut.to_s).contains(&second) {
+            self.piles.entry(series).or_default().add(entry);
+        }
+        Ok(())
+    }
+
+    /// What the lines came to.
+    #[must_use]
+    pub fn finish(self) -> CutReport {
+        let report = self.report;
+        let duration_s = self.duration_s();
+        let [_, series] = Series::of(report.plan.run.arrivals);
+        let told = series.iter().copied().filter(|series| self.cut.outcomes.has(*series));
+        let mut notes = Vec::new();
+        let latency = told.map(|series| (series.name().to_owned(), self.latency(series, &mut notes))).collect();
+        self.note_shards(&mut notes);
+        CutReport {
+            schema: SCHEMA.to_owned(),
+            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
+            source: Source {
+                run_id: report.run_id.clone(),
+                name: report.name.clone(),
+                started_at: report.started_at.clone(),
+                target: report.plan.run.target.clone(),
+                shards: u32::try_from(report.shards.len()).unwrap_or(u32::MAX),
+                verdict: report.validity.verdict,
+            },
+            answers: self.answers(duration_s),
+            latency,
+            counted: self.counted(duration_s),
+            outcome: self.cut.outcomes.name().to_owned(),
+            part: self.part(duration_s),
+            shards: self.cut.shards,
+            notes,
+        }
+    }
+
+    /// The run's last second ends with its last answer, as its rates do.
+    fn duration_s(&self) -> f64 {
+        let from = self.cut.from_s as f64;
+        (self.cut.to_s as f64).min(self.report.totals.duration_s.max(from)) - from
+    }
+
+    fn part(&self, duration_s: f64) -> Part {
+        let (chosen, steady) = match &self.cut.chosen {
+            Chosen::Whole => ("whole", None),
+            Chosen::Asked => ("asked", None),
+            Chosen::Steady(steady) => ("steady", Some(steady.clone())),
+        };
+        let Cut { from_s, to_s, .. } = self.cut;
+        Part { from_s, to_s, duration_s, run_s: self.run_s, chosen: chosen.to_owned(), steady }
+    }
+
+    fn answers(&self, duration_s: f64) -> BTreeMap<String, Answered> {
+        let kinds =
+            [("ok", Series::ServiceOk), ("throttled", Series::ServiceThrottled), ("error", Series::ServiceError)];
+        let answered = |series| {
+            let count = self.piles.get(&series).map_or(0, Pile::count);
+            Answered { count, per_s: per(count as f64, duration_s) }
+        };
+        kinds.map(|(name, series)| (name.to_owned(), answered(series))).into()
+    }
+
+    fn latency(&self, series: Series, notes: &mut Vec<String>) -> Latency {
+        let Astray { overflow, censored, missing } = self.astray(series);
+        let name = series.name();
+        if overflow > 0 {
+            let most = micros(self.bounds.highest_ns() as f64 / 1e3);
+            notes.push(format!(
+                "{} of the {name} times of the run were beyond {most} and are in no second of the log",
+                grouped(overflow)
+            ));
+        }
+        if censored > 0 {
+            notes.push(format!(
+                "{} of the requests that were cut off or never sent are in no second of the log: for {name}, they count as if \
+                 all of them had been in this part",
+                grouped(censored)
+            ));
+        }
+        if missing > 0 {
+            notes.push(format!(
+                "the log holds {} fewer {name} times than the result: it is not whole, and what is said here is no better",
+                grouped(missing)
+            ));
+        }
+        let astray = overflow.saturating_add(censored).saturating_add(missing);
+        let empty = Pile::default();
+        let timing = self.piles.get(&series).unwrap_or(&empty).timing(self.bounds, astray);
+        Latency::of_timing(&timing, Detail::Histogram)
+    }
+
+    /// What the shards of the cut have of a series, and the log does not.
+    fn astray(&self, series: Series) -> Astray {
+        let mut astray = Astray::default();
+        for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
+            let Some(told) = shard.latency.get(series.name()) else { continue };
+            let logged = self.logged.get(&(shard.shard, series)).copied().unwrap_or_default();
+            let missing = told.count.saturating_sub(told.overflow).saturating_sub(logged.times);
+            astray.overflow = astray.overflow.saturating_add(told.overflow);
+            astray.censored = astray.censored.saturating_add(told.censored.saturating_sub(logged.ages));
+            astray.missing = astray.missing.saturating_add(missing);
+        }
+        astray
+    }
+
+    fn note_shards(&self, notes: &mut Vec<String>) {
+        for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {
+            if let Some(fault) = &shard.fault {
+                notes.push(format!(
+                    "shard {} did not live to tell its whole story ({fault}): this has what it had handed over by then",
+                    shard.shard
+                ));
+            }
+        }
+    }
+
+    fn counted(&self, duration_s: f64) -> Option<Counted> {
+        if self.cut.shards.len() < self.report.shards.len() {
+            return None;
+        }
+        let seconds = self.cut.from_s..self.cut.to_s;
+        let rows: Vec<&IntervalRow> =
+            self.report.intervals.iter().filter(|row| seconds.contains(&row.start_s)).collect();
+        let sum = |of: fn(&IntervalRow) -> u64| rows.iter().fold(0_u64, |all, row| all.saturating_add(of(row)));
+        let (attempts, items) = (sum(|row| row.attempts), sum(|row| row.items));
+        let cpu_us = sum(|row| row.cpu_us);
+        Some(Counted {
+            attempts,
+            attempts_per_s: per(attempts as f64, duration_s),
+            items,
+            items_per_s: per(items as f64, duration_s),
+            ok: sum(|row| row.ok),
+            not_found: sum(|row| row.not_found),
+            failed: sum(|row| row.failed),
+            retries: sum(|row| row.retries),
+            throttled: sum(|row| row.throttled),
+            soft_blocked: sum(|row| row.soft_blocked),
+            aborted: sum(|row| row.aborted),
+            connections_opened: sum(|row| row.connections_opened),
+            bytes_received: sum(|row| row.bytes_received),
+            most_in_flight: rows.iter().map(|row| row.in_flight).max().unwrap_or(0),
+            max_sched_lag_us: rows.iter().map(|row| row.max_sched_lag_us).fold(0.0, f64::max),
+            cpu_us_per_attempt: (attempts > 0).then(|| cpu_us as f64 / attempts as f64),
+            binding: mean_binding(&rows),
+        })
+    }
+}
+
+fn per(count: f64, duration_s: f64) -> f64 {
+    if duration_s > 0.0 { count / duration_s } else { 0.0 }
+}
+
+/// The mean over the seconds in which something is known.
+fn mean_binding(rows: &[&IntervalRow]) -> BindingReport {
+    let mut sum = BindingReport::default();
+    for BindingReport { rate, concurrency, pause, target, idle } in rows.iter().map(|row| row.binding) {
+        sum.rate += rate;
+        sum.concurrency += concurrency;
+        sum.pause += pause;
+        sum.target += target;
+        sum.idle += idle;
+    }
+    let BindingReport { rate, concurrency, pause, target, idle } = sum;
+    let all = rate + concurrency + pause + target + idle;
+    BindingReport {
+        rate: per(rate, all),
+        concurrency: per(concurrency, all),
+        pause: per(pause, all),
+        target: per(target, all),
+        idle: per(idle, all),
+    }
+}

@@ -1,0 +1,187 @@
+//! What must hold of a run: objectives such as `service_p99 < 250ms`, read, watched while the run goes on, and judged.
+//!
+//! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`Lookout`] hears the seconds of a run
+//! and closes its report with a verdict for each. Everything here is pure; nothing of it runs in a shard. Not to be confused
+//! with the gate of a shard, which lets requests go, or with the checks of validity, which say whether the numbers may be
+//! believed.
+//!
+//! A condition is what has to hold, as k6's thresholds and every other tool's are. What cannot be decided is neither kept nor
+//! broken: a percentile is judged only with [`SAMPLES_BEYOND`] samples beyond it, and one that is only known to be no less
+//! than its value breaks `<` when that value does, and leaves it undecided otherwise.
+
+mod condition;
+mod lookout;
+mod measured;
+mod metric;
+mod parse;
+mod shortage;
+
+use std::time::Duration;
+
+pub use self::condition::{Condition, Op, Window};
+pub use self::lookout::Lookout;
+pub use self::measured::{Basis, Measured, SAMPLES_BEYOND, of_report, of_stats};
+pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
+pub use self::parse::{ConditionError, Fault};
+pub use self::shortage::Shortage;
+use crate::run::report::GateReport;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
+use crawlmark_harness::stats::Series;
+
+/// What a broken condition leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breach {
+    /// The run is judged to have failed, at its end.
+    Fails,
+    /// The run is stopped, and has failed.
+    Stops,
+}
+
+impl Breach {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fails => "fail_if",
+            Self::Stops => "stop_if",
+        }
+    }
+
+    /// The flag that asks for it.
+    #[must_use]
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Fails => "--fail-if",
+            Self::Stops => "--stop-if",
+        }
+    }
+}
+
+/// A condition, and what follows when it is broken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Objective {
+    /// What must hold.
+    pub condition: Condition,
+    /// What follows when it does not.
+    pub breach: Breach,
+}
+
+/// Reason why an objective cannot be one of a run. The message names the flag.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectiveError {
+    /// A metric that is known only once the run is over cannot stop it.
+    #[error("--stop-if {0}: `{1}` is known when the run is over; write --fail-if '{0}'")]
+    OnlyAtTheEnd(String, String),
+    /// A closed loop has no response times.
+    #[error(
+        "{0} {1}: a closed loop has no response times; judge service times, or make it an open loop (--arrivals constant)"
+    )]
+    NoResponse(&'static str, String),
+    /// There is no budget.
+    #[error("{0} {1}: the run has no rate budget; add --rate, in a closed loop")]
+    NoBudget(&'static str, String),
+    /// The window never fills.
+    #[error("{0} {1}: the run measures {2} and never fills the window; choose a shorter one, or a longer --duration")]
+    TooShort(&'static str, String, String),
+}
+
+impl Objective {
+    /// Check that a run of `plan` can decide it.
+    ///
+    /// # Errors
+    /// When it cannot, whatever happens in it.
+    pub fn check(&self, plan: &RunPlan) -> Result<(), ObjectiveError> {
+        let Self { condition, breach } = *self;
+        let (flag, text) = (breach.flag(), condition.to_string());
+        let Condition { metric, window, .. } = condition;
+        if breach == Breach::Stops && !metric.is_live() {
+            return Err(ObjectiveError::OnlyAtTheEnd(text, metric.to_string()));
+        }
+        let of_responses = metric.series().is_some_and(is_response);
+        if of_responses && plan.arrivals == Arrivals::Asap {
+            return Err(ObjectiveError::NoResponse(flag, text));
+        }
+        if metric == Metric::Of(Quantity::BudgetUtilisation) && !plan.has_budget() {
+            return Err(ObjectiveError::NoBudget(flag, text));
+        }
+        let measured = plan.duration.map(|duration| duration.saturating_sub(plan.warmup));
+        match (window, measured) {
+            (Some(window), Some(measured)) if Duration::from_secs(window.seconds()) > measured => {
+                Err(ObjectiveError::TooShort(flag, text, humantime::format_duration(measured).to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The row of a report that says what was seen, and the verdict.
+    #[must_use]
+    pub fn row(&self, seen: &Measured) -> GateReport {
+        let Self { condition, breach } = self;
+        let (ok, value) = (condition.judge(seen), seen.value());
+        let why = match seen {
+            _ if ok.is_some() => None,
+            Measured::Unknown(why) => Some(why.clone()),
+            _ => Some("too many did not finish: it may be more".to_owned()),
+        };
+        GateReport {
+            expression: condition.to_string(),
+            kind: breach.name().to_owned(),
+            metric: condition.metric.to_string(),
+            window_s: condition.window.map(Window::seconds),
+            unit: condition.metric.unit().name().to_owned(),
+            limit: condition.limit,
+            value,
+            at_least: matches!(seen, Measured::AtLeast(_)),
+            margin: value.and_then(|value| condition.margin(value)),
+            ok,
+            why,
+            windows: None,
+            until_s: None,
+        }
+    }
+}
+
+const fn is_response(series: Series) -> bool {
+    matches!(series, Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlmark_harness::fixtures::plan;
+    use crawlmark_harness::units::Rate;
+
+    #[test]
+    fn what_a_run_cannot_tell_is_refused() {
+        let check = |text: &str, breach, change: &dyn Fn(&mut RunPlan)| {
+            let mut plan = plan();
+            (plan.rate, plan.arrivals, plan.duration) = (None, Arrivals::Asap, None);
+            change(&mut plan);
+            Objective { condition: text.parse().unwrap(), breach }.check(&plan)
+        };
+        let nothing = |_: &mut RunPlan| {};
+        assert_eq!(check("service_p99 < 1s", Breach::Stops, &nothing), Ok(()));
+        assert!(matches!(check("item_p99 < 1s", Breach::Stops, &nothing), Err(ObjectiveError::OnlyAtTheEnd(..))));
+        assert_eq!(check("item_p99 < 1s", Breach::Fails, &nothing), Ok(()));
+        assert!(matches!(check("response_p99 < 1s", Breach::Fails, &nothing), Err(ObjectiveError::NoResponse(..))));
+        assert_eq!(check("response_p99 < 1s", Breach::Fails, &|plan| plan.arrivals = Arrivals::Poisson), Ok(()));
+        assert!(matches!(
+            check("budget_utilisation > 0.9", Breach::Fails, &nothing),
+            Err(ObjectiveError::NoBudget(..))
+        ));
+        let rate = |plan: &mut RunPlan| plan.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
+        assert_eq!(check("budget_utilisation > 0.9", Breach::Fails, &rate), Ok(()));
+        let lasts = |seconds, warmup| {
+            move |plan: &mut RunPlan| {
+                plan.duration = Some(Duration::from_secs(seconds));
+                plan.warmup = Duration::from_secs(warmup);
+            }
+        };
+        assert_eq!(check("rate[10s] > 5", Breach::Fails, &lasts(10, 0)), Ok(()));
+        assert_eq!(
+            check("rate[10s] > 5", Breach::Fails, &lasts(10, 1)).unwrap_err().to_string(),
+            "--fail-if rate[10s] > 5: the run measures 9s and never fills the window; choose a shorter one, or a longer \
+             --duration"
+        );
+    }
+}

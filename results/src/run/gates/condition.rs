@@ -1,0 +1,238 @@
+//! A condition as it was understood, and how it is written.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Measured, Metric, Quantile, Stat, Unit};
+use crawlmark_harness::clock::duration_ns;
+use crawlmark_harness::stats::Series;
+
+/// `metric[window] op limit`: what must hold of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Condition {
+    /// What is looked at.
+    pub metric: Metric,
+    /// Over how long; none for the whole run.
+    pub window: Option<Window>,
+    /// How it is to compare.
+    pub op: Op,
+    /// With what, in the metric's unit: finite and not negative.
+    pub limit: f64,
+}
+
+/// A sliding window: so many whole seconds, 1 to [`Window::LONGEST`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window(u8);
+
+/// How a figure is to compare with its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    More,
+    /// `>=`
+    AtLeast,
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+}
+
+impl Window {
+    /// The longest: the histograms of each of its seconds are kept.
+    pub const LONGEST: u64 = 60;
+
+    /// A window of so many seconds.
+    #[must_use]
+    pub fn new(seconds: u64) -> Option<Self> {
+        let seconds = Some(seconds).filter(|seconds| (1..=Self::LONGEST).contains(seconds))?;
+        u8::try_from(seconds).ok().map(Self)
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn seconds(self) -> u64 {
+        self.0.into()
+    }
+
+    /// How many seconds of a history it covers.
+    pub(super) fn len(self) -> usize {
+        self.0.into()
+    }
+}
+
+impl Op {
+    /// All of them, the longer of two that begin alike first.
+    pub const ALL: [Self; 6] = [Self::AtMost, Self::AtLeast, Self::Equal, Self::Unequal, Self::Less, Self::More];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::AtLeast => ">=",
+            Self::Equal => "==",
+            Self::Unequal => "!=",
+        }
+    }
+
+    /// True if it bounds from above.
+    const fn is_ceiling(self) -> bool {
+        matches!(self, Self::Less | Self::AtMost)
+    }
+
+    #[expect(clippy::float_cmp, reason = "`==` is what was asked for; counts and flags are whole")]
+    fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::AtMost => value <= limit,
+            Self::More => value > limit,
+            Self::AtLeast => value >= limit,
+            Self::Equal => value == limit,
+            Self::Unequal => value != limit,
+        }
+    }
+}
+
+impl Condition {
+    /// Condition that the 99th percentile of `series` is no more than `most`.
+    #[must_use]
+    pub fn p99_at_most(series: Series, most: Duration) -> Self {
+        let metric = Metric::Time(series, Stat::Percentile(Quantile::P99));
+        Self { metric, window: None, op: Op::AtMost, limit: duration_ns(most) as f64 / 1e3 }
+    }
+
+    /// Evaluate it: true if it holds; none when what was measured does not say.
+    #[must_use]
+    pub fn judge(&self, seen: &Measured) -> Option<bool> {
+        let (op, limit) = (self.op, self.limit);
+        match *seen {
+            Measured::Exactly(value) => Some(op.holds(value, limit)),
+            // The true value is this or any greater one: sure only of what all of them have in common.
+            Measured::AtLeast(value) => match op {
+                Op::Less | Op::AtMost => (!op.holds(value, limit)).then_some(false),
+                Op::More | Op::AtLeast => op.holds(value, limit).then_some(true),
+                Op::Equal => (value > limit).then_some(false),
+                Op::Unequal => (value > limit).then_some(true),
+            },
+            Measured::Unknown(_) => None,
+        }
+    }
+
+    /// True if a second that was cut short would be judged wrongly: a number per second, and a number that is not to be small.
+    #[must_use]
+    pub const fn needs_whole_seconds(&self) -> bool {
+        match self.metric.unit() {
+            Unit::PerS => true,
+            Unit::Count => !self.op.is_ceiling(),
+            Unit::Us | Unit::Share | Unit::Flag => false,
+        }
+    }
+
+    /// How far `value` is within the limit, as a part of the limit: negative beyond it. None where nearer is no better.
+    #[must_use]
+    pub fn margin(&self, value: f64) -> Option<f64> {
+        let sign = match self.op {
+            Op::Less | Op::AtMost => 1.0,
+            Op::More | Op::AtLeast => -1.0,
+            Op::Equal | Op::Unequal => return None,
+        };
+        (self.limit > 0.0).then(|| sign * (self.limit - value) / self.limit)
+    }
+
+    /// True if `value` is nearer to breaking it than `other`, or breaks it more. For `==` and `!=`, whether it breaks it.
+    #[must_use]
+    pub fn is_worse(&self, value: f64, other: f64) -> bool {
+        match self.op {
+            Op::Equal | Op::Unequal => !self.op.holds(value, self.limit),
+            op if op.is_ceiling() => value > other,
+            _ => value < other,
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { metric, window, op, limit } = *self;
+        write!(f, "{metric}")?;
+        if let Some(window) = window {
+            write!(f, "[{}s]", window.seconds())?;
+        }
+        write!(f, " {} ", op.name())?;
+        match metric.unit() {
+            Unit::Us => f.write_str(&time(limit)),
+            Unit::Flag => write!(f, "{}", limit > 0.0),
+            Unit::PerS | Unit::Share | Unit::Count => write!(f, "{limit}"),
+        }
+    }
+}
+
+/// Microseconds in the largest unit in which they are written as they are.
+fn time(us: f64) -> String {
+    let written = |digits: i32, unit: &str| {
+        let number = us / 10_f64.powi(digits);
+        let same = format!("{number}e{digits}").parse() == Ok(us);
+        (number >= 1.0 && same).then(|| format!("{number}{unit}"))
+    };
+    written(6, "s").or_else(|| written(3, "ms")).unwrap_or_else(|| format!("{us}us"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(text: &str) -> Condition {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_only_known_to_be_no_less_breaks_or_leaves_open() {
+        let judged = |text, value| condition(text).judge(&Measured::AtLeast(value));
+        for (text, below, on, above) in [
+            ("service_p99 < 5us", None, Some(false), Some(false)),
+            ("service_p99 <= 5us", None, None, Some(false)),
+            ("service_p99 > 5us", None, None, Some(true)),
+            ("service_p99 >= 5us", None, Some(true), Some(true)),
+            ("service_p99 == 5us", None, None, Some(false)),
+            ("service_p99 != 5us", None, None, Some(true)),
+        ] {
+            assert_eq!([4.0, 5.0, 6.0].map(|value| judged(text, value)), [below, on, above], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_holds_or_does_not() {
+        let judged = |text, value| condition(text).judge(&Measured::Exactly(value));
+        for (text, below, on, above) in [
+            ("errors < 5", true, false, false),
+            ("errors <= 5", true, true, false),
+            ("errors > 5", false, false, true),
+            ("errors >= 5", false, true, true),
+            ("errors == 5", false, true, false),
+            ("errors != 5", true, false, true),
+        ] {
+            assert_eq!([4.0, 5.0, 6.0].map(|value| judged(text, value)), [below, on, above].map(Some), "{text}");
+        }
+        assert_eq!(condition("errors < 5").judge(&Measured::Unknown(String::new())), None);
+    }
+
+    #[test]
+    fn a_margin_is_positive_within_the_limit() {
+        assert_eq!(condition("errors < 100").margin(75.0), Some(0.25));
+        assert_eq!(condition("rate > 100").margin(75.0), Some(-0.25));
+        assert_eq!(condition("errors < 0").margin(1.0), None);
+        assert_eq!(condition("errors == 5").margin(5.0), None);
+    }
+
+    #[test]
+    fn the_worst_is_the_one_that_breaks_first() {
+        assert!(condition("errors < 5").is_worse(3.0, 2.0) && !condition("errors < 5").is_worse(2.0, 3.0));
+        assert!(condition("rate > 5").is_worse(2.0, 3.0) && !condition("rate > 5").is_worse(3.0, 2.0));
+        assert!(condition("errors == 5").is_worse(4.0, 5.0) && !condition("errors == 5").is_worse(5.0, 5.0));
+    }
+}

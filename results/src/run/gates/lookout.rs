@@ -1,0 +1,402 @@
+//! Watches the seconds of a run for the conditions that need them, says when one that may stop the run is broken, and
+//! closes the report.
+//!
+//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. A second is heard once every attempt
+//! that was intended in it has ended, so a target that does not answer puts the look at it off by the timeout at most. Counts
+//! and rates are of what ended in a second, times of what was intended in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::{Breach, Measured, Metric, Objective, Window, of_report, of_stats};
+use crate::run::report::{GateReport, Report};
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::shard::INTERVAL;
+use crawlmark_harness::stats::{Bounds, Series, ShardStats};
+use crawlmark_harness::supervisor::Interval;
+
+/// Watches the objectives of one run.
+#[derive(Debug)]
+pub struct Lookout {
+    bounds: Bounds,
+    watched: Vec<Watched>,
+    /// The first second that is not, in part, warm-up.
+    first: u64,
+    /// The first second in which nothing is started any more, and only answers come; none when that is not planned.
+    end: Option<u64>,
+    /// The second to look at next.
+    next: u64,
+    /// Seconds that came before an earlier one was complete.
+    waiting: BTreeMap<u64, ShardStats>,
+    /// The last seconds that were looked at, as many as the longest window has; the newest last.
+    history: VecDeque<ShardStats>,
+    /// All that were looked at; none when nobody asks.
+    so_far: Option<ShardStats>,
+    /// Which objective wants the run to stop.
+    stop: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    objective: Objective,
+    /// Windows that could be judged.
+    judged: u64,
+    /// A window that could not, although it had enough samples.
+    open: Option<Finding>,
+    /// The window that broke it, or came nearest.
+    worst: Option<Finding>,
+    /// Reason why the last window was not judged.
+    why: Option<String>,
+}
+
+/// What was seen, up to a second after the start.
+#[derive(Debug, Clone)]
+struct Finding {
+    measured: Measured,
+    until_s: u64,
+}
+
+/// What is to be looked at. Some need a second that is whole, which it is known to be when the next one is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    WholeSeconds,
+    Others,
+}
+
+impl Lookout {
+    /// Watches `objectives` in a run of `plan`.
+    #[must_use]
+    pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {
+        let bounds = Bounds::for_timeout(plan.timeout);
+        let watched =
+            |objective: &Objective| Watched { objective: *objective, judged: 0, open: None, worst: None, why: None };
+        let first = plan.warmup.div_duration_f64(INTERVAL).ceil();
+        let sums = objectives.iter().any(|objective| objective.is_live() && objective.condition.window.is_none());
+        Self {
+            bounds,
+            watched: objectives.iter().map(watched).collect(),
+            first: Duration::try_from_secs_f64(first).map_or(u64::MAX, |first| first.as_secs()),
+            end: plan.duration.map(|duration| duration.as_secs()),
+            next: 0,
+            waiting: BTreeMap::new(),
+            history: VecDeque::new(),
+            so_far: sums.then(|| ShardStats::new(bounds)),
+            stop: None,
+        }
+    }
+
+    /// Hears a second that is complete.
+    pub fn hear(&mut self, interval: &Interval) {
+        let live = || self.watched.iter().map(|watched| watched.objective).filter(Objective::is_live);
+        if self.stop.is_some() || live().next().is_none() || interval.index < self.next {
+            return;
+        }
+        let wanted: Vec<Series> = live().filter_map(|objective| objective.condition.metric.series()).collect();
+        let merged = &interval.merged;
+        let timings = merged.timings().filter(|(series, _)| wanted.contains(series));
+        let timings = timings.map(|(series, timing)| (series, timing.clone())).collect();
+        let kept = ShardStats::from_parts(self.bounds, merged.counters.clone(), timings);
+        self.waiting.insert(interval.index, kept);
+        while let Some(second) = self.waiting.remove(&self.next) {
+            self.take(second);
+        }
+    }
+
+    /// True if a condition that may stop the run is broken.
+    #[must_use]
+    pub const fn has_enough(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Judges every objective and closes the report with what was found.
+    pub fn close(mut self, report: &mut Report) {
+        self.hear_the_rest(report.totals.duration_s);
+        // It may have wanted to when the run was over, or a signal had come first.
+        let stopped_by = self.stop.filter(|_| report.interrupted && report.interrupted_by.is_none());
+        report.stopped_by = stopped_by.map(|i| self.watched[i].objective.condition.to_string());
+        report.gates = self.watched.into_iter().map(|watched| watched.close(report)).collect();
+    }
+
+    /// Looks at what is still waiting, and at the last second if it was whole.
+    fn hear_the_rest(&mut self, duration_s: f64) {
+        // The run is over: it cannot be stopped any more, only judged.
+        let stopped_by = self.stop;
+        for (index, second) in std::mem::take(&mut self.waiting) {
+            if self.stop.is_none() {
+                self.next = index;
+                self.take(second);
+            }
+        }
+        if self.stop.is_none() && self.next as f64 * INTERVAL.as_secs_f64() <= duration_s {
+            self.look(Look::WholeSeconds);
+        }
+        self.stop = stopped_by;
+    }
+
+    fn take(&mut self, second: ShardStats) {
+        if self.next >= self.first {
+            self.look(Look::WholeSeconds);
+            if let Some(so_far) = &mut self.so_far {
+                so_far.merge(&second);
+            }
+            self.history.push_back(second);
+            let longest = self.watched.iter().filter_map(|watched| watched.objective.condition.window);
+            let longest = longest.map(Window::len).max().unwrap_or(0);
+            if self.history.len() > longest {
+                self.history.pop_front();
+            }
+        }
+        self.next += 1;
+        if self.next > self.first {
+            self.look(Look::Others);
+        }
+    }
+
+    /// Judges what there is now.
+    fn look(&mut self, look: Look) {
+        for i in 0..self.watched.len() {
+            let objective = self.watched[i].objective;
+            let wanted = if objective.condition.needs_whole_seconds() { Look::WholeSeconds } else { Look::Others };
+            if !objective.is_live() || self.stop.is_some() || look != wanted {
+                continue;
+            }
+            // While the last answers come, fewer of them are no slower target.
+            if look == Look::WholeSeconds && self.end.is_some_and(|end| self.next > end) {
+                continue;
+            }
+            let Some(measured) = self.measure(&objective) else { continue };
+            let finding = Finding { measured, until_s: self.next };
+            if self.watched[i].note(finding) && objective.breach == Breach::Stops {
+                self.stop = Some(i);
+            }
+        }
+    }
+
+    /// What the last seconds say; none while the window is not full.
+    fn measure(&self, objective: &Objective) -> Option<Measured> {
+        let metric = objective.condition.metric;
+        let Some(window) = objective.condition.window else {
+            let seconds = self.next.saturating_sub(self.first);
+            return self.so_far.as_ref().filter(|_| seconds > 0).map(|so_far| of_stats(metric, so_far, seconds));
+        };
+        let before = self.history.len().checked_sub(window.len())?;
+        let mut merged = ShardStats::new(self.bounds);
+        for second in self.history.range(before..) {
+            merged.counters.merge(&second.counters);
+        }
+        if let Metric::Time(series, _) = metric {
+            let timings = self.history.range(before..).filter_map(|second| second.timing(series));
+            let timing = timings.cloned().reduce(|mut all, one| {
+                all.merge(&one);
+                all
+            });
+            let timings = timing.into_iter().map(|timing| (series, timing)).collect();
+            merged = ShardStats::from_parts(self.bounds, merged.counters, timings);
+        }
+        Some(of_stats(metric, &merged, window.seconds()))
+    }
+}
+
+impl Objective {
+    /// True if it is looked at while the run goes on.
+    fn is_live(&self) -> bool {
+        let Self { condition, breach } = self;
+        condition.metric.is_live() && (condition.window.is_some() || *breach == Breach::Stops)
+    }
+}
+
+impl Watched {
+    /// Notes what was seen. Returns whether it breaks the condition.
+    fn note(&mut self, finding: Finding) -> bool {
+        let condition = self.objective.condition;
+        let held = condition.judge(&finding.measured);
+        match (held, &finding.measured) {
+            (None, Measured::Unknown(why)) => self.why = Some(why.clone()),
+            (None, _) => self.open = Some(finding),
+            (Some(held), measured) => {
+                self.judged += 1;
+                let broken = |finding: &Finding| condition.judge(&finding.measured) == Some(false);
+                let worse = match self.worst.as_ref() {
+                    None => true,
+                    Some(worst) if broken(worst) == held => !held,
+                    Some(worst) => {
+                        let [new, old] =
+                            [measured, &worst.measured].map(|measured| measured.value().unwrap_or_default());
+                        condition.is_worse(new, old)
+                    }
+                };
+                if worse {
+                    self.worst = Some(finding);
+                }
+            }
+        }
+        held == Some(false)
+    }
+
+    /// The verdict. What was once seen to be broken is, whatever the whole run comes to.
+    fn close(self, report: &Report) -> GateReport {
+        let Self { objective, judged, open, worst, why } = self;
+        let condition = objective.condition;
+        let windowed = condition.window.is_some();
+        let broken = worst.as_ref().is_some_and(|worst| condition.judge(&worst.measured) == Some(false));
+        if !windowed && !broken {
+            return objective.row(&of_report(condition.metric, report));
+        }
+        // One window of which nobody knows is enough not to know of all of them, unless another one broke it.
+        let finding = if broken { worst } else { open.or(worst) };
+        let none = || why.unwrap_or_else(|| "no window was full".to_owned());
+        let (measured, until_s) = match finding {
+            Some(Finding { measured, until_s }) => (measured, Some(until_s)),
+            None => (Measured::Unknown(none()), None),
+        };
+        let row = objective.row(&measured);
+        GateReport { windows: windowed.then_some(judged), until_s, ..row }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlmark_harness::fixtures::plan;
+    use crawlmark_harness::stats::{Counters, Timing};
+    use crawlmark_harness::wire::{BindingTimes, Scheduled};
+
+    /// A second with `count` attempts, all good but the `errors`, each served in `ms`.
+    fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
+        let bounds = Bounds::for_timeout(plan().timeout);
+        let mut timing = Timing::new(bounds);
+        (0..count).for_each(|_| timing.record(ms * 1_000_000));
+        let counters = Counters { ok: count - errors, failed: errors, attempts: count, ..Counters::default() };
+        Interval {
+            index,
+            merged: ShardStats::from_parts(bounds, counters, [(Series::ServiceOk, timing)].into()),
+            scheduled: Scheduled::default(),
+            shards: Vec::new(),
+            in_flight: 0,
+            cpu_us: 0,
+            max_sched_lag_ns: 0,
+            binding: BindingTimes::NONE,
+            standing: None,
+            seconds: Vec::new(),
+        }
+    }
+
+    fn lookout(text: &str, breach: Breach, warmup_s: f64) -> Lookout {
+        let mut plan = plan();
+        plan.warmup = Duration::from_secs_f64(warmup_s);
+        Lookout::new(&[Objective { condition: text.parse().unwrap(), breach }], &plan)
+    }
+
+    /// How many of these seconds it takes until the run is stopped.
+    fn stops_after(text: &str, warmup_s: f64, seconds: &[[u64; 3]]) -> Option<usize> {
+        let mut lookout = lookout(text, Breach::Stops, warmup_s);
+        seconds.iter().enumerate().find_map(|(i, numbers)| {
+            lookout.hear(&second(i as u64, *numbers));
+            lookout.has_enough().then_some(i + 1)
+        })
+    }
+
+    /// Verdict, value, windows judged and the end of the worst, of a run of these seconds whose report says nothing.
+    fn verdict(text: &str, seconds: &[[u64; 3]], duration_s: f64) -> (Option<bool>, Option<f64>, u64, Option<u64>) {
+        let mut lookout = lookout(text, Breach::Fails, 0.0);
+        for (i, numbers) in seconds.iter().enumerate() {
+            lookout.hear(&second(i as u64, *numbers));
+        }
+        lookout.hear_the_rest(duration_s);
+        let watched = lookout.watched.remove(0);
+        let worst = watched.open.clone().or_else(|| watched.worst.clone());
+        let held = worst.as_ref().and_then(|worst| watched.objective.condition.judge(&worst.measured));
+        (held, worst.as_ref().and_then(|w| w.measured.value()), watched.judged, worst.map(|w| w.until_s))
+    }
+
+    const GOOD: [u64; 3] = [200, 0, 5];
+    const BAD: [u64; 3] = [200, 50, 80];
+
+    #[test]
+    fn a_run_is_stopped_by_the_second_that_breaks_a_window() {
+        assert_eq!(stops_after("error_rate[1s] < 0.2", 0.0, &[GOOD, GOOD, BAD, GOOD]), Some(3));
+        assert_eq!(stops_after("error_rate[2s] < 0.2", 0.0, &[GOOD, GOOD, BAD, GOOD, BAD, BAD]), Some(6));
+        assert_eq!(stops_after("error_rate[2s] < 0.2", 0.0, &[BAD]), None, "the window is not full");
+        assert_eq!(stops_after("service_p50[2s] < 50ms", 0.0, &[GOOD, BAD, BAD, GOOD]), Some(3));
+        assert_eq!(stops_after("service_max[2s] < 50ms", 0.0, &[GOOD, BAD]), Some(2));
+        assert_eq!(stops_after("service_p50[2s] < 100ms", 0.0, &[GOOD, BAD, BAD]), None);
+    }
+
+    #[test]
+    fn without_a_window_everything_since_the_start_counts() {
+        assert_eq!(stops_after("error_rate < 0.1", 0.0, &[GOOD, GOOD, GOOD, BAD, BAD]), Some(5));
+        assert_eq!(stops_after("errors < 50", 0.0, &[GOOD, BAD]), Some(2));
+        assert_eq!(stops_after("service_p50 < 50ms", 0.0, &[GOOD, BAD, BAD]), Some(3));
+    }
+
+    #[test]
+    fn too_few_samples_stop_nothing() {
+        assert_eq!(stops_after("error_rate[1s] < 0.1", 0.0, &[[99, 99, 5]; 5]), None);
+        assert_eq!(stops_after("service_p99[2s] < 1ms", 0.0, &[[4_999, 0, 5]; 5]), None);
+        assert_eq!(stops_after("service_p99[2s] < 1ms", 0.0, &[[5_000, 0, 5]; 5]), Some(2));
+    }
+
+    #[test]
+    fn the_warm_up_is_not_looked_at() {
+        assert_eq!(stops_after("error_rate[1s] < 0.1", 1.5, &[BAD, BAD, GOOD, BAD]), Some(4));
+        assert_eq!(stops_after("errors < 50", 2.0, &[BAD, BAD, GOOD, BAD]), Some(4));
+    }
+
+    #[test]
+    fn a_rate_is_judged_of_whole_seconds_only() {
+        assert_eq!(stops_after("rate[1s] > 100", 0.0, &[GOOD, [50, 0, 5]]), None, "nobody knows that it is whole");
+        assert_eq!(stops_after("rate[1s] > 100", 0.0, &[GOOD, [50, 0, 5], GOOD]), Some(3));
+        assert_eq!(stops_after("items[1s] > 100", 0.0, &[GOOD, [50, 0, 5]]), None);
+        assert_eq!(stops_after("items[1s] < 100", 0.0, &[GOOD]), Some(1), "more of them do not mend it");
+        assert_eq!(verdict("rate[1s] > 100", &[GOOD, GOOD, [50, 0, 5]], 2.4), (Some(true), Some(200.0), 2, Some(1)));
+        assert_eq!(verdict("rate[1s] > 100", &[GOOD, GOOD, [50, 0, 5]], 3.0), (Some(false), Some(50.0), 3, Some(3)));
+    }
+
+    #[test]
+    fn a_rate_is_not_judged_while_only_the_last_answers_come() {
+        let judged = |duration: Option<Duration>| {
+            let objective = Objective { condition: "rate[1s] > 100".parse().unwrap(), breach: Breach::Fails };
+            let mut lookout = Lookout::new(&[objective], &crawlmark_harness::plan::RunPlan { duration, ..plan() });
+            for (numbers, i) in [GOOD, GOOD, [50, 0, 5], [1, 0, 5]].iter().zip(0..) {
+                lookout.hear(&second(i, *numbers));
+            }
+            lookout.hear_the_rest(4.0);
+            let watched = &lookout.watched[0];
+            (watched.judged, watched.worst.as_ref().and_then(|worst| worst.measured.value()))
+        };
+        assert_eq!(judged(None), (4, Some(1.0)));
+        assert_eq!(judged(Some(Duration::from_secs(2))), (2, Some(200.0)));
+        assert_eq!(judged(Some(Duration::from_millis(2_900))), (2, Some(200.0)));
+        assert_eq!(judged(Some(Duration::from_secs(3))), (3, Some(50.0)));
+    }
+
+    #[test]
+    fn seconds_are_looked_at_in_their_order() {
+        let mut lookout = lookout("error_rate[1s] < 0.2", Breach::Stops, 0.0);
+        lookout.hear(&second(1, BAD));
+        lookout.hear(&second(2, GOOD));
+        assert!(!lookout.has_enough(), "the first second is under way");
+        lookout.hear(&second(0, GOOD));
+        assert!(lookout.has_enough());
+        assert_eq!(lookout.watched[0].worst.as_ref().unwrap().until_s, 2);
+    }
+
+    #[test]
+    fn of_several_windows_the_worst_is_told() {
+        let seconds = [GOOD, BAD, [200, 60, 5], GOOD, GOOD];
+        assert_eq!(verdict("error_rate[1s] <= 0.3", &seconds, 5.0), (Some(true), Some(0.3), 5, Some(3)));
+        assert_eq!(verdict("error_rate[1s] < 0.2", &seconds, 5.0), (Some(false), Some(0.3), 5, Some(3)));
+        assert_eq!(verdict("errors[1s] != 50", &seconds, 5.0), (Some(false), Some(50.0), 5, Some(2)));
+        assert_eq!(verdict("errors[1s] == 0", &[GOOD, BAD, GOOD], 3.0), (Some(false), Some(50.0), 3, Some(2)));
+        assert_eq!(verdict("error_rate[9s] < 0.2", &seconds, 5.0), (None, None, 0, None));
+    }
+
+    #[test]
+    fn a_run_that_is_over_is_not_stopped_by_its_last_second() {
+        let mut lookout = lookout("rate[1s] > 100", Breach::Stops, 0.0);
+        lookout.hear(&second(0, [50, 0, 5]));
+        lookout.hear_the_rest(1.0);
+        assert!(!lookout.has_enough());
+        assert_eq!(lookout.watched[0].judged, 1);
+    }
+}

@@ -1,0 +1,424 @@
+//! What a run, or a part of it, says about a metric.
+//!
+//! Of a whole run by its report alone, so that a saved one can be judged as well; of some seconds by their merged
+//! statistics. What too few samples speak for is unknown, with the reason.
+
+use super::{Metric, Quantile, Quantity, Stat};
+use crate::run::report::{Latency, Report, Verdict};
+use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats};
+use crawlmark_harness::units::grouped;
+
+/// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is printed.
+pub const SAMPLES_BEYOND: u64 = 100;
+
+/// Samples that a part of a run must have before its means and shares are judged.
+pub(super) const SAMPLES_LIVE: u64 = 100;
+
+/// What is known of a metric, in its unit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Measured {
+    /// Its value.
+    Exactly(f64),
+    /// Lower bound: too many attempts were cut off to know more.
+    AtLeast(f64),
+    /// Nothing, and why.
+    Unknown(String),
+}
+
+/// What a figure is one of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// A whole run: its means and shares are what they are.
+    Run,
+    /// A part of one: its means and shares are judged with 100 samples only.
+    Part,
+}
+
+impl Measured {
+    fn of(value: Option<f64>, none: &str) -> Self {
+        value.map_or_else(|| Self::Unknown(none.to_owned()), Self::Exactly)
+    }
+
+    /// Its value, or the least that it can be.
+    #[must_use]
+    pub const fn value(&self) -> Option<f64> {
+        match self {
+            Self::Exactly(value) | Self::AtLeast(value) => Some(*value),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// What the report of a run says about `metric`.
+#[must_use]
+pub fn of_report(metric: Metric, report: &Report) -> Measured {
+    let quantity = match metric {
+        Metric::Time(series, stat) => {
+            return report.latency(series).map_or_else(|| nothing_of(series), |latency| of_latency(latency, stat));
+        }
+        Metric::Of(quantity) => quantity,
+    };
+    let totals = &report.totals;
+    match quantity {
+        Quantity::Rate => rate_of(totals.items_per_s, totals.duration_s),
+        Quantity::AttemptsRate => rate_of(totals.attempts_per_s, totals.duration_s),
+        Quantity::BudgetUtilisation => {
+            Measured::of(report.budget.as_ref().map(|budget| budget.utilisation), "the run has no budget")
+        }
+        Quantity::CpuUsPerAttempt => cpu_us_per_attempt(report),
+        Quantity::Valid => Measured::Exactly(f64::from(report.validity.verdict == Verdict::Valid)),
+        Quantity::NotAttempted => Measured::Exactly(report.ledger.not_attempted as f64),
+        Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
+        Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
+        Quantity::ConnectionsOpened => Measured::Exactly(totals.connections_opened as f64),
+        other => Tally::of_report(report).measure(other, Basis::Run),
+    }
+}
+
+/// What some seconds of a run, merged, say about `metric`. What only the end of a run shows is unknown.
+#[must_use]
+pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
+    let per_second = |n: u64| rate_of(n as f64 / seconds.max(1) as f64, seconds as f64);
+    let tally = Tally::of_counters(&stats.counters);
+    match metric {
+        Metric::Time(series, stat) => of_timing(stats, series, stat),
+        Metric::Of(Quantity::Rate) => per_second(tally.items()),
+        Metric::Of(Quantity::AttemptsRate) => per_second(tally.attempts),
+        Metric::Of(quantity) => tally.measure(quantity, Basis::Part),
+    }
+}
+
+fn nothing_of(series: Series) -> Measured {
+    Measured::Unknown(format!("the run has no {} times", series.name()))
+}
+
+fn rate_of(per_s: f64, seconds: f64) -> Measured {
+    Measured::of((seconds > 0.0).then_some(per_s), "no time was measured")
+}
+
+fn cpu_us_per_attempt(report: &Report) -> Measured {
+    let told = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let attempts: u64 = told().map(|(attempts, _)| attempts).sum();
+    let cpu_s: f64 = told().map(|(_, cpu_s)| cpu_s).sum();
+    let why = if told().next().is_none() { "no shard reported its CPU use" } else { "nothing was attempted" };
+    Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), why)
+}
+
+/// Counts of a run or of a part of it.
+#[derive(Debug, Clone, Copy)]
+struct Tally {
+    ok: u64,
+    not_found: u64,
+    failed: u64,
+    gave_up: u64,
+    aborted: u64,
+    attempts: u64,
+    retries: u64,
+    throttled: u64,
+    soft_blocked: u64,
+    errors: u64,
+}
+
+impl Tally {
+    fn of_report(report: &Report) -> Self {
+        let (ledger, totals) = (&report.ledger, &report.totals);
+        Self {
+            ok: ledger.ok,
+            not_found: ledger.not_found,
+            failed: ledger.failed,
+            gave_up: ledger.gave_up,
+            aborted: ledger.aborted,
+            attempts: totals.attempts,
+            retries: totals.retries,
+            throttled: totals.throttled,
+            soft_blocked: totals.soft_blocked,
+            errors: totals.failed(ledger),
+        }
+    }
+
+    const fn of_counters(counters: &Counters) -> Self {
+        Self {
+            ok: counters.ok,
+            not_found: counters.not_found,
+            failed: counters.failed,
+            gave_up: counters.gave_up,
+            aborted: counters.aborted,
+            attempts: counters.attempts,
+            retries: counters.retries,
+            throttled: counters.throttled,
+            soft_blocked: counters.soft_blocked,
+            errors: counters.failed_attempts(),
+        }
+    }
+
+    /// Items that ended by themselves.
+    const fn items(&self) -> u64 {
+        self.ok + self.not_found + self.failed + self.gave_up
+    }
+
+    fn measure(&self, quantity: Quantity, basis: Basis) -> Measured {
+        let count = match quantity {
+            Quantity::ThrottledRate => return share(self.throttled, self.attempts, ("attempts", basis)),
+            Quantity::ErrorRate => return share(self.errors, self.attempts, ("attempts", basis)),
+            Quantity::RetryRate => return share(self.retries, self.attempts, ("attempts", basis)),
+            Quantity::OkRate => return share(self.ok, self.items(), ("items", basis)),
+            Quantity::Items => self.items(),
+            Quantity::Ok => self.ok,
+            Quantity::NotFound => self.not_found,
+            Quantity::Failed => self.failed,
+            Quantity::GaveUp => self.gave_up,
+            Quantity::Aborted => self.aborted,
+            Quantity::Attempts => self.attempts,
+            Quantity::Retries => self.retries,
+            Quantity::Throttled => self.throttled,
+            Quantity::SoftBlocked => self.soft_blocked,
+            Quantity::Errors => self.errors,
+            Quantity::Rate
+            | Quantity::AttemptsRate
+            | Quantity::NotAttempted
+            | Quantity::Lost
+            | Quantity::Dropped
+            | Quantity::ConnectionsOpened
+            | Quantity::BudgetUtilisation
+            | Quantity::CpuUsPerAttempt
+            | Quantity::Valid => return Measured::Unknown("it is known when the run is over".to_owned()),
+        };
+        Measured::Exactly(count as f64)
+    }
+}
+
+/// A part of a number of things.
+fn share(part: u64, whole: u64, (things, basis): (&str, Basis)) -> Measured {
+    match enough(whole, if basis == Basis::Run { 1 } else { SAMPLES_LIVE }, things) {
+        Ok(()) => Measured::Exactly(part as f64 / whole as f64),
+        Err(why) => Measured::Unknown(why),
+    }
+}
+
+/// Check that there are enough of these.
+fn enough(have: u64, need: u64, things: &str) -> Result<(), String> {
+    if have >= need {
+        Ok(())
+    } else {
+        Err(format!("not enough data: {} {things}, {} needed", grouped(have), grouped(need)))
+    }
+}
+
+/// Figures of a distribution, those that a report has and those that a second has alike.
+struct Figures {
+    count: u64,
+    censored: u64,
+    min_us: Option<f64>,
+    mean_us: Option<f64>,
+    /// The least that the mean can be, where attempts were cut off.
+    mean_at_least_us: Option<f64>,
+    max_us: Option<f64>,
+}
+
+impl Figures {
+    /// A figure that is no percentile, of a distribution with at least so many values.
+    fn measure(&self, stat: Stat, least: u64) -> Measured {
+        const NONE: &str = "nothing was measured";
+        let Self { count, censored, .. } = *self;
+        match stat {
+            Stat::Min => Measured::of(self.min_us, NONE),
+            Stat::Max if censored > 0 => {
+                self.max_us.map_or_else(|| Measured::Unknown(NONE.to_owned()), Measured::AtLeast)
+            }
+            Stat::Max => Measured::of(self.max_us, NONE),
+            _ => match enough(count + censored, least, "samples") {
+                Ok(()) => self.mean(NONE),
+                Err(why) => Measured::Unknown(why),
+            },
+        }
+    }
+
+    /// The mean. Those that were cut off are not in it, which does not matter while they are few, and not old enough to
+    /// make it greater. Of others only the least that it can be is known.
+    fn mean(&self, none: &str) -> Measured {
+        let (censored, all) = (self.censored, self.count + self.censored);
+        let few = censored.saturating_mul(100) <= all;
+        match (self.mean_us, self.mean_at_least_us) {
+            (Some(mean), None) if few => Measured::Exactly(mean),
+            (Some(mean), Some(least)) if few && least <= mean => Measured::Exactly(mean),
+            (_, Some(least)) => Measured::AtLeast(least),
+            // Results of earlier versions do not have it.
+            (Some(_), None) => Measured::Unknown(format!("{} of {} did not finish", grouped(censored), grouped(all))),
+            (None, None) => Measured::Unknown(none.to_owned()),
+        }
+    }
+
+    /// Check that there are enough to judge a percentile by.
+    fn suffice_for(&self, quantile: Quantile) -> Result<(), String> {
+        enough(self.count + self.censored, quantile.samples_for(SAMPLES_BEYOND), "samples")
+    }
+}
+
+fn of_timing(stats: &ShardStats, series: Series, stat: Stat) -> Measured {
+    let Some(timing) = stats.timing(series) else { return Measured::Unknown("nothing was measured".to_owned()) };
+    let (exact, us) = (timing.exact(), |ns: u64| ns as f64 / 1e3);
+    let figures = Figures {
+        count: exact.count,
+        censored: exact.censored,
+        min_us: (exact.count > 0).then(|| us(exact.min_ns)),
+        mean_us: timing.mean_ns().map(|ns| ns / 1e3),
+        mean_at_least_us: exact.least_mean_ns().filter(|_| exact.censored > 0).map(|ns| ns / 1e3),
+        max_us: exact.greatest_ns().map(us),
+    };
+    let Stat::Percentile(quantile) = stat else { return figures.measure(stat, SAMPLES_LIVE) };
+    if let Err(why) = figures.suffice_for(quantile) {
+        return Measured::Unknown(why);
+    }
+    match timing.percentile(quantile.part()) {
+        Percentile::Exact(ns) => Measured::Exactly(us(ns)),
+        Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
+        Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
+    }
+}
+
+fn of_latency(latency: &Latency, stat: Stat) -> Measured {
+    let Latency { count, censored, min_us, mean_us, mean_at_least_us, max_us, .. } = *latency;
+    let figures = Figures { count, censored, min_us, mean_us, mean_at_least_us, max_us };
+    let Stat::Percentile(quantile) = stat else { return figures.measure(stat, 1) };
+    if let Err(why) = figures.suffice_for(quantile) {
+        return Measured::Unknown(why);
+    }
+    let key = format!("{quantile}_us");
+    let reported = match key.as_str() {
+        "p50_us" => latency.p50_us,
+        "p90_us" => latency.p90_us,
+        "p99_us" => latency.p99_us,
+        "p999_us" => latency.p999_us,
+        _ => return of_histogram(latency, quantile),
+    };
+    match reported {
+        Some(us) if latency.is_at_least(&key) => Measured::AtLeast(us),
+        other => Measured::of(other, "none of them finished"),
+    }
+}
+
+/// A percentile that the report does not name, from its histogram.
+fn of_histogram(latency: &Latency, quantile: Quantile) -> Measured {
+    let Some(distribution) = latency.distribution() else {
+        return Measured::Unknown("the report has no histogram".to_owned());
+    };
+    let us = |ns: u64| ns as f64 / 1e3;
+    match distribution.percentile(quantile.part()) {
+        Percentile::Exact(ns) => Measured::Exactly(us(ns)),
+        Percentile::AtLeast(ns) => Measured::AtLeast(us(ns)),
+        Percentile::TooFew => Measured::Unknown("none of them finished".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::report::Detail;
+    use crawlmark_harness::fixtures::bounds;
+    use crawlmark_harness::stats::{Age, Timing};
+
+    fn metric(name: &str) -> Metric {
+        Metric::named(name).unwrap()
+    }
+
+    /// Service times of 1 to `count` us, and so many that were cut off at 5 us.
+    fn times(count: u64, cut_off: u64) -> ShardStats {
+        let mut timing = Timing::new(bounds());
+        (1..=count).for_each(|us| timing.record(us * 1_000));
+        let timings = [(Series::ServiceOk, timing)].into();
+        let mut stats = ShardStats::from_parts(bounds(), Counters::default(), timings);
+        (0..cut_off).for_each(|_| stats.censor(&Series::ALL, Age { service_ns: Some(5_000), response_ns: 5_000 }));
+        stats
+    }
+
+    /// What a part, and a report, say of the same.
+    fn both(name: &str, stats: &ShardStats) -> [Measured; 2] {
+        let metric = metric(name);
+        let Metric::Time(series, stat) = metric else { panic!("{name} is no time") };
+        [of_stats(metric, stats, 1), of_latency(&Latency::of(stats, series, Detail::Histogram), stat)]
+    }
+
+    #[test]
+    fn a_percentile_is_judged_with_a_hundred_samples_beyond_it() {
+        for name in ["service_p99", "service_p(98)"] {
+            let need = if name == "service_p99" { 10_000 } else { 5_000 };
+            for seen in both(name, &times(need - 1, 0)) {
+                assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
+            }
+            for seen in both(name, &times(need, 0)) {
+                let Measured::Exactly(us) = seen else { panic!("{name}: {seen:?}") };
+                assert!((us - (need - 100) as f64).abs() < 10.0, "{name}: {us}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_leaves_a_percentile_a_least_value() {
+        for name in ["service_p99", "service_p98"] {
+            for seen in both(name, &times(10_000, 500)) {
+                let Measured::AtLeast(us) = seen else { panic!("{name}: {seen:?}") };
+                assert!((9_000.0..9_990.0).contains(&us), "{name}: {us}");
+            }
+        }
+        for seen in both("service_p50", &times(10_000, 1)) {
+            assert!(matches!(seen, Measured::Exactly(_)), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_maximum_and_a_mean_are_least_values_when_requests_were_cut_off() {
+        assert_eq!(both("service_max", &times(200, 0)), [Measured::Exactly(200.0), Measured::Exactly(200.0)]);
+        assert_eq!(both("service_max", &times(200, 1)), [Measured::AtLeast(200.0), Measured::AtLeast(200.0)]);
+        assert_eq!(both("service_mean", &times(200, 2)), [Measured::Exactly(100.5), Measured::Exactly(100.5)]);
+        // 3 of 203 may have taken any time: at least (200 * 100.5 + 3 * 5) / 203.
+        let least = Measured::AtLeast((200.0 * 100.5 + 3.0 * 5.0) / 203.0);
+        assert_eq!(both("service_mean", &times(200, 3)), [least.clone(), least]);
+        // One in a hundred makes the mean greater, if it is old enough; and the maximum.
+        let mut slow = times(200, 0);
+        (0..2).for_each(|_| slow.censor(&Series::ALL, Age { service_ns: Some(900_000_000), response_ns: 900_000_000 }));
+        let least = Measured::AtLeast((200.0 * 100.5 + 2.0 * 900_000.0) / 202.0);
+        assert_eq!(both("service_mean", &slow), [least.clone(), least]);
+        assert_eq!(both("service_max", &slow), [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]);
+        assert_eq!(both("service_min", &times(200, 9)), [Measured::Exactly(1.0), Measured::Exactly(1.0)]);
+    }
+
+    #[test]
+    fn nothing_says_nothing() {
+        for name in ["service_p50", "service_min", "service_max", "service_mean"] {
+            for seen in both(name, &times(0, 0)) {
+                assert!(matches!(seen, Measured::Unknown(_)), "{name}: {seen:?}");
+            }
+        }
+        // Of what was cut off, all of it, the ages bound all but the minimum.
+        for seen in both("service_min", &times(0, 500)) {
+            assert!(matches!(seen, Measured::Unknown(_)), "{seen:?}");
+        }
+        for name in ["service_p50", "service_max", "service_mean"] {
+            for seen in both(name, &times(0, 500)) {
+                let Measured::AtLeast(us) = seen else { panic!("{name}: {seen:?}") };
+                assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
+            }
+        }
+        assert!(matches!(of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1), Measured::Unknown(_)));
+    }
+
+    #[test]
+    fn a_part_of_a_run_has_shares_once_there_are_enough_to_have_some_of() {
+        let mut stats = ShardStats::new(bounds());
+        stats.counters =
+            Counters { ok: 70, failed: 9, attempts: 99, throttled: 20, retries: 10, ..Counters::default() };
+        let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2);
+        assert_eq!(
+            seen(&stats, "error_rate"),
+            Measured::Unknown("not enough data: 99 attempts, 100 needed".to_owned())
+        );
+        stats.counters.ok += 1;
+        stats.counters.attempts += 1;
+        assert_eq!(seen(&stats, "error_rate"), Measured::Exactly(0.09));
+        assert_eq!(seen(&stats, "throttled_rate"), Measured::Exactly(0.2));
+        assert_eq!(seen(&stats, "retry_rate"), Measured::Exactly(0.1));
+        assert_eq!(seen(&stats, "errors"), Measured::Exactly(9.0));
+        assert_eq!(seen(&stats, "rate"), Measured::Exactly(40.0));
+        assert_eq!(seen(&stats, "attempts_rate"), Measured::Exactly(50.0));
+    }
+}

@@ -1,0 +1,366 @@
+//! What can be judged: the figures of a report by name, with the unit of each.
+//!
+//! A name is that of the report's JSON where it has one. Used by the parser and by whoever measures; measures nothing itself.
+
+use std::fmt;
+
+use crawlmark_harness::stats::{Series, samples_for};
+
+/// A figure that can be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// A figure of a distribution of times: `service_p99`.
+    Time(Series, Stat),
+    /// Any other: `throttled_rate`.
+    Of(Quantity),
+}
+
+/// A figure of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stat {
+    /// A percentile.
+    Percentile(Quantile),
+    /// The least.
+    Min,
+    /// The arithmetic mean.
+    Mean,
+    /// The greatest.
+    Max,
+}
+
+/// A quantile above 0 and below 1, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quantile(u32);
+
+/// A figure that is none of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// Items that ended by themselves, per second.
+    Rate,
+    /// Attempts per second.
+    AttemptsRate,
+    /// Throttled attempts over all.
+    ThrottledRate,
+    /// Attempts that were neither good, nor not found, nor throttled, nor cut off, over all.
+    ErrorRate,
+    /// Attempts beyond the first of their item over all.
+    RetryRate,
+    /// Good items over those that ended by themselves.
+    OkRate,
+    /// Items that ended by themselves.
+    Items,
+    /// Good ones.
+    Ok,
+    /// Those that the target does not have.
+    NotFound,
+    /// Those that ended in a rejection, a challenge or an error.
+    Failed,
+    /// Those that were throttled until no attempt was left.
+    GaveUp,
+    /// Those that were under way when the run was stopped.
+    Aborted,
+    /// Those that were never tried.
+    NotAttempted,
+    /// Those whose shard ended before it could tell.
+    Lost,
+    /// Attempts.
+    Attempts,
+    /// Of these, beyond the first of their item.
+    Retries,
+    /// Throttled ones.
+    Throttled,
+    /// Those that were answered with a challenge page.
+    SoftBlocked,
+    /// What [`Quantity::ErrorRate`] counts.
+    Errors,
+    /// Requests of an open loop that never went.
+    Dropped,
+    /// Connections opened.
+    ConnectionsOpened,
+    /// Attempts over what the budget allowed.
+    BudgetUtilisation,
+    /// CPU of the shards per attempt, us.
+    CpuUsPerAttempt,
+    /// True if the verdict is `valid`.
+    Valid,
+}
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds.
+    Us,
+    /// Per second.
+    PerS,
+    /// A part of 1.
+    Share,
+    /// A number of things.
+    Count,
+    /// 1 for true, 0 for false.
+    Flag,
+}
+
+impl Unit {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Us => "us",
+            Self::PerS => "per_s",
+            Self::Share => "share",
+            Self::Count => "count",
+            Self::Flag => "bool",
+        }
+    }
+}
+
+impl Quantity {
+    /// All of them.
+    pub const ALL: [Self; 24] = [
+        Self::Rate,
+        Self::AttemptsRate,
+        Self::ThrottledRate,
+        Self::ErrorRate,
+        Self::RetryRate,
+        Self::OkRate,
+        Self::Items,
+        Self::Ok,
+        Self::NotFound,
+        Self::Failed,
+        Self::GaveUp,
+        Self::Aborted,
+        Self::NotAttempted,
+        Self::Lost,
+        Self::Attempts,
+        Self::Retries,
+        Self::Throttled,
+        Self::SoftBlocked,
+        Self::Errors,
+        Self::Dropped,
+        Self::ConnectionsOpened,
+        Self::BudgetUtilisation,
+        Self::CpuUsPerAttempt,
+        Self::Valid,
+    ];
+
+    /// The name in an expression.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::AttemptsRate => "attempts_rate",
+            Self::ThrottledRate => "throttled_rate",
+            Self::ErrorRate => "error_rate",
+            Self::RetryRate => "retry_rate",
+            Self::OkRate => "ok_rate",
+            Self::Items => "items",
+            Self::Ok => "ok",
+            Self::NotFound => "not_found",
+            Self::Failed => "failed",
+            Self::GaveUp => "gave_up",
+            Self::Aborted => "aborted",
+            Self::NotAttempted => "not_attempted",
+            Self::Lost => "lost",
+            Self::Attempts => "attempts",
+            Self::Retries => "retries",
+            Self::Throttled => "throttled",
+            Self::SoftBlocked => "soft_blocked",
+            Self::Errors => "errors",
+            Self::Dropped => "dropped",
+            Self::ConnectionsOpened => "connections_opened",
+            Self::BudgetUtilisation => "budget_utilisation",
+            Self::CpuUsPerAttempt => "cpu_us_per_attempt",
+            Self::Valid => "valid",
+        }
+    }
+
+    const fn unit(self) -> Unit {
+        match self {
+            Self::Rate | Self::AttemptsRate => Unit::PerS,
+            Self::ThrottledRate | Self::ErrorRate | Self::RetryRate | Self::OkRate | Self::BudgetUtilisation => {
+                Unit::Share
+            }
+            Self::CpuUsPerAttempt => Unit::Us,
+            Self::Valid => Unit::Flag,
+            _ => Unit::Count,
+        }
+    }
+
+    /// True if the seconds of a run have it.
+    const fn is_live(self) -> bool {
+        !matches!(
+            self,
+            Self::Aborted
+                | Self::NotAttempted
+                | Self::Lost
+                | Self::Dropped
+                | Self::ConnectionsOpened
+                | Self::BudgetUtilisation
+                | Self::CpuUsPerAttempt
+                | Self::Valid
+        )
+    }
+}
+
+impl Metric {
+    /// What it is counted in.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Time(..) => Unit::Us,
+            Self::Of(quantity) => quantity.unit(),
+        }
+    }
+
+    /// True if it is known while a run goes on, and of a window.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        match self {
+            Self::Time(series, _) => Series::PER_INTERVAL.contains(&series),
+            Self::Of(quantity) => quantity.is_live(),
+        }
+    }
+
+    /// The distribution that it is of.
+    #[must_use]
+    pub const fn series(self) -> Option<Series> {
+        match self {
+            Self::Time(series, _) => Some(series),
+            Self::Of(_) => None,
+        }
+    }
+
+    /// The metric of a name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.name() == name).map(Self::Of);
+        quantity.or_else(|| {
+            let stat_of = |series: Series| name.strip_prefix(series.name())?.strip_prefix('_');
+            Series::ALL.into_iter().find_map(|series| Some(Self::Time(series, Stat::named(stat_of(series)?)?)))
+        })
+    }
+
+    /// The names of the usual ones.
+    pub(super) fn usual_names() -> impl Iterator<Item = String> {
+        const STATS: [&str; 7] = ["p50", "p90", "p99", "p999", "min", "mean", "max"];
+        let times = Series::ALL.into_iter().flat_map(|series| STATS.map(|stat| format!("{}_{stat}", series.name())));
+        Quantity::ALL.into_iter().map(|quantity| quantity.name().to_owned()).chain(times)
+    }
+}
+
+impl Stat {
+    /// The figure of a name: `min`, `mean`, `max`, `p99` or `p(99)`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "min" => Self::Min,
+            "mean" => Self::Mean,
+            "max" => Self::Max,
+            _ => Self::Percentile(Quantile::named(name)?),
+        })
+    }
+}
+
+impl Quantile {
+    /// The 99th percentile.
+    pub const P99: Self = Self(990_000);
+
+    const WHOLE: u32 = 1_000_000;
+
+    /// `p99` or `p(99)`; `p999` or `p(99.9)`. At least two digits, no needless ones: `p100` is not the tenth percentile.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let rest = name.strip_prefix('p')?;
+        let digits = match rest.strip_prefix('(') {
+            Some(inside) => Self::of_percent(inside.strip_suffix(')')?)?,
+            None if rest.len() > 2 && rest.ends_with('0') => return None,
+            None => rest.to_owned(),
+        };
+        let fits = (2..=6).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        let millionths = if fits { format!("{digits:0<6}").parse().ok()? } else { 0 };
+        (millionths > 0).then_some(Self(millionths))
+    }
+
+    /// The digits after the point of a percentage as a part of 1.
+    fn of_percent(percent: &str) -> Option<String> {
+        let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
+        let whole: u32 = if whole.bytes().all(|b| b.is_ascii_digit()) { whole.parse().ok()? } else { return None };
+        (whole < 100).then(|| format!("{whole:02}{part}"))
+    }
+
+    /// As a part of 1.
+    #[must_use]
+    pub fn part(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::WHOLE)
+    }
+
+    /// How many samples there must be for so many of them to lie beyond it.
+    #[must_use]
+    pub fn samples_for(self, beyond: u64) -> u64 {
+        samples_for(self.part(), beyond)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Of(quantity) => f.write_str(quantity.name()),
+            Self::Time(series, stat) => write!(f, "{}_{stat}", series.name()),
+        }
+    }
+}
+
+impl fmt::Display for Stat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Min => f.write_str("min"),
+            Self::Mean => f.write_str("mean"),
+            Self::Max => f.write_str("max"),
+            Self::Percentile(quantile) => quantile.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = format!("{:06}", self.0);
+        let (first, rest) = digits.split_at(2);
+        write!(f, "p{first}{}", rest.trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_that_of_one_metric() {
+        for name in Metric::usual_names() {
+            let metric = Metric::named(&name).unwrap_or_else(|| panic!("{name} is none"));
+            assert_eq!(metric.to_string(), name);
+        }
+        assert_eq!(Metric::named("service_throttled_p99").unwrap().series(), Some(Series::ServiceThrottled));
+        for name in ["", "p99", "service", "service_", "service_avg", "_p99", "ratee", "servicep99"] {
+            assert_eq!(Metric::named(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_named_as_in_a_report() {
+        let cases = [("p50", 0.5), ("p95", 0.95), ("p999", 0.999), ("p(99)", 0.99), ("p(99.9)", 0.999), ("p(5)", 0.05)];
+        for (name, part) in cases {
+            assert_eq!(Quantile::named(name).map(Quantile::part), Some(part), "{name}");
+        }
+        for (name, shown) in [("p(99.9)", "p999"), ("p(50)", "p50"), ("p(5)", "p05"), ("p(99.99)", "p9999")] {
+            assert_eq!(Quantile::named(name).unwrap().to_string(), shown);
+        }
+        for name in
+            ["p", "p9", "p00", "p100", "p990", "p(100)", "p(0)", "p()", "p(9", "p-1", "p(-1)", "p(+1)", "p1234567"]
+        {
+            assert_eq!(Quantile::named(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_percentile_needs_so_many_samples() {
+        let need = |name| Quantile::named(name).unwrap().samples_for(100);
+        assert_eq!(["p50", "p90", "p99", "p999", "p(99.99)"].map(need), [200, 1_000, 10_000, 100_000, 1_000_000]);
+    }
+}

@@ -1,0 +1,351 @@
+//! `Report`: the merged result of a run, as it is saved in `result.json` (schema `crawlmark.result/1`).
+//!
+//! Made from a [`RunRecord`] once the run is over; everything shown to anybody is rendered from it. Integers are exact,
+//! durations carry their unit in the key, and what could not be read is `null`, never 0.
+
+mod budget;
+mod command;
+mod course;
+mod distribution;
+mod environment;
+mod gate;
+mod host;
+mod interval;
+mod latency;
+mod manners;
+mod schedule;
+mod shard;
+mod spread;
+mod totals;
+mod validity;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::budget::{BudgetReport, BusiestReport, HostBudgetReport, WindowReport};
+pub(crate) use self::budget::{achieved_per_s as budget_achieved_per_s, offered, utilisation};
+pub use self::command::CommandLine;
+pub use self::course::Course;
+pub use self::distribution::Distribution;
+pub use self::environment::{Environment, Placement};
+pub use self::gate::GateReport;
+pub use self::host::HostReport;
+pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
+pub use self::interval::IntervalRow;
+pub use self::latency::{Detail, Latency};
+pub use self::manners::{BindingReport, MannersReport, MovedReport};
+pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
+pub use self::schedule::{ScheduleReport, WarmUpReport};
+pub use self::shard::{ShardReport, UsageReport};
+pub use self::spread::{CELLS_PER_DECADE, Spread};
+pub use self::totals::{Ledger, Totals};
+pub(crate) use self::totals::{error_in_words, status_in_words};
+pub use self::validity::{Evidence, Validity, Verdict};
+pub(crate) use self::validity::{SUSPENSION, thresholds};
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::stats::{Bounds, Series, ShardStats};
+use crawlmark_harness::supervisor::{RunRecord, Stopped};
+use crawlmark_harness::wire::{BindingTimes, Usage, WarmUp};
+
+/// The name of the format.
+pub const SCHEMA: &str = "crawlmark.result/1";
+
+/// What the user calls the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// A short name; part of the directory's name.
+    pub name: String,
+    /// Free labels.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A whole result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version that measured.
+    pub crawlmark_version: String,
+    /// Unique to the run: its start and its supervisor's process ID.
+    pub run_id: String,
+    /// See [`Labels::name`].
+    pub name: String,
+    /// See [`Labels::tags`].
+    pub tags: BTreeMap<String, String>,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC.
+    pub finished_at: String,
+    /// True if a signal or a gate stopped it early.
+    pub interrupted: bool,
+    /// The signal's number.
+    pub interrupted_by: Option<i32>,
+    /// For how long the run was suspended after its start (Ctrl-Z): times and rates include it. 0 of an older version.
+    #[serde(default)]
+    pub suspended_s: f64,
+    /// The expression of the gate that stopped it; of a run that a signal stopped, null.
+    pub stopped_by: Option<String>,
+    /// The plan as resolved.
+    pub plan: Plan,
+    /// How the plan can be asked for again; null of a run that no command line asked for.
+    #[serde(default)]
+    pub command: Option<CommandLine>,
+    /// The machine.
+    pub environment: Environment,
+    /// Each planned item in exactly one state.
+    pub ledger: Ledger,
+    /// What was counted.
+    pub totals: Totals,
+    /// How the budget was used; null without one.
+    pub budget: Option<BudgetReport>,
+    /// Use of the budgets of the hosts; null without them, and in results of older versions.
+    #[serde(default)]
+    pub host_budget: Option<HostBudgetReport>,
+    /// How an open loop kept its timetable; null in a closed loop.
+    pub schedule: Option<ScheduleReport>,
+    /// What the run warmed up with; null without a warm-up.
+    pub warmup: Option<WarmUpReport>,
+    /// How the run behaved when its target asked for patience.
+    pub manners: MannersReport,
+    /// Which limit held the shards back.
+    pub binding: BindingReport,
+    /// What moved between the shards.
+    pub moved: MovedReport,
+    /// Times over all shards, by series.
+    pub latency: BTreeMap<String, Latency>,
+    /// Each shard.
+    pub shards: Vec<ShardReport>,
+    /// Each second.
+    pub intervals: Vec<IntervalRow>,
+    /// What the supervisor used.
+    pub supervisor: SupervisorReport,
+    /// What the machine counted meanwhile.
+    pub host: HostReport,
+    /// Validity of the result.
+    pub validity: Validity,
+    /// What had to hold, and whether it did. Empty until a [`Lookout`](crate::run::gates::Lookout) closes the report.
+    pub gates: Vec<GateReport>,
+    /// The target's own books, when they could be read: the second witness.
+    pub witness: Option<Witness>,
+}
+
+/// The plan and a hash of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The plan.
+    #[serde(flatten)]
+    pub run: RunPlan,
+    /// Equal for equal plans (FNV-1a over the plan's JSON).
+    pub config_hash: String,
+}
+
+/// What the supervisor used.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SupervisorReport {
+    /// User and system CPU.
+    pub cpu_s: f64,
+    /// CPU over duration.
+    pub cpu_share: f64,
+    /// Largest resident set.
+    pub max_rss_bytes: u64,
+    /// From the start of the program to the common start of the shards, by the clock that the program read first: the
+    /// kernel's part before that is not in it. Null of an older version.
+    #[serde(default)]
+    pub start_ms: Option<f64>,
+    /// From the start of the program to the first request, of those that ended by themselves; null when none did.
+    #[serde(default)]
+    pub first_request_ms: Option<f64>,
+    /// CPU before the common start: once in a run, more with more shards. Null of an older version.
+    #[serde(default)]
+    pub start_cpu_s: Option<f64>,
+    /// CPU over time from the common start until the first shard told its end: what goes on with every second. Null when
+    /// no time passed between them.
+    #[serde(default)]
+    pub running_cpu_share: Option<f64>,
+}
+
+impl SupervisorReport {
+    /// What the record says of it. It works for longer than the shards: it starts them, and hears them out.
+    fn new(record: &RunRecord, worked_s: f64) -> Self {
+        let RunRecord { supervisor, effort, start, shards, .. } = record;
+        let ms = |at: Nanos| at.0 as f64 / 1e6;
+        let running_s = effort.running.as_secs_f64();
+        Self {
+            cpu_s: cpu_s(supervisor),
+            cpu_share: share(cpu_s(supervisor), worked_s),
+            max_rss_bytes: supervisor.max_rss_bytes,
+            start_ms: (record.stopped != Stopped::BeforeStart).then(|| ms(*start)),
+            first_request_ms: shards.iter().filter_map(|shard| shard.first_sent).min().map(ms),
+            start_cpu_s: Some(effort.starting_us as f64 / 1e6),
+            running_cpu_share: (running_s > 0.0).then(|| effort.running_us as f64 / 1e6 / running_s),
+        }
+    }
+}
+
+/// What the target's own books say beside ours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Witness {
+    /// True if the target counted the same attempts, statuses and IDs; null when a shard, or a process of the
+    /// target, did not live to tell.
+    pub agrees: Option<bool>,
+    /// Requests that may or may not have arrived, because they were cut off: the counts may differ by so many.
+    pub cut_off: u64,
+    /// Where it did not.
+    pub differences: Vec<String>,
+    /// Its books.
+    pub ledger: serde_json::Value,
+}
+
+/// What a report is made of.
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// What was asked.
+    pub plan: &'a RunPlan,
+    /// What the user calls it.
+    pub labels: &'a Labels,
+    /// What happened.
+    pub record: &'a RunRecord,
+    /// Each second.
+    pub intervals: Vec<IntervalRow>,
+    /// Where it happened.
+    pub environment: Environment,
+}
+
+/// Until when a run went on with nothing to show for it, s after the common start: to the end of its duration, when a throttle
+/// pause, a quota or a budget kept it from sending what was left. 0 when it ended otherwise.
+fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
+    let was_stopped = record.interrupted.is_some() || record.stopped == Stopped::ByObserver;
+    let has_rest = record.shards.iter().any(|shard| shard.fault.is_none() && shard.remaining > 0);
+    let duration = plan.duration.filter(|_| has_rest && !was_stopped);
+    duration.map_or(0.0, |duration| duration.as_secs_f64())
+}
+
+impl Report {
+    /// Merges what happened.
+    #[must_use]
+    pub fn new(source: Source<'_>) -> Self {
+        let Source { plan, labels, record, mut intervals, environment } = source;
+        intervals.sort_by_key(|row| row.start_s);
+        let mut courses = course::take(&mut intervals);
+        let shards = record.shards.iter().map(|shard| ShardReport {
+            course: courses.remove(&shard.plan.shard).unwrap_or_default(),
+            ..ShardReport::new(shard, record)
+        });
+        let shards: Vec<ShardReport> = shards.collect();
+        let mut merged = ShardStats::new(Bounds::for_timeout(plan.timeout));
+        record.shards.iter().for_each(|shard| shard.stats.add_to(&mut merged));
+        let last_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
+        let duration_s = last_s.max(waited_until_s(plan, record));
+        let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
+        let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+        let totals = Totals::new(&merged.counters, duration_s, peak).without_warmup(
+            &merged.counters,
+            warm,
+            plan.warmup.as_secs_f64(),
+        );
+        if plan.rate.is_some() {
+            intervals = intervals.into_iter().map(|row| row.with_offer(plan, record, duration_s)).collect();
+        }
+        let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
+        let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
+        let host = HostReport::from(record.host);
+        let mut validity = Validity::judge(&Evidence {
+            plan,
+            environment: &environment,
+            host: &host,
+            shards: &shards,
+            totals: &totals,
+            ledger: &ledger,
+            intervals: &intervals,
+        });
+        validity.note_interruptions(record, &totals);
+        Self {
+            schema: SCHEMA.to_owned(),
+            crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
+            run_id: format!("{}-{}", rfc3339(record.started_at), std::process::id()),
+            name: labels.name.clone(),
+            tags: labels.tags.clone(),
+            started_at: rfc3339(record.started_at),
+            finished_at: rfc3339(record.finished_at),
+            interrupted: record.interrupted.is_some() || record.stopped == Stopped::ByObserver,
+            interrupted_by: record.interrupted,
+            suspended_s: record.suspended.as_secs_f64(),
+            stopped_by: None,
+            plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
+            command: None,
+            manners: MannersReport::new(record, &totals, ledger.ok + ledger.not_found),
+            binding: BindingReport::new(
+                record.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding)),
+            ),
+            moved: record.moved.into(),
+            ledger,
+            budget: BudgetReport::new(plan, record, &totals),
+            host_budget: HostBudgetReport::new(plan, record),
+            schedule: ScheduleReport::new(plan, record, &totals),
+            warmup: WarmUpReport::new(plan, record),
+            latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
+            supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
+            host,
+            validity,
+            gates: Vec::new(),
+            environment,
+            totals,
+            shards,
+            intervals,
+            witness: None,
+        }
+    }
+
+    /// Adds what the target's own books say. A target that counted something else makes the result incomplete.
+    pub fn hear(&mut self, witness: Witness) {
+        let found = (witness.agrees == Some(false))
+            .then(|| format!("the target's own books differ: {}", witness.differences.join("; ")));
+        self.validity.check("the target's counts", found, Verdict::Incomplete);
+        self.witness = Some(witness);
+    }
+
+    /// Attempts per second while requests were due, to hold against the rate that was asked for: see
+    /// [`ScheduleReport::achieved_per_s`] and [`BudgetReport::achieved_per_s`]. The average of the run, which all that is shown has,
+    /// is [`Totals::attempts_per_s`].
+    #[must_use]
+    pub fn achieved_per_s(&self) -> f64 {
+        let of_budget = || self.budget.as_ref().map(|budget| budget.achieved_per_s);
+        let asked = self.schedule.as_ref().map(|schedule| schedule.achieved_per_s).or_else(of_budget);
+        asked.unwrap_or(self.totals.attempts_per_s)
+    }
+
+    /// The times of a series over all shards.
+    #[must_use]
+    pub fn latency(&self, series: Series) -> Option<&Latency> {
+        self.latency.get(series.name())
+    }
+}
+
+/// User and system CPU, s.
+fn cpu_s(usage: &Usage) -> f64 {
+    (usage.cpu_user_us + usage.cpu_system_us) as f64 / 1e6
+}
+
+/// A part of a whole; 0 of nothing.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// A calendar time as reports write it: RFC 3339, UTC, to the millisecond.
+#[must_use]
+pub fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// Hash a plan: FNV-1a, 64 bit, over its JSON; stable over versions and machines, which the standard library's hasher is not.
+#[must_use]
+pub fn config_hash(plan: &RunPlan) -> String {
+    let json = serde_json::to_string(plan).unwrap_or_default();
+    let hash = json
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("{hash:016x}")
+}

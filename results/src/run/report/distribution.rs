@@ -1,0 +1,131 @@
+//! A reported distribution at any percentile: its histogram read back, and how little it says of what was cut off.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+use super::{Latency, Report};
+use crawlmark_harness::stats::{CLOSE, Percentile, SAMPLES_BEYOND, Series, rank, samples_for};
+use crawlmark_harness::wire::v2;
+
+/// A distribution of times with its histogram.
+#[derive(Debug)]
+pub struct Distribution<'a> {
+    latency: &'a Latency,
+    histogram: Histogram<u64>,
+}
+
+impl Report {
+    /// The series that the run is about: response times in an open loop, service times in a closed one.
+    #[must_use]
+    pub const fn main_series(&self) -> Series {
+        if self.schedule.is_some() { Series::ResponseOk } else { Series::ServiceOk }
+    }
+}
+
+impl Latency {
+    /// The distribution; none where the report holds no histogram, or one that cannot be read.
+    #[must_use]
+    pub fn distribution(&self) -> Option<Distribution<'_>> {
+        let bytes = STANDARD.decode(self.hdr.as_deref()?).ok()?;
+        v2::check_header(&bytes).ok()?;
+        let histogram = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+        Some(Distribution { latency: self, histogram })
+    }
+}
+
+impl Distribution<'_> {
+    /// The values that have a cell, ns.
+    #[must_use]
+    pub const fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
+    /// Values and what was cut off, those beyond the histogram's bounds included.
+    #[must_use]
+    pub const fn all(&self) -> u64 {
+        self.latency.count.saturating_add(self.latency.censored)
+    }
+
+    /// The `q`-th quantile, `0 < q < 1`, ns. Those that the report names are as it has them. Of others, how old those were
+    /// that were cut off is not known: they may rank anywhere, so less may be known than of a percentile with a name.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "times are positive, far below 2^63 ns"
+    )]
+    pub fn percentile(&self, q: f64) -> Percentile {
+        let Latency { p50_us, p90_us, p99_us, p999_us, censored, .. } = *self.latency;
+        let named =
+            [(0.5, "p50_us", p50_us), (0.9, "p90_us", p90_us), (0.99, "p99_us", p99_us), (0.999, "p999_us", p999_us)];
+        let ns = |us: f64| (us * 1e3).round() as u64;
+        if let Some((_, key, us)) = named.iter().find(|(named, ..)| (named - q).abs() < 1e-9) {
+            return match us.map(ns) {
+                None => Percentile::TooFew,
+                Some(least) if self.latency.is_at_least(key) => Percentile::AtLeast(least),
+                Some(value) => Percentile::Exact(value),
+            };
+        }
+        let (all, inside) = (self.all(), self.histogram.len());
+        if inside == 0 || all < samples_for(q, SAMPLES_BEYOND) {
+            return Percentile::TooFew;
+        }
+        let rank = rank(q, all);
+        let greatest = self.latency.slowest_us().map_or(u64::MAX, ns);
+        // Half a rank lower the quotient is of that rank, however it is rounded.
+        let at = |rank: u64| {
+            let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
+            (rank <= inside).then(|| self.histogram.value_at_quantile(quantile).min(greatest))
+        };
+        match (at(rank.saturating_sub(censored)), at(rank)) {
+            (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
+            (Some(least), _) => Percentile::AtLeast(least),
+            (None, _) => Percentile::AtLeast(self.histogram.high()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::report::Detail;
+    use crawlmark_harness::stats::{Bounds, Counters, ShardStats, Timing};
+
+    /// Service times of 1 to `count` us, and so many that were cut off.
+    fn latency(count: u64, cut_off: u64) -> Latency {
+        let bounds = Bounds::for_timeout(Duration::from_secs(1));
+        let mut timing = Timing::new(bounds);
+        (1..=count).for_each(|us| timing.record(us * 1_000));
+        (0..cut_off).for_each(|_| timing.censor(0));
+        let stats =
+            ShardStats::from_parts(bounds, Counters::default(), [(Series::ServiceOk, timing)].into_iter().collect());
+        Latency::of(&stats, Series::ServiceOk, Detail::Histogram)
+    }
+
+    #[test]
+    fn any_percentile_is_known_with_ten_samples_beyond_it() {
+        let whole = latency(100_000, 0);
+        let whole = whole.distribution().unwrap();
+        for (q, us) in [(0.5, 50_000.0), (0.75, 75_000.0), (0.999, 99_900.0), (0.9999, 99_990.0)] {
+            let Percentile::Exact(ns) = whole.percentile(q) else { panic!("{q} is known") };
+            assert!((ns as f64 / 1e3 / us - 1.0).abs() < 0.001, "{q}: {ns}");
+        }
+        assert_eq!(whole.percentile(0.999_95), Percentile::TooFew);
+        let empty = latency(0, 50);
+        assert_eq!(empty.distribution().unwrap().percentile(0.75), Percentile::TooFew);
+    }
+
+    #[test]
+    fn what_was_cut_off_leaves_a_least_value() {
+        let cut = latency(9_000, 1_000);
+        let cut = cut.distribution().unwrap();
+        assert_eq!(cut.all(), 10_000);
+        let Percentile::AtLeast(ns) = cut.percentile(0.75) else { panic!("any of them may be the 7,500th") };
+        assert!(ns.abs_diff(6_500_000) < 10_000, "{ns}");
+        assert!(matches!(cut.percentile(0.95), Percentile::AtLeast(_)));
+    }
+}

@@ -1,0 +1,163 @@
+//! A distribution of times as it is reported.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+use serde::{Deserialize, Serialize};
+
+use crawlmark_harness::stats::{Percentile, Series, ShardStats, Timing};
+
+/// The percentiles that every report carries, with the names of their keys.
+const REPORTED: [(f64, &str); 4] = [(0.5, "p50_us"), (0.9, "p90_us"), (0.99, "p99_us"), (0.999, "p999_us")];
+
+/// Choice to report the histogram itself as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// The figures alone.
+    Figures,
+    /// The histogram too.
+    Histogram,
+}
+
+/// A distribution in microseconds. A percentile with fewer than ten samples beyond it is absent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// How many values.
+    pub count: u64,
+    /// The least; absent when there is none.
+    pub min_us: Option<f64>,
+    /// The arithmetic mean, without those that were cut off.
+    pub mean_us: Option<f64>,
+    /// The least that the mean of all can be, where some were cut off: each of these took at least its age. Absent from
+    /// results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_at_least_us: Option<f64>,
+    /// The median.
+    pub p50_us: Option<f64>,
+    /// The 90th percentile.
+    pub p90_us: Option<f64>,
+    /// The 99th percentile.
+    pub p99_us: Option<f64>,
+    /// The 99.9th percentile.
+    pub p999_us: Option<f64>,
+    /// The greatest; of those that were cut off, the greatest age.
+    pub max_us: Option<f64>,
+    /// The greatest of those that ended, where others were cut off. Absent from results of earlier versions, where it is
+    /// `max_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_max_us: Option<f64>,
+    /// The percentiles above, and the greatest, of which is only known that they are no less: so many attempts were cut off.
+    pub at_least: Vec<String>,
+    /// Values beyond the histogram's bounds.
+    pub overflow: u64,
+    /// Attempts that were cut off before their time was known.
+    pub censored: u64,
+    /// The histogram in nanoseconds, HDR V2, base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hdr: Option<String>,
+}
+
+impl Latency {
+    /// Of a series of `stats`; empty when nothing was recorded.
+    #[must_use]
+    pub fn of(stats: &ShardStats, series: Series, detail: Detail) -> Self {
+        match stats.timing(series) {
+            Some(timing) => Self::of_timing(timing, detail),
+            None => Self::of_timing(&Timing::new(stats.bounds()), detail),
+        }
+    }
+
+    /// Of these series of `stats`, by name.
+    #[must_use]
+    pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
+        kept.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
+    }
+
+    /// Of a distribution.
+    pub(crate) fn of_timing(timing: &Timing, detail: Detail) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let exact = timing.exact();
+        let some = |ns: u64| (exact.count > 0).then(|| us(ns));
+        let [p50, p90, p99, p999] = REPORTED.map(|(q, _)| timing.percentile(q));
+        let known = |percentile| match percentile {
+            Percentile::TooFew => None,
+            Percentile::Exact(ns) | Percentile::AtLeast(ns) => Some(us(ns)),
+        };
+        let at_least = REPORTED.iter().filter(|(q, _)| matches!(timing.percentile(*q), Percentile::AtLeast(_)));
+        // What was cut off may have taken longer than anything that ended.
+        let slowest = (exact.censored > 0).then_some("max_us");
+        Self {
+            count: exact.count,
+            min_us: some(exact.min_ns),
+            mean_us: timing.mean_ns().map(|ns| ns / 1e3),
+            mean_at_least_us: exact.least_mean_ns().filter(|_| exact.censored > 0).map(|ns| ns / 1e3),
+            p50_us: known(p50),
+            p90_us: known(p90),
+            p99_us: known(p99),
+            p999_us: known(p999),
+            max_us: exact.greatest_ns().map(us),
+            ended_max_us: some(exact.max_ns).filter(|_| exact.censored > 0),
+            at_least: at_least.map(|(_, name)| *name).chain(slowest).map(str::to_owned).collect(),
+            overflow: exact.overflow,
+            censored: exact.censored,
+            hdr: (detail == Detail::Histogram).then(|| encode(timing)).flatten(),
+        }
+    }
+
+    /// The greatest of those that ended; none when none did.
+    #[must_use]
+    pub fn slowest_us(&self) -> Option<f64> {
+        self.ended_max_us.or(self.max_us).filter(|_| self.count > 0)
+    }
+
+    /// True if percentile `key` (`p99_us`) is only known to be no less than its value.
+    #[must_use]
+    pub fn is_at_least(&self, key: &str) -> bool {
+        self.at_least.iter().any(|name| name == key)
+    }
+}
+
+fn encode(timing: &Timing) -> Option<String> {
+    let mut v2 = Vec::new();
+    V2Serializer::new().serialize(timing.histogram(), &mut v2).ok()?;
+    Some(STANDARD.encode(v2))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crawlmark_harness::fixtures::bounds;
+
+    proptest! {
+        #[test]
+        fn no_figure_exceeds_the_maximum_and_bounds_hold_whatever_the_unfinished_would_have_taken(
+            ended in prop::collection::vec(1..3_000_000_000_u64, 0..300),
+            unfinished in prop::collection::vec((1..3_000_000_000_u64, 0..1_000_000_000_u64), 0..300),
+        ) {
+            let mut timing = Timing::new(bounds());
+            for ns in &ended {
+                timing.record(*ns);
+            }
+            for (age, _) in &unfinished {
+                timing.censor(*age);
+            }
+            let latency = Latency::of_timing(&timing, Detail::Figures);
+            let max_us = latency.max_us.unwrap_or(0.0);
+            for figure in [latency.p50_us, latency.p90_us, latency.p99_us, latency.mean_at_least_us] {
+                prop_assert!(figure.is_none_or(|us| us <= max_us), "{latency:?}");
+            }
+            let all = || ended.iter().copied().chain(unfinished.iter().map(|(age, more)| age + more));
+            let greatest = all().max().unwrap_or(0) as f64 / 1e3;
+            let is_bound = max_us <= greatest + 1e-6;
+            prop_assert!(is_bound && (!unfinished.is_empty() || max_us >= greatest - 1e-6), "{latency:?}");
+            let mean = all().map(|ns| ns as f64 / 1e3).sum::<f64>() / all().count().max(1) as f64;
+            prop_assert!(latency.mean_at_least_us.is_none_or(|least| least <= mean * (1.0 + 1e-9)), "{latency:?}");
+            prop_assert_eq!(latency.slowest_us().is_some(), !ended.is_empty());
+            prop_assert_eq!(latency.is_at_least("max_us"), !unfinished.is_empty());
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How the run behaved when its target asked for patience, and what held it back.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Totals, share};
+use crawlmark_harness::supervisor::{Moved, RunRecord};
+use crawlmark_harness::wire::{BindingTimes, Courtesy};
+
+/// How the run behaved when its target asked for patience.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MannersReport {
+    /// Throttled attempts over all attempts.
+    pub throttled_share: f64,
+    /// Attempts that brought no item, over all attempts: throttled, failed, or tried again.
+    pub wasted_share: f64,
+    /// How often the target made all shards wait.
+    pub pauses: u64,
+    /// Time in which nothing was allowed to go because of that: the mean over the shards.
+    pub paused_s: f64,
+    /// Throttled answers that said how long to wait.
+    pub promises: u64,
+    /// The longest wait that such an answer asked for; 0 without one.
+    #[serde(default)]
+    pub longest_promise_s: f64,
+    /// Waits that the target asked for in which nothing was sent, counted by each shard that knew of them.
+    pub honoured: u64,
+    /// Waits in which something was sent although its shard knew of them.
+    pub violated: u64,
+    /// What was sent in them.
+    pub early_attempts: u64,
+    /// Waits that were cut to `--max-pause`.
+    pub cut_pauses: u64,
+    /// How often good answers came again after throttling, counted by each shard.
+    pub recoveries: u64,
+    /// From the throttled answer to the first good one after the pause, in the mean; null without a recovery.
+    pub recovery_mean_s: Option<f64>,
+    /// The longest of them; null without a recovery.
+    pub recovery_max_s: Option<f64>,
+    /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
+    pub retries_denied: u64,
+}
+
+impl MannersReport {
+    pub(super) fn new(record: &RunRecord, totals: &Totals, items: u64) -> Self {
+        let all = record.shards.iter().fold(Courtesy::default(), |all, shard| all.plus(shard.courtesy));
+        let Courtesy {
+            promises,
+            longest_promise_ns,
+            honoured,
+            violated,
+            early_attempts,
+            cut_pauses,
+            recoveries,
+            retries_denied,
+            ..
+        } = all;
+        let shards = record.shards.len().max(1) as f64;
+        let recovered = recoveries > 0;
+        Self {
+            throttled_share: share(totals.throttled as f64, totals.attempts as f64),
+            wasted_share: share(totals.attempts.saturating_sub(items) as f64, totals.attempts as f64),
+            pauses: record.moved.pauses,
+            paused_s: all.paused_ns as f64 / 1e9 / shards,
+            promises,
+            longest_promise_s: longest_promise_ns as f64 / 1e9,
+            honoured,
+            violated,
+            early_attempts,
+            cut_pauses,
+            recoveries,
+            recovery_mean_s: recovered.then(|| all.recovery_sum_ns as f64 / 1e9 / recoveries as f64),
+            recovery_max_s: recovered.then_some(all.recovery_max_ns as f64 / 1e9),
+            retries_denied,
+        }
+    }
+}
+
+/// Which limit held the shards back, as parts of their time; they add up to 1, or are all 0 of no time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct BindingReport {
+    /// The budget: a connection was free and waited for it.
+    pub rate: f64,
+    /// The connections: all were in use.
+    pub concurrency: f64,
+    /// A pause that the target asked for.
+    pub pause: f64,
+    /// Limit that the target was found to sustain, or its remaining quota.
+    pub target: f64,
+    /// Nothing: there was nothing to do, or only later.
+    pub idle: f64,
+}
+
+impl BindingReport {
+    pub(super) fn new(times: BindingTimes) -> Self {
+        let BindingTimes { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = times;
+        let part = |ns: u64| share(ns as f64, times.sum_ns() as f64);
+        Self {
+            rate: part(rate_ns),
+            concurrency: part(concurrency_ns),
+            pause: part(pause_ns),
+            target: part(target_ns),
+            idle: part(idle_ns),
+        }
+    }
+}
+
+/// What moved between the shards while the run went on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedReport {
+    /// Ranges of IDs that went from a shard to another that was done.
+    pub ranges: u64,
+    /// The IDs in them.
+    pub ids: u64,
+    /// How often shares of the budget were moved.
+    pub shares: u64,
+}
+
+impl From<Moved> for MovedReport {
+    fn from(Moved { ranges, ids, shares, pauses: _ }: Moved) -> Self {
+        Self { ranges, ids, shares }
+    }
+}

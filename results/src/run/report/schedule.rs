@@ -1,0 +1,151 @@
+//! How an open loop kept its timetable, and what a run warmed up with.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ledger, Totals, share};
+use crawlmark_harness::clock::duration_ns;
+use crawlmark_harness::pacer::Curve;
+use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
+use crawlmark_harness::supervisor::{RunRecord, ShardRecord, Stopped};
+use crawlmark_harness::wire::{Binding, TimetableUse, WarmUp};
+
+/// How an open loop kept its timetable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleReport {
+    /// How requests arrived: `constant` or `poisson`.
+    pub arrivals: String,
+    /// The rate as asked.
+    pub rate: String,
+    /// The rate; the highest one when it changed.
+    pub rate_per_s: f64,
+    /// Requests that the timetable held until the end of the run, as far as there were items for them: attempts, dropped and
+    /// postponed ones.
+    pub scheduled: u64,
+    /// Of these, those that were due and never went, because a limit held them back until the end; see `dropped_by`.
+    pub dropped: u64,
+    /// The dropped ones by the limit that they waited for at the end, by the names of `binding`. Empty of an older version.
+    #[serde(default)]
+    pub dropped_by: BTreeMap<Binding, u64>,
+    /// Those that throttle pauses moved past the end of the run: never sent. 0 of an older version, which did not count them
+    /// as scheduled.
+    #[serde(default)]
+    pub postponed: u64,
+    /// Requests that the timetable held for shards that had died: nobody took them over. Counted from when a shard was last
+    /// heard, by the rate; 0 of an older version.
+    #[serde(default)]
+    pub unscheduled: u64,
+    /// Those that had a connection and were sent, as a part of all that was due: scheduled, told by shards that died, and unscheduled.
+    pub sent_share: f64,
+    /// Attempts per second of the timetable: after the warm-up, until the last request was intended. Answers may take longer
+    /// than that, so this is no throughput; that is `totals.attempts_per_s`.
+    pub achieved_per_s: f64,
+    /// By how much throttle pauses put the timetable off within the run, in the shard where it was most.
+    pub shifted_s: f64,
+    /// Shards that died before they could tell how they kept it.
+    pub untold_shards: usize,
+}
+
+/// What was intended while the run warmed up. It is counted, and left out of the times and the rates.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WarmUpReport {
+    /// For how long.
+    pub duration_s: f64,
+    /// Attempts.
+    pub attempts: u64,
+    /// Items that ended by themselves.
+    pub items: u64,
+}
+
+impl ScheduleReport {
+    pub(super) fn new(plan: &RunPlan, record: &RunRecord, totals: &Totals) -> Option<Self> {
+        let rate = plan.shaped_rate().filter(|_| !plan.has_budget())?;
+        let told = || record.shards.iter().filter_map(|shard| shard.timetable);
+        let scheduled: u64 = told().map(|used| used.scheduled).sum();
+        // A shard that died had told of its attempts, and not of its timetable.
+        let of_dead = record.shards.iter().filter(|shard| shard.timetable.is_none()).map(|shard| &shard.stats.counters);
+        let known: u64 = of_dead.map(|counters| counters.attempts + counters.dropped).sum();
+        let unscheduled: u64 = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
+        let all = scheduled + known + unscheduled;
+        let mut dropped_by = BTreeMap::new();
+        for shard in &record.shards {
+            if let Some(limit) = shard.timetable.and_then(|used| used.dropped_by) {
+                *dropped_by.entry(limit).or_default() += shard.stats.counters.dropped;
+            }
+        }
+        let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+        Some(Self {
+            arrivals: plan.arrivals.name().to_owned(),
+            rate: rate.to_string(),
+            rate_per_s: rate.peak.per_second(),
+            scheduled,
+            dropped: totals.dropped,
+            dropped_by,
+            postponed: told().map(|used| used.postponed).sum(),
+            unscheduled,
+            sent_share: if all > 0 { share(totals.attempts_sent as f64, all as f64) } else { 1.0 },
+            achieved_per_s: achieved_per_s(plan, warm.attempts, totals),
+            shifted_s: told().map(|TimetableUse { shifted_ns, .. }| shifted_ns).max().unwrap_or(0) as f64 / 1e9,
+            untold_shards: record.shards.len() - told().count(),
+        })
+    }
+}
+
+/// The shards of an open loop that died: when each was last heard, in seconds after the start, and what part of the timetable
+/// it had.
+pub(super) fn gone(record: &RunRecord) -> impl Iterator<Item = (f64, f64)> {
+    record.shards.iter().filter(|shard| shard.fault.is_some()).filter_map(|shard| {
+        let part = 1.0 / f64::from(shard.plan.timetable?.stride.max(1));
+        Some((shard.last_done.since(record.start) as f64 / 1e9, part))
+    })
+}
+
+/// Requests that the timetable held for a shard after it had died, as far as it had IDs for them: until the end of the run's
+/// duration, or until the last shard was heard. None in a closed loop, and of a shard that lived.
+pub(super) fn unscheduled(shard: &ShardRecord, record: &RunRecord) -> Option<u64> {
+    let ShardPlan { timetable, shape, duration, .. } = shard.plan;
+    let TimetablePlan { rate, stride, .. } = timetable.filter(|_| shard.fault.is_some())?;
+    let heard = |shard: &ShardRecord| shard.last_done.since(record.start);
+    let last = record.shards.iter().map(heard).max().unwrap_or(0);
+    let was_stopped = record.interrupted.is_some() || record.stopped == Stopped::ByObserver;
+    let end = duration.filter(|_| !was_stopped).map_or(last, duration_ns);
+    let curve = Curve::of(shape, duration);
+    let held = rate.permits_in(curve.at(end).saturating_sub(curve.at(heard(shard)))) / u64::from(stride.max(1));
+    Some(held.min(Ledger::of(shard).lost))
+}
+
+/// [`ScheduleReport::achieved_per_s`] of a run that made so many attempts in its warm-up. One of constant gaps is never ahead of
+/// its rate: its last request, too, has a gap.
+pub(crate) fn achieved_per_s(plan: &RunPlan, warm: u64, totals: &Totals) -> f64 {
+    let end_s = plan.duration.map_or(totals.duration_s, |duration| totals.duration_s.min(duration.as_secs_f64()));
+    let sent = totals.attempts.saturating_sub(warm) as f64;
+    let per_s = share(sent, (end_s - plan.warmup.as_secs_f64()).max(0.0));
+    match plan.rate {
+        Some(rate) if plan.arrivals == Arrivals::Constant => per_s.min(rate.per_second()),
+        _ => per_s,
+    }
+}
+
+impl ScheduleReport {
+    /// Requests that were due and never went, as a part of all.
+    #[must_use]
+    pub fn dropped_share(&self) -> f64 {
+        share(self.dropped as f64, self.scheduled as f64)
+    }
+
+    /// True if all that was scheduled went when the timetable said, or might have: nothing was dropped or put off.
+    #[must_use]
+    pub const fn is_kept(&self) -> bool {
+        self.dropped == 0 && self.postponed == 0 && self.unscheduled == 0 && self.shifted_s <= 0.0
+    }
+}
+
+impl WarmUpReport {
+    pub(super) fn new(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
+        let WarmUp { attempts, items, ok: _ } =
+            record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+        let duration_s = plan.warmup.as_secs_f64();
+        (duration_s > 0.0).then_some(Self { duration_s, attempts, items })
+    }
+}

@@ -1,0 +1,160 @@
+//! One shard: the same figures as the run's, its process, and what it used of the machine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::schedule::unscheduled;
+use super::{BindingReport, Course, Detail, Latency, Ledger, Totals, cpu_s, share};
+use crawlmark_harness::plan::ShardPlan;
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::supervisor::{RunRecord, ShardRecord};
+use crawlmark_harness::units::IdRange;
+use crawlmark_harness::wire::{Binding, CpuHealth, Usage};
+
+/// One shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// Its number.
+    pub shard: u32,
+    /// Its process.
+    pub pid: i32,
+    /// The CPU it was pinned to.
+    pub cpu: Option<usize>,
+    /// The IDs that it was planned to crawl, end excluded.
+    pub id_range: IdRange,
+    /// The IDs that it held at the end: without what it gave to shards that were done, with what it was given.
+    pub held: Vec<IdRange>,
+    /// Its requests in flight at most.
+    pub connections: u32,
+    /// How its processes ended: one, as long as none is replaced.
+    pub exits: Vec<String>,
+    /// Reason why its result is not whole.
+    pub fault: Option<String>,
+    /// What held it back.
+    pub binding: BindingReport,
+    /// Its items by state.
+    pub ledger: Ledger,
+    /// Requests that its part of an open loop's timetable held; null in a closed loop.
+    pub scheduled: Option<u64>,
+    /// Of these, those that throttle pauses moved past the end; see [`ScheduleReport::postponed`](super::ScheduleReport::postponed).
+    /// Null in a closed loop, and of an older version.
+    #[serde(default)]
+    pub postponed: Option<u64>,
+    /// The limit that its dropped requests waited for at the end; null when none was dropped, and of an older version.
+    #[serde(default)]
+    pub dropped_by: Option<Binding>,
+    /// Requests that its part of the timetable held after it had died; see
+    /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop, and of a shard that lived.
+    #[serde(default)]
+    pub unscheduled: Option<u64>,
+    /// What it counted.
+    pub totals: Totals,
+    /// What it did over time.
+    pub course: Course,
+    /// Its times, by series; empty of a shard with a fault.
+    pub latency: BTreeMap<String, Latency>,
+    /// What it used.
+    #[serde(flatten)]
+    pub usage: UsageReport,
+}
+
+/// What a shard used of the machine. All null of a shard with a fault.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct UsageReport {
+    /// User CPU.
+    pub cpu_user_s: Option<f64>,
+    /// System CPU.
+    pub cpu_system_s: Option<f64>,
+    /// User and system CPU per attempt, us.
+    pub cpu_us_per_attempt: Option<f64>,
+    /// CPU over `measured_s`.
+    pub cpu_share: Option<f64>,
+    /// Runnable without a CPU; null when the kernel does not say.
+    pub run_delay_s: Option<f64>,
+    /// The same over `measured_s`.
+    pub run_delay_share: Option<f64>,
+    /// Largest resident set.
+    pub max_rss_bytes: Option<u64>,
+    /// Times that the kernel took the CPU away.
+    pub involuntary_switches: Option<u64>,
+    /// From the common start to the shard's end, over which all of these were read.
+    pub measured_s: Option<f64>,
+    /// The part of its CPU's time that the machine below gave to others; of all CPUs' when it was not kept on one. Null when
+    /// the kernel does not say.
+    pub steal_share: Option<f64>,
+    /// CPU time of a fixed piece of work before the start; null when the kernel does not say, and where another shard on
+    /// the same CPU does the work.
+    pub speed_before_us: Option<f64>,
+    /// CPU time of the same piece of work after the end; null when the kernel does not say.
+    pub speed_after_us: Option<f64>,
+}
+
+impl ShardReport {
+    pub(super) fn new(record: &ShardRecord, run: &RunRecord) -> Self {
+        let ShardPlan { shard, ids, connections, cpu, warmup, .. } = record.plan;
+        let duration_s = record.last_done.since(run.start) as f64 / 1e9;
+        let counters = &record.stats.counters;
+        let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight)).without_warmup(
+            counters,
+            record.warmup,
+            warmup.as_secs_f64(),
+        );
+        Self {
+            shard,
+            pid: record.pid,
+            cpu,
+            id_range: ids,
+            held: record.ids.clone(),
+            binding: BindingReport::new(record.binding),
+            connections,
+            exits: vec![record.exit.to_string()],
+            fault: record.fault.as_ref().map(ToString::to_string),
+            ledger: Ledger::of(record),
+            scheduled: record.timetable.map(|used| used.scheduled),
+            postponed: record.timetable.map(|used| used.postponed),
+            dropped_by: record.timetable.and_then(|used| used.dropped_by),
+            unscheduled: unscheduled(record, run),
+            latency: if record.fault.is_none() {
+                Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)
+            } else {
+                BTreeMap::new()
+            },
+            usage: record
+                .usage
+                .zip(record.cpu)
+                .map_or_else(UsageReport::default, |(usage, cpu)| UsageReport::new(&usage, &cpu, totals.attempts)),
+            totals,
+            course: Course::default(),
+        }
+    }
+}
+
+impl UsageReport {
+    fn new(usage: &Usage, health: &CpuHealth, attempts: u64) -> Self {
+        let (cpu, measured_s) = (cpu_s(usage), health.measured_ns as f64 / 1e9);
+        let run_delay_s = usage.run_delay_ns.map(|ns| ns as f64 / 1e9);
+        let us = |ns: u64| ns as f64 / 1e3;
+        Self {
+            cpu_user_s: Some(usage.cpu_user_us as f64 / 1e6),
+            cpu_system_s: Some(usage.cpu_system_us as f64 / 1e6),
+            cpu_us_per_attempt: (attempts > 0).then(|| cpu * 1e6 / attempts as f64),
+            cpu_share: Some(share(cpu, measured_s)),
+            run_delay_s,
+            run_delay_share: run_delay_s.map(|waited| share(waited, measured_s)),
+            max_rss_bytes: Some(usage.max_rss_bytes),
+            involuntary_switches: Some(usage.involuntary_switches),
+            measured_s: Some(measured_s),
+            // Without a single tick nothing is known.
+            steal_share: health.ticks.filter(|ticks| ticks.all > 0).map(|t| share(t.stolen as f64, t.all as f64)),
+            speed_before_us: health.speed_before_ns.map(us),
+            speed_after_us: health.speed_after_ns.map(us),
+        }
+    }
+
+    /// User and system CPU, s.
+    #[must_use]
+    pub fn cpu_s(&self) -> Option<f64> {
+        Some(self.cpu_user_s? + self.cpu_system_s?)
+    }
+}

@@ -1,0 +1,159 @@
+//! Gates on what the target answered.
+
+use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PAUSED, THROTTLED};
+use super::wording::percent;
+use super::{Evidence, Seen};
+use crate::run::report::{IntervalRow, error_in_words, share, status_in_words};
+use crawlmark_harness::plan::OnThrottle;
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::shard::INTERVAL;
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::grouped;
+
+/// Attempts that failed so.
+pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
+    evidence.totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0)
+}
+
+/// Finding: too many requests failed for the figures to describe normal responses. The response times of an open loop leave them
+/// out.
+pub(super) fn most_failed(evidence: &Evidence<'_>) -> Seen {
+    let is_open_loop = evidence.plan.arrivals.gaps().is_some();
+    Seen::perhaps(failed_share(evidence).and_then(|part| match part {
+        part if part >= MOST_FAILED => Some(format!("{}, so the rate shows how fast they failed", failures(evidence))),
+        part if part >= FAILED && is_open_loop => {
+            Some(format!("{}, so the response times leave them out", failures(evidence)))
+        }
+        _ => None,
+    }))
+}
+
+/// Failed requests in a closed loop, which its rate counts as well.
+pub(super) fn some_failed(evidence: &Evidence<'_>) -> Seen {
+    let is_open_loop = evidence.plan.arrivals.gaps().is_some();
+    let part = failed_share(evidence).filter(|part| (FAILED..MOST_FAILED).contains(part) && !is_open_loop);
+    Seen::perhaps(part.map(|_| format!("{}, and the rate counts them as well", failures(evidence))))
+}
+
+/// A target that was dead for much of the run, however few requests failed meanwhile: each may take a timeout.
+///
+/// By the seconds in which requests were due: from one of which some failed and none was good, to the next one with a good one.
+/// A slow target has good answers to what was sent in such a second, whenever they come. Pauses that the target asked for are
+/// left out.
+pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
+    // When nothing is due any more, only the last answers are missing.
+    let planned_s = evidence.plan.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let duration_s = evidence.totals.duration_s.min(planned_s);
+    let (mut is_dead, mut dead_s) = (false, 0.0);
+    for row in evidence.intervals {
+        is_dead = match (row.scheduled_good.unwrap_or(0), row.scheduled_failed.unwrap_or(0)) {
+            (0, 0) => is_dead,
+            (good, _) => good == 0,
+        };
+        if is_dead && row.binding.pause < PAUSED {
+            dead_s += (duration_s - row.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64());
+        }
+    }
+    let dead = dead_s >= LEAST_DEAD_S && dead_s >= duration_s * DEAD;
+    Seen::perhaps(dead.then(|| {
+        format!(
+            "no good answer for {dead_s:.0} of the {duration_s:.0} seconds while requests failed, so the rate includes a time \
+             in which the target did not work. Check its log; the plot of errors shows when"
+        )
+    }))
+}
+
+/// A target that gave no answer any more, however few requests waited for one when the run ended. Not one whose answers take as
+/// long, and not one that had asked for the pause.
+pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
+    let Evidence { intervals, shards, totals, ledger, .. } = evidence;
+    let answered = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
+    let last = intervals.iter().rev().find(answered).map_or(0, |row| row.start_s + 1);
+    let silent_s = totals.duration_s - last as f64;
+    let paused = intervals.iter().any(|row| row.start_s >= last && row.binding.pause >= PAUSED);
+    let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.slowest_us());
+    let slowest_s = service.fold(0.0, f64::max) / 1e6;
+    let is_silent = ledger.aborted > 0
+        && !intervals.is_empty()
+        && !paused
+        && silent_s >= LEAST_DEAD_S.max(totals.duration_s * DEAD)
+        && silent_s > slowest_s * LONGER_THAN_SLOWEST;
+    Seen::perhaps(is_silent.then(|| {
+        format!(
+            "no answer came in the last {silent_s:.0} of {:.0} seconds, and {} items were cut off without one, so the rate \
+             includes a time in which the target did not work; check its log, or give it longer with --grace",
+            totals.duration_s,
+            grouped(ledger.aborted)
+        )
+    }))
+}
+
+/// Attempts that failed, without the failures that are this machine's own.
+fn failed(evidence: &Evidence<'_>) -> u64 {
+    let own: u64 = ErrorKind::LOCAL.into_iter().map(|kind| failed_with(evidence, kind)).sum();
+    evidence.totals.failed(evidence.ledger).saturating_sub(own)
+}
+
+/// Failed attempts as a part of all attempts; none when none failed.
+fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
+    let failed = failed(evidence);
+    (failed > 0).then(|| share(failed as f64, evidence.totals.attempts as f64))
+}
+
+/// `56 % of requests failed (2,519 connection refused, 3 status 500)`, the commonest causes first.
+fn failures(evidence: &Evidence<'_>) -> String {
+    /// The most causes that are listed.
+    const MOST: usize = 4;
+    let totals = evidence.totals;
+    let errors =
+        totals.errors_by_kind.iter().filter(|(name, _)| ErrorKind::LOCAL.iter().all(|own| own.name() != *name));
+    let rejected = totals.rejected_by_status.iter().map(|(status, n)| (status_in_words(status), *n));
+    let mut causes: Vec<(String, u64)> = rejected.chain(errors.map(|(name, n)| (error_in_words(name), *n))).collect();
+    causes.push(("challenge pages".to_owned(), totals.soft_blocked));
+    causes.retain(|(_, n)| *n > 0);
+    causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let rest: u64 = causes.iter().skip(MOST).map(|(_, n)| n).sum();
+    causes.truncate(MOST);
+    causes.extend((rest > 0).then(|| ("others".to_owned(), rest)));
+    let causes: Vec<String> = causes.iter().map(|(what, n)| format!("{} {what}", grouped(*n))).collect();
+    let part = percent(failed_share(evidence).unwrap_or(0.0));
+    format!("{part} of requests failed ({})", causes.join(", "))
+}
+
+/// A run of which nothing was measured.
+pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
+    let Evidence { plan, shards, totals, .. } = evidence;
+    let measured =
+        shards.iter().filter_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
+    Seen::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {
+        format!(
+            "all {} attempts were within the warm-up, so nothing was measured. Use a shorter --warmup, or a longer run",
+            grouped(totals.attempts)
+        )
+    }))
+}
+
+/// A run that was mostly turned away.
+pub(super) fn throttled(evidence: &Evidence<'_>) -> Seen {
+    let Evidence { plan, totals, ledger, .. } = evidence;
+    let throttled = share(totals.throttled as f64, totals.attempts as f64);
+    let good = share((ledger.ok + ledger.not_found) as f64, totals.attempts as f64);
+    if throttled <= THROTTLED {
+        return Seen::Findings(Vec::new());
+    }
+    let patient = plan.manners.on_throttle == OnThrottle::Honor;
+    Seen::perhaps(match (patient, good < HARDLY_ANY) {
+        (false, _) => Some(format!(
+            "{} of requests were throttled and the run did not wait, so the rate shows how fast the target refuses. \
+             Use --on-throttle honor, or a lower --rate",
+            percent(throttled)
+        )),
+        (true, true) => Some(format!(
+            "only {} of requests brought an item and {} were throttled, so the rate is the target's limit, not its \
+             speed. Use a lower --rate, or --adaptive",
+            percent(good),
+            percent(throttled)
+        )),
+        (true, false) => None,
+    })
+}

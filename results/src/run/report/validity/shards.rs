@@ -1,0 +1,237 @@
+//! Gates on each shard: its end, its sums, and whether it had its CPU when it needed it.
+
+use std::fmt::Write as _;
+
+use super::thresholds::{
+    CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
+    SPEED, STEAL,
+};
+use super::wording::{Worst, more_room, percent};
+use super::{Evidence, Missing, Seen};
+use crate::run::report::{Latency, Ledger, ShardReport};
+use crawlmark_harness::plan::Pacing;
+use crawlmark_harness::process::ShardExit;
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::{grouped, micros};
+
+/// A shard that did not tell everything, or that failed after it had.
+pub(super) fn ends(evidence: &Evidence<'_>) -> Seen {
+    Seen::Findings(evidence.shards.iter().filter_map(unclean).collect())
+}
+
+fn unclean(shard: &ShardReport) -> Option<String> {
+    let (number, exits, lost) = (shard.shard, shard.exits.join(", "), shard.ledger.lost);
+    if let Some(fault) = &shard.fault {
+        let mut finding = format!(
+            "shard {number} {fault} (its process {exits}): {lost} of its items are lost, its times are left out"
+        );
+        if let Some(unscheduled) = shard.unscheduled {
+            let _ = write!(
+                finding,
+                "; about {} requests of its part of the schedule were never sent, so the run offered less than the rate",
+                grouped(unscheduled)
+            );
+        }
+        return Some(finding);
+    }
+    let clean = shard.exits.iter().all(|exit| *exit == ShardExit::Clean.to_string());
+    (!clean).then(|| format!("shard {number} told everything, and then its process {exits}"))
+}
+
+/// A shard whose items are not all in one state.
+pub(super) fn sums(evidence: &Evidence<'_>) -> Seen {
+    let shards = || evidence.shards.iter();
+    Seen::Findings(shards().filter_map(out_of_sum).chain(shards().filter_map(out_of_schedule)).collect())
+}
+
+/// What the timetable counted is not what went and what was dropped.
+fn out_of_schedule(shard: &ShardReport) -> Option<String> {
+    let (scheduled, attempts, dropped) = (shard.scheduled?, shard.totals.attempts, shard.totals.dropped);
+    let postponed = shard.postponed.unwrap_or(0);
+    (scheduled != attempts + dropped + postponed).then(|| {
+        format!(
+            "shard {} scheduled {scheduled} requests, of which {attempts} were sent, {dropped} dropped and {postponed} \
+             postponed, which does not add up. Report this as a bug",
+            shard.shard
+        )
+    })
+}
+
+fn out_of_sum(shard: &ShardReport) -> Option<String> {
+    let Ledger { planned, not_attempted, lost, .. } = shard.ledger;
+    (!shard.ledger.adds_up()).then(|| {
+        let ended = shard.ledger.ended();
+        format!(
+            "shard {} planned {planned} items, of which {ended} ended, {not_attempted} were not attempted and {lost} lost, \
+             which does not add up. Report this as a bug",
+            shard.shard
+        )
+    })
+}
+
+/// No room left on its CPU.
+pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
+    if evidence.plan.pacing == Pacing::Spin {
+        // It burns what it does not need; whether it came in time, its lateness tells.
+        return Seen::Findings(Vec::new());
+    }
+    let used = match readings(evidence, SHORTEST_S, |shard| shard.usage.cpu_share) {
+        Ok(used) => used,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    let beyond = used.into_iter().filter(|(_, used)| *used > CPU_USE);
+    Seen::perhaps(Worst::of(beyond).map(|worst| {
+        let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
+        let advice = if shards < cores && !evidence.environment.colocated {
+            format!("This machine has {cores} CPUs: use more shards (--shards)")
+        } else {
+            more_room(evidence)
+        };
+        format!(
+            "{} used {:.0} % of a CPU, so the rate is the client's ceiling and times include its own queueing. {advice}",
+            worst.who(),
+            worst.reading * 100.0
+        )
+    }))
+}
+
+/// Ready to run, and something else ran.
+pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
+    let waits = match readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share) {
+        Ok(waits) => waits,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    Seen::perhaps(Worst::of(waits.into_iter().filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
+        format!(
+            "{} spent {} of the run waiting for a CPU, so some responses were read late and look slower than they were. {}",
+            worst.who(),
+            percent(worst.reading),
+            more_room(evidence)
+        )
+    }))
+}
+
+/// Requests of a paced run that went late.
+pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
+    if none_reported(evidence) {
+        return Seen::Unavailable(Missing::NoShard);
+    }
+    // A run without a budget has nothing to be late for.
+    let paced = evidence.plan.rate.is_some();
+    let late = evidence.shards.iter().filter(|_| paced).filter_map(|shard| {
+        let us = highest_known(times(shard, Series::SchedLag)?)?;
+        let service = times(shard, Series::ServiceOk).and_then(|service| service.p50_us).unwrap_or(0.0);
+        (us > SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)).then_some((shard, us))
+    });
+    Seen::perhaps(Worst::of(late).map(|worst| {
+        format!(
+            "{} sent 1 % of its requests at least {} late, because the client did not keep the pace. {}",
+            worst.who(),
+            micros(worst.reading),
+            more_room(evidence)
+        )
+    }))
+}
+
+/// A loop that did not get to run when it was to.
+pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
+    if none_reported(evidence) {
+        return Seen::Unavailable(Missing::NoShard);
+    }
+    let lag = |shard| times(shard, Series::LoopLag);
+    let frozen =
+        evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
+    if let Some(worst) = Worst::of(frozen) {
+        return Seen::Findings(vec![format!(
+            "{} was paused for {} (stopped, or starved of CPU), so requests in flight look slower by that. Run again; if it \
+             recurs: {}",
+            worst.who(),
+            micros(worst.reading),
+            more_room(evidence)
+        )]);
+    }
+    let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?)));
+    Seen::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
+        format!(
+            "{} read events at least {} late 1 % of the time (event-loop delay), so slow responses are partly its own delay. {}",
+            worst.who(),
+            micros(worst.reading),
+            more_room(evidence)
+        )
+    }))
+}
+
+/// Time that a hypervisor gave to others.
+pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
+    let stolen = match readings(evidence, SHORTEST_FOR_STEAL_S, |shard| shard.usage.steal_share) {
+        Ok(stolen) => stolen,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    Seen::perhaps(Worst::of(stolen.into_iter().filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
+        let cpu = worst.shard.cpu.map_or_else(|| "its CPUs'".to_owned(), |cpu| format!("CPU {cpu}'s"));
+        format!(
+            "{} lost {} of {cpu} time to other virtual machines of the host, so rates are too low and times too long. Run \
+             again at a quieter time, or on a dedicated machine",
+            worst.who(),
+            percent(worst.reading)
+        )
+    }))
+}
+
+/// A CPU that was not as fast after the run as before it.
+pub(super) fn speed(evidence: &Evidence<'_>) -> Seen {
+    let ratio = |shard: &ShardReport| {
+        let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
+        (before > 0.0 && after > 0.0).then(|| before.max(after) / before.min(after) - 1.0)
+    };
+    let changed = match readings(evidence, 0.0, ratio) {
+        Ok(changed) => changed,
+        Err(missing) => return Seen::Unavailable(missing),
+    };
+    Seen::perhaps(Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED)).map(|worst| {
+        let shown = |us: Option<f64>| us.map(micros).unwrap_or_default();
+        format!(
+            "{}: the same work took {} of CPU time before the run and {} after it, so the speed of the CPU changed during the \
+             run (its clock, a neighbour on its core, or the host of a virtual machine). Run again",
+            worst.who(),
+            shown(worst.shard.usage.speed_before_us),
+            shown(worst.shard.usage.speed_after_us)
+        )
+    }))
+}
+
+/// A reading of each shard that gave one and ran for so long.
+///
+/// # Errors
+/// When no shard did, with why.
+fn readings<'a>(
+    evidence: &Evidence<'a>,
+    shortest_s: f64,
+    reading: impl Fn(&ShardReport) -> Option<f64>,
+) -> Result<Vec<(&'a ShardReport, f64)>, Missing> {
+    if none_reported(evidence) {
+        return Err(Missing::NoShard);
+    }
+    let long_enough: Vec<&ShardReport> =
+        evidence.shards.iter().filter(|shard| shard.usage.measured_s.is_some_and(|s| s >= shortest_s)).collect();
+    if long_enough.is_empty() {
+        return Err(Missing::TooShort(shortest_s));
+    }
+    let readings: Vec<_> = long_enough.into_iter().filter_map(|shard| Some((shard, reading(shard)?))).collect();
+    if readings.is_empty() { Err(Missing::NotGiven) } else { Ok(readings) }
+}
+
+/// True if every shard ended before it reported its times and what it used.
+fn none_reported(evidence: &Evidence<'_>) -> bool {
+    evidence.shards.iter().all(|shard| shard.fault.is_some())
+}
+
+/// A distribution of a shard; none of one with a fault.
+pub(super) fn times(shard: &ShardReport, series: Series) -> Option<&Latency> {
+    shard.latency.get(series.name())
+}
+
+/// The 99th percentile; of fewer than a thousand values, which have none, the 90th.
+pub(super) fn highest_known(latency: &Latency) -> Option<f64> {
+    latency.p99_us.or(latency.p90_us)
+}

@@ -1,0 +1,679 @@
+//! Each gate has the test that trips it, and the same case just below its threshold, which does not.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::run::report::{BindingReport, Course, Latency, UsageReport, share};
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
+use crawlmark_harness::machine::{CpuTicks, Watch};
+use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
+use crawlmark_harness::supervisor::Interval;
+use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::wire::{BindingTimes, Scheduled};
+
+/// A run that can be spoilt.
+#[derive(Clone)]
+struct Run {
+    plan: RunPlan,
+    environment: Environment,
+    host: HostReport,
+    shards: Vec<ShardReport>,
+    counters: Counters,
+    ledger: Ledger,
+    intervals: Vec<IntervalRow>,
+}
+
+impl Run {
+    /// Two shards, ten seconds, a thousand attempts at 100 a second, to a target elsewhere.
+    fn quiet() -> Self {
+        let mut plan = plan();
+        plan.rate = Some(Rate { permits: 100, period_ns: 1_000_000_000 });
+        let ledger = Ledger { planned: 1_000, ok: 1_000, ..Ledger::default() };
+        Self {
+            plan,
+            environment: Environment {
+                cpu_model: None,
+                cores: 4,
+                kernel: None,
+                cpu_governor: None,
+                memory_bytes: None,
+                nofile: Some(64),
+                local_ports: Some([1_001, 2_000]),
+                colocated: false,
+                git_revision: None,
+            },
+            host: HostReport {
+                cpu_pressure: Some(0.9),
+                tcp_retransmits: Some(0),
+                tcp_timeouts: Some(0),
+                listen_overflows: Some(0),
+                listen_drops: Some(0),
+                sockets_in_use: Some(10),
+                time_wait: Some(0),
+                ports_held: Some(0),
+            },
+            shards: vec![shard(0), shard(1)],
+            counters: Counters { ok: 1_000, attempts: 1_000, connections_opened: 8, ..Counters::default() },
+            ledger,
+            intervals: Vec::new(),
+        }
+    }
+
+    fn judge(&self) -> Validity {
+        self.judge_after(10.0)
+    }
+
+    fn judge_after(&self, duration_s: f64) -> Validity {
+        Validity::judge(&Evidence {
+            plan: &self.plan,
+            environment: &self.environment,
+            host: &self.host,
+            shards: &self.shards,
+            totals: &Totals::new(&self.counters, duration_s, 8),
+            ledger: &self.ledger,
+            intervals: &self.intervals,
+        })
+    }
+
+    fn usage(&mut self) -> &mut UsageReport {
+        &mut self.shards[1].usage
+    }
+
+    fn times(&mut self, series: Series) -> &mut Latency {
+        self.shards[1].latency.entry(series.name().to_owned()).or_insert_with(|| times(0.0))
+    }
+
+    fn reject(&mut self, status: u16, attempts: u64) {
+        self.counters.by_status.insert(status, attempts);
+        self.counters.rejected.insert(status, attempts);
+        self.counters.ok -= attempts;
+        self.ledger.ok -= attempts;
+        self.ledger.failed += attempts;
+    }
+
+    fn fail(&mut self, kind: ErrorKind, attempts: u64) {
+        self.counters.by_error.insert(kind, attempts);
+        self.counters.ok -= attempts;
+        self.ledger.ok -= attempts;
+        self.ledger.failed += attempts;
+    }
+}
+
+fn shard(number: u32) -> ShardReport {
+    let latency = [(Series::SchedLag, 50.0), (Series::ServiceOk, 10_000.0), (Series::LoopLag, 900.0)];
+    ShardReport {
+        shard: number,
+        pid: 1,
+        cpu: Some(number as usize),
+        id_range: IdRange { start: 0, end: 500 },
+        held: Vec::new(),
+        connections: 4,
+        exits: vec!["exited cleanly".to_owned()],
+        fault: None,
+        binding: BindingReport::new(BindingTimes::NONE),
+        ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
+        scheduled: None,
+        postponed: None,
+        dropped_by: None,
+        unscheduled: None,
+        totals: Totals::new(&Counters::default(), 10.0, 4),
+        course: Course::default(),
+        latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),
+        usage: UsageReport {
+            cpu_share: Some(0.2),
+            run_delay_share: Some(0.001),
+            measured_s: Some(10.0),
+            steal_share: Some(0.0),
+            speed_before_us: Some(1_500.0),
+            speed_after_us: Some(1_510.0),
+            ..UsageReport::default()
+        },
+    }
+}
+
+/// A thousand values that are all the same.
+fn times(us: f64) -> Latency {
+    Latency {
+        count: 1_000,
+        min_us: Some(us),
+        mean_us: Some(us),
+        mean_at_least_us: None,
+        p50_us: Some(us),
+        p90_us: Some(us),
+        p99_us: Some(us),
+        p999_us: None,
+        max_us: Some(us),
+        ended_max_us: None,
+        at_least: Vec::new(),
+        overflow: 0,
+        censored: 0,
+        hdr: None,
+    }
+}
+
+/// A quiet run, spoilt so, comes to `verdict` for one reason, which says all of `said`.
+#[track_caller]
+fn trips(verdict: Verdict, said: &[&str], spoil: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    spoil(&mut run);
+    let judged = run.judge();
+    assert_eq!(judged.verdict, verdict, "{judged:?}");
+    let [reason] = &judged.reasons[..] else { panic!("one reason: {:?}", judged.reasons) };
+    for part in said {
+        assert!(reason.contains(part), "`{part}` in: {reason}");
+    }
+    assert!(reason.contains(char::is_numeric), "no number in: {reason}");
+    // What is wrong with this side or its machine can be mended by the reader.
+    if !matches!(verdict, Verdict::Incomplete | Verdict::TargetLimited | Verdict::Errors) {
+        const REMEDIES: [&str; 9] = ["use", "run", "move", "lower", "increase", "look for", "raise", "end", "set"];
+        let lower = reason.to_lowercase();
+        let advice = lower.rsplit(['.', ';', ':', ',']).any(|part| {
+            let part = part.trim().trim_start_matches("or ");
+            REMEDIES.iter().any(|remedy| part.starts_with(&format!("{remedy} ")) || part == *remedy)
+        });
+        assert!(advice, "no sentence that says what to do in: {reason}");
+    }
+}
+
+/// A quiet run, changed so, is valid.
+#[track_caller]
+fn passes(change: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    change(&mut run);
+    let judged = run.judge();
+    assert_eq!((judged.verdict, &judged.reasons[..]), (Verdict::Valid, &[][..]));
+}
+
+#[test]
+fn g_nothing_is_found_in_a_quiet_run_and_every_check_is_made() {
+    let judged = Run::quiet().judge();
+    assert_eq!((judged.verdict, judged.checked.len()), (Verdict::Valid, GATES.len()));
+    assert_eq!((judged.reasons, judged.unavailable), (Vec::new(), Vec::<String>::new()));
+}
+
+#[test]
+fn g_ends_and_sums() {
+    trips(Verdict::Incomplete, &["shard 1 died"], |run| {
+        run.shards[1].fault = Some("died".to_owned());
+        run.shards[1].usage = UsageReport::default();
+        run.shards[1].latency = BTreeMap::new();
+    });
+    trips(Verdict::Incomplete, &["ended by SIGSEGV"], |run| {
+        run.shards[0].exits = vec!["was ended by SIGSEGV".to_owned()];
+    });
+    trips(Verdict::Incomplete, &["does not add up"], |run| run.shards[0].ledger.ok -= 1);
+}
+
+/// The ways in which attempts can fail that are the target's.
+const FAILURES: [fn(&mut Run, u64); 4] = [
+    |run, count| run.fail(ErrorKind::ConnectRefused, count),
+    |run, count| run.fail(ErrorKind::WrongBody, count),
+    |run, count| run.reject(500, count),
+    |run, count| {
+        run.reject(200, count);
+        run.counters.soft_blocked = count;
+    },
+];
+
+#[test]
+fn g_answers_and_failed_requests() {
+    for fail in FAILURES {
+        let failed = |count: u64, said: &str, verdict| {
+            trips(verdict, &[said, "of requests failed ("], |run| fail(run, count));
+        };
+        passes(|run| fail(run, 9));
+        failed(10, "1.0 % of requests failed (10 ", Verdict::Errors);
+        failed(499, "and the rate counts them as well", Verdict::Errors);
+        failed(500, "so the rate shows how fast they failed", Verdict::TargetLimited);
+        let open = |run: &mut Run, count| {
+            run.plan.arrivals = Arrivals::Constant;
+            fail(run, count);
+        };
+        passes(|run| open(run, 9));
+        trips(Verdict::TargetLimited, &["1.0 % of requests failed (10 "], |run| open(run, 10));
+    }
+    let both = |run: &mut Run| {
+        run.reject(401, 30);
+        run.reject(302, 40);
+        run.fail(ErrorKind::ConnectRefused, 20);
+        // What is not there has not failed, and what was throttled or cut off has not, either.
+        run.ledger.not_found += 100;
+        run.ledger.ok -= 100;
+        run.counters.by_status.insert(404, 100);
+    };
+    trips(
+        Verdict::Errors,
+        &["9.0 % of requests failed (40 status 302, 30 status 401, 20 connection refused), and the rate"],
+        both,
+    );
+    for spared in [
+        |run: &mut Run| (run.counters.throttled, run.ledger.ok, run.ledger.gave_up) = (200, 800, 200),
+        |run: &mut Run| (run.ledger.aborted, run.ledger.ok) = (200, 800),
+        |run: &mut Run| (run.ledger.not_found, run.ledger.ok) = (200, 800),
+    ] {
+        passes(spared);
+    }
+}
+
+/// A second in which so many were due that came to something good, and so many that failed.
+fn second(start_s: u64, (good, failed): (u64, u64)) -> IntervalRow {
+    let merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
+    IntervalRow::new(&Interval {
+        index: start_s,
+        merged,
+        scheduled: Scheduled { requests: good + failed, good, failed },
+        shards: Vec::new(),
+        in_flight: 0,
+        cpu_us: 0,
+        max_sched_lag_ns: 0,
+        binding: BindingTimes::NONE,
+        standing: None,
+        seconds: Vec::new(),
+    })
+}
+
+#[test]
+fn g_time_without_a_good_answer() {
+    const GOOD: (u64, u64) = (100, 0);
+    const MIXED: (u64, u64) = (1, 99);
+    const NONE: (u64, u64) = (0, 0);
+    const FAILED: (u64, u64) = (0, 1);
+    let seconds = |seconds: &[(u64, u64)]| -> Vec<IntervalRow> {
+        seconds.iter().zip(0..).map(|(counts, start_s)| second(start_s, *counts)).collect()
+    };
+    let dead = |said: &str, rows: &[(u64, u64)]| {
+        trips(Verdict::TargetLimited, &[said], |run| run.intervals = seconds(rows));
+    };
+    let alive = |rows: &[(u64, u64)]| passes(|run| run.intervals = seconds(rows));
+    // One failure, and nothing was sent until it had timed out.
+    dead("no good answer for 4 of the 10 seconds", &[GOOD, GOOD, FAILED, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
+    dead("no good answer for 4 of the", &[GOOD, GOOD, FAILED, GOOD, GOOD, FAILED, GOOD, GOOD, FAILED, NONE]);
+    alive(&[GOOD, GOOD, FAILED, NONE, NONE, GOOD, GOOD, GOOD, GOOD, GOOD]);
+    // A slow target: nothing is due while all connections wait for answers, which are good but for one.
+    alive(&[MIXED, NONE, NONE, NONE, NONE, MIXED, NONE, NONE, NONE, NONE]);
+    alive(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]);
+    // Nothing was due any more, and the last answer was missing for long.
+    passes(|run| {
+        run.plan.duration = Some(std::time::Duration::from_secs(4));
+        run.intervals = seconds(&[GOOD, GOOD, GOOD, FAILED, NONE, NONE, NONE, NONE, NONE, NONE]);
+    });
+    // The target had asked for the pause.
+    passes(|run| {
+        run.intervals = seconds(&[GOOD, FAILED, NONE, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
+        run.intervals[2..6].iter_mut().for_each(|row| row.binding.pause = 1.0);
+    });
+}
+
+#[test]
+fn g_throttling() {
+    let throttled = |run: &mut Run, attempts: u64, how: OnThrottle| {
+        run.plan.manners.on_throttle = how;
+        run.counters.throttled = attempts;
+        run.ledger.ok -= attempts;
+        run.ledger.gave_up += attempts;
+    };
+    for how in [OnThrottle::Count, OnThrottle::Ignore] {
+        trips(Verdict::TargetLimited, &["50 % of requests were throttled", "--on-throttle honor"], |run| {
+            throttled(run, 501, how);
+        });
+        passes(|run| throttled(run, 500, how));
+    }
+    // Who waits as told may be refused more often than not, as long as something comes of it.
+    passes(|run| throttled(run, 900, OnThrottle::Honor));
+    trips(Verdict::TargetLimited, &["only 9.9 % of requests brought an item"], |run| {
+        throttled(run, 901, OnThrottle::Honor);
+    });
+}
+
+#[test]
+fn g_cpu_use() {
+    trips(Verdict::ClientLimited, &["shard 1 used 86 % of a CPU", "use more shards"], |run| {
+        run.usage().cpu_share = Some(0.86);
+    });
+    passes(|run| run.usage().cpu_share = Some(0.85));
+    passes(|run| (run.usage().cpu_share, run.usage().measured_s) = (Some(0.99), Some(0.19)));
+    trips(Verdict::ClientLimited, &["Client and target share 2 CPUs"], |run| {
+        (run.environment.colocated, run.environment.cores) = (true, 2);
+        run.usage().cpu_share = Some(0.9);
+    });
+    trips(Verdict::ClientLimited, &["shard 1 (and 1 other)", "2 shards share 1 CPUs"], |run| {
+        run.environment.cores = 1;
+        run.shards[0].usage.cpu_share = Some(0.88);
+        run.usage().cpu_share = Some(0.9);
+    });
+    passes(|run| {
+        run.plan.pacing = Pacing::Spin;
+        run.usage().cpu_share = Some(1.0);
+    });
+}
+
+#[test]
+fn g_run_delay() {
+    trips(Verdict::ClientLimited, &["shard 1 spent 5.1 % of the run waiting for a CPU", "read late"], |run| {
+        run.usage().run_delay_share = Some(0.051);
+    });
+    passes(|run| run.usage().run_delay_share = Some(0.05));
+    passes(|run| (run.usage().run_delay_share, run.usage().measured_s) = (Some(0.5), Some(0.19)));
+}
+
+#[test]
+fn g_sched_lag() {
+    trips(Verdict::ClientLimited, &["shard 1 sent 1 % of its requests at least 2.10 ms late", "pace"], |run| {
+        run.times(Series::SchedLag).p99_us = Some(2_100.0);
+    });
+    passes(|run| run.times(Series::SchedLag).p99_us = Some(2_000.0));
+    // Beside a target that takes its time, it matters less.
+    let slow = |run: &mut Run, lag| {
+        run.times(Series::ServiceOk).p50_us = Some(100_000.0);
+        run.times(Series::SchedLag).p99_us = Some(lag);
+    };
+    passes(|run| slow(run, 10_000.0));
+    trips(Verdict::ClientLimited, &["late"], |run| slow(run, 10_100.0));
+    // Of few requests there is no 99th percentile.
+    let few = |run: &mut Run, lag| {
+        let times = run.times(Series::SchedLag);
+        (times.p99_us, times.p90_us) = (None, Some(lag));
+    };
+    trips(Verdict::ClientLimited, &["late"], |run| few(run, 2_100.0));
+    passes(|run| few(run, 2_000.0));
+    passes(|run| {
+        run.plan.rate = None;
+        run.times(Series::SchedLag).p99_us = Some(2_100.0);
+    });
+}
+
+#[test]
+fn g_loop_lag() {
+    trips(Verdict::ClientLimited, &["shard 1 read events at least 20.5 ms late"], |run| {
+        run.times(Series::LoopLag).p99_us = Some(20_500.0);
+    });
+    passes(|run| run.times(Series::LoopLag).p99_us = Some(20_000.0));
+    trips(Verdict::ClientLimited, &["shard 1 was paused for 480 ms"], |run| {
+        run.times(Series::LoopLag).max_us = Some(480_000.0);
+        run.times(Series::LoopLag).p99_us = Some(300_000.0);
+    });
+    trips(Verdict::ClientLimited, &["was paused for 101 ms"], |run| {
+        run.times(Series::LoopLag).max_us = Some(101_000.0);
+    });
+    passes(|run| run.times(Series::LoopLag).max_us = Some(100_000.0));
+}
+
+/// The part of a CPU's time that a machine with such files, before and after, says was stolen.
+fn stolen(before: &str, after: &str) -> Option<f64> {
+    let read = |text: &str| {
+        let (_directory, proc) = proc_with(&[("stat", text)]);
+        proc.cpu_ticks(Some(1))
+    };
+    let CpuTicks { stolen, all } = read(after)?.since(read(before)?);
+    Some(share(stolen as f64, all as f64))
+}
+
+#[test]
+fn g_steal() {
+    let stat = |idle: u64, steal: u64| format!("cpu  9 9 9 9 9 9 9 9\ncpu1 100 0 50 {idle} 0 0 0 {steal} 0 0\n");
+    let after = |steal: u64| stolen(&stat(1_000, 40), &stat(2_000 - steal, 40 + steal)).unwrap();
+    trips(Verdict::Disturbed, &["shard 1", "2.1 % of CPU 1's time"], |run| {
+        run.usage().steal_share = Some(after(21));
+    });
+    passes(|run| run.usage().steal_share = Some(after(20)));
+    passes(|run| (run.usage().steal_share, run.usage().measured_s) = (Some(after(21)), Some(0.9)));
+    unavailable(&["steal"], |run| run.shards.iter_mut().for_each(|shard| shard.usage.steal_share = None));
+    assert_eq!(stolen("cpu  1 2 3 4\n", "cpu  1 2 3 4\n"), None);
+}
+
+#[test]
+fn a_check_that_was_not_made_says_why() {
+    let not_made = |spoil: &dyn Fn(&mut Run)| {
+        let mut run = Run::quiet();
+        spoil(&mut run);
+        run.judge().not_made()
+    };
+    assert!(not_made(&|_| {}).is_empty());
+    // Shards that were killed reported nothing, on whatever machine.
+    let killed = not_made(&|run| {
+        for shard in &mut run.shards {
+            (shard.fault, shard.usage) = (Some("was killed".to_owned()), UsageReport::default());
+            shard.latency.clear();
+        }
+    });
+    assert_eq!(
+        killed,
+        [
+            "no shard reported: CPU use of each shard, run-queue delay, scheduling lag, loop lag, steal, speed of the CPU"
+        ]
+    );
+    let short = not_made(&|run| run.shards.iter_mut().for_each(|shard| shard.usage.measured_s = Some(0.1)));
+    assert_eq!(
+        short,
+        [
+            "the run was shorter than 1.00 s: steal",
+            "the run was shorter than 200 ms: CPU use of each shard, run-queue delay"
+        ]
+    );
+    let blind = not_made(&|run| run.host.tcp_retransmits = None);
+    assert_eq!(blind, ["not available on this machine: retransmits"]);
+    let pressure = |duration_s: f64| {
+        let mut run = Run::quiet();
+        run.host.cpu_pressure = None;
+        run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
+        run.judge_after(duration_s).not_made()
+    };
+    assert_eq!(
+        pressure(9.0),
+        ["not available on this machine: run-queue delay", "the run was shorter than 10.0 s: CPU pressure"]
+    );
+    assert_eq!(pressure(10.0), ["not available on this machine: run-queue delay, CPU pressure"]);
+}
+
+#[test]
+fn g_speed() {
+    let speed = |run: &mut Run, before, after| {
+        (run.usage().speed_before_us, run.usage().speed_after_us) = (Some(before), Some(after));
+    };
+    trips(Verdict::Disturbed, &["the same work took 1.00 ms of CPU time before the run and 1."], |run| {
+        speed(run, 1_000.0, 1_000.0 * (1.01 + thresholds::SPEED));
+    });
+    trips(Verdict::Disturbed, &["shard 1"], |run| speed(run, 1_000.0 * (1.01 + thresholds::SPEED), 1_000.0));
+    passes(|run| speed(run, 1_000.0, 1_000.0 * (0.99 + thresholds::SPEED)));
+    unavailable(&["speed of the CPU"], |run| {
+        run.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = None);
+    });
+}
+
+/// What a machine with such files counts in ten seconds.
+fn counted(before: &[(&str, &str)], after: &[(&str, &str)]) -> HostReport {
+    let (directory, proc) = proc_with(before);
+    let watch = Watch::begin(proc, Nanos(0));
+    for (name, text) in after {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    watch.end(Nanos(10_000_000_000)).into()
+}
+
+#[test]
+fn g_cpu_pressure() {
+    let pressure = |us: u64| {
+        let total = |us: u64| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n");
+        counted(&[("pressure/cpu", &total(5))], &[("pressure/cpu", &total(5 + us))]).cpu_pressure
+    };
+    let blind = |run: &mut Run, us| {
+        run.shards.iter_mut().for_each(|shard| shard.usage.run_delay_share = None);
+        run.host.cpu_pressure = pressure(us);
+    };
+    trips(Verdict::Disturbed, &["some process of this machine waited for a CPU 10 %"], |run| blind(run, 1_010_000));
+    passes(|run| blind(run, 1_000_000));
+    // The shards' own waiting is known: the quiet run has a pressure of 90 %.
+    passes(|_| {});
+    passes(|run| run.host.cpu_pressure = None);
+    unavailable(&["run-queue delay"], |run| blind(run, 0));
+    unavailable(&["run-queue delay", "CPU pressure"], |run| {
+        blind(run, 0);
+        run.host.cpu_pressure = None;
+    });
+}
+
+#[test]
+fn g_local_ports() {
+    trips(
+        Verdict::ClientLimited,
+        &["1 attempts found no free local port", "1,000 local ports (1001 to 2000)"],
+        |run| {
+            run.fail(ErrorKind::AddressUnavailable, 1);
+        },
+    );
+    // However many they are, it was not the target that did not answer.
+    trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::AddressUnavailable, 900));
+}
+
+#[test]
+fn g_ports_held_back() {
+    let held = |run: &mut Run, held: u64, opened| {
+        let sockets = |tw: u64| format!("TCP: inuse 4 orphan 0 tw {tw} alloc 4 mem 1\n");
+        let (before, after, closed) = (sockets(0), sockets(held), closed_connections(held));
+        let before = [("net/sockstat", before.as_str()), ("net/tcp", "")];
+        run.host.ports_held =
+            counted(&before, &[("net/sockstat", after.as_str()), ("net/tcp", closed.as_str())]).ports_held;
+        run.counters.connections_opened = opened;
+    };
+    trips(Verdict::ClientLimited, &["closed connections kept 501 of 1,000 local ports"], |run| {
+        held(run, 501, 500);
+    });
+    passes(|run| held(run, 500, 501));
+    // What others left behind does no harm to a run that keeps its connections.
+    passes(|run| held(run, 990, 8));
+    // What a server of this machine closed first holds nothing back, however much of it there is.
+    passes(|run| (run.host.time_wait, run.counters.connections_opened) = (Some(990), 5_000));
+    unavailable(&["ports held back"], |run| run.host.ports_held = None);
+}
+
+#[test]
+fn g_descriptors() {
+    trips(Verdict::ClientLimited, &["1 attempts had no descriptor", "may open 64", "ulimit"], |run| {
+        run.fail(ErrorKind::TooManyFiles, 1);
+    });
+    trips(Verdict::ClientLimited, &["900 attempts"], |run| run.fail(ErrorKind::TooManyFiles, 900));
+}
+
+#[test]
+fn g_retransmits() {
+    let again = |run: &mut Run, segments: u64| {
+        let snmp = |n: u64| format!("Tcp: ActiveOpens RetransSegs\nTcp: 7 {n}\n");
+        run.host.tcp_retransmits =
+            counted(&[("net/snmp", &snmp(70))], &[("net/snmp", &snmp(70 + segments))]).tcp_retransmits;
+        run.environment.colocated = true;
+    };
+    // One of a thousand attempts, and four.
+    trips(Verdict::Disturbed, &["retransmitted 6 segments"], |run| again(run, 6));
+    passes(|run| again(run, 5));
+    // A network may lose something.
+    passes(|run| {
+        again(run, 6);
+        run.environment.colocated = false;
+    });
+    unavailable(&["retransmits"], |run| run.host.tcp_retransmits = None);
+}
+
+#[test]
+fn g_listen_queue() {
+    let full = |run: &mut Run, connections: u64| {
+        let netstat = |n: u64| format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {n}\n");
+        let host = counted(&[("net/netstat", &netstat(3))], &[("net/netstat", &netstat(3 + connections))]);
+        (run.host.listen_overflows, run.host.listen_drops) = (host.listen_overflows, host.listen_drops);
+        run.environment.colocated = true;
+    };
+    trips(Verdict::TargetLimited, &["1 connections met a full listen queue on this machine"], |run| {
+        full(run, 1);
+    });
+    passes(|run| full(run, 0));
+    passes(|run| {
+        full(run, 1);
+        run.environment.colocated = false;
+    });
+    unavailable(&["listen queue"], |run| run.host.listen_drops = None);
+}
+
+/// A quiet run of which a machine does not say this is valid, and says so.
+#[track_caller]
+fn unavailable(names: &[&str], hide: impl FnOnce(&mut Run)) {
+    let mut run = Run::quiet();
+    hide(&mut run);
+    let judged = run.judge();
+    assert_eq!(
+        (judged.verdict, judged.unavailable),
+        (Verdict::Valid, names.iter().map(|name| (*name).to_owned()).collect())
+    );
+    assert_eq!(judged.checked.len() + names.len(), GATES.len());
+}
+
+#[test]
+fn g_the_gravest_finding_is_the_verdict_and_every_finding_is_a_reason() {
+    let mut run = Run::quiet();
+    run.usage().cpu_share = Some(0.9);
+    run.usage().steal_share = Some(0.1);
+    run.fail(ErrorKind::Reset, 600);
+    let judged = run.judge();
+    assert_eq!((judged.verdict, judged.reasons.len()), (Verdict::Disturbed, 3));
+}
+
+#[test]
+fn g_a_measured_time() {
+    let warmed = |run: &mut Run, measured: u64| {
+        run.plan.warmup = std::time::Duration::from_secs(5);
+        for shard in &mut run.shards {
+            shard.latency.get_mut(Series::SchedLag.name()).unwrap().count = measured;
+        }
+    };
+    trips(Verdict::TargetLimited, &["all 1,000 attempts were within the warm-up"], |run| warmed(run, 0));
+    passes(|run| warmed(run, 1));
+}
+
+#[test]
+fn g_requests_that_were_due() {
+    let dropped = |run: &mut Run, dropped: u64| {
+        run.shards[1].totals.dropped = dropped;
+        run.shards[1].scheduled = Some(1_000);
+        run.shards[1].totals.attempts = 1_000 - dropped;
+    };
+    trips(Verdict::ConcurrencyLimited, &["shard 1 never sent 1.1 % of the requests that were due (11)"], |run| {
+        dropped(run, 11);
+    });
+    passes(|run| dropped(run, 10));
+    trips(
+        Verdict::Incomplete,
+        &["shard 1 scheduled 1001 requests, of which 1000 were sent, 0 dropped and 0 postponed"],
+        |run| {
+            dropped(run, 0);
+            run.shards[1].scheduled = Some(1_001);
+        },
+    );
+}
+
+#[test]
+fn g_waits_for_a_connection_or_a_limit() {
+    let waited = |run: &mut Run, series: Series, us: f64, response_us: f64| {
+        run.times(series).p99_us = Some(us);
+        run.times(Series::ResponseOk).p99_us = Some(response_us);
+    };
+    trips(Verdict::ConcurrencyLimited, &["shard 1: 1 request in 100 waited 10.1 ms or longer for a free"], |run| {
+        waited(run, Series::PoolWait, 10_100.0, 100_000.0);
+    });
+    passes(|run| waited(run, Series::PoolWait, 10_000.0, 100_000.0));
+    passes(|run| waited(run, Series::PoolWait, 2_000.0, 2_100.0));
+    // Where connections are opened all the time, that is no wait for one that was in use.
+    let opening = |run: &mut Run, us: f64| {
+        run.plan.workload.insert(REQUESTS_PER_CONNECTION.to_owned(), "1".to_owned());
+        run.times(Series::Connect).p99_us = Some(us);
+        waited(run, Series::PoolWait, 60_100.0, 100_000.0);
+    };
+    passes(|run| opening(run, 50_100.0));
+    trips(Verdict::ConcurrencyLimited, &["waited 10.1 ms or longer for a free"], |run| opening(run, 50_000.0));
+    trips(Verdict::BudgetLimited, &["shard 1: 1 request in 100 waited 10.1 ms or longer, of a response time"], |run| {
+        waited(run, Series::BudgetWait, 10_100.0, 100_000.0);
+    });
+    passes(|run| waited(run, Series::BudgetWait, 10_000.0, 100_000.0));
+    // A closed loop waits for its connections by its nature.
+    passes(|run| run.times(Series::PoolWait).p99_us = Some(1e6));
+}

@@ -1,0 +1,51 @@
+//! Words that findings share: which shard, and what can be done.
+
+use super::Evidence;
+use crate::run::report::ShardReport;
+
+/// The shard with the greatest reading beyond a limit, and how many others are beyond it, too.
+pub(super) struct Worst<'a> {
+    pub(super) shard: &'a ShardReport,
+    pub(super) reading: f64,
+    others: usize,
+}
+
+impl<'a> Worst<'a> {
+    /// Of readings, none of which is no number.
+    pub(super) fn of(beyond: impl Iterator<Item = (&'a ShardReport, f64)>) -> Option<Self> {
+        let beyond: Vec<_> = beyond.collect();
+        let (shard, reading) = *beyond.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Self { shard, reading, others: beyond.len() - 1 })
+    }
+
+    /// `shard 3`, or `shard 3 (and 2 others)`.
+    pub(super) fn who(&self) -> String {
+        let number = self.shard.shard;
+        match self.others {
+            0 => format!("shard {number}"),
+            1 => format!("shard {number} (and 1 other)"),
+            others => format!("shard {number} (and {others} others)"),
+        }
+    }
+}
+
+/// Advice on how to give a shard a CPU to itself.
+pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
+    let pace = if evidence.plan.rate.is_some() { "use a lower --rate" } else { "set a --rate" };
+    let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
+    match (evidence.environment.colocated, shards > cores) {
+        (_, true) => format!("{shards} shards share {cores} CPUs: use --shards {cores} or fewer"),
+        (true, false) if shards == cores => format!(
+            "Client and target share {cores} CPUs: move the target to another machine, use fewer shards (--shards), or {pace}"
+        ),
+        (true, false) => {
+            format!("The target runs on this machine, too: move it to another one, or {pace}")
+        }
+        (false, false) => format!("End other programs on this machine, or {pace}"),
+    }
+}
+
+/// A part as people say it.
+pub(super) fn percent(part: f64) -> String {
+    if part < 0.1 { format!("{:.1} %", part * 100.0) } else { format!("{:.0} %", part * 100.0) }
+}

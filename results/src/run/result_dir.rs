@@ -1,0 +1,270 @@
+//! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
+
+mod consistency;
+pub mod foreign;
+pub mod laws;
+mod left;
+mod log;
+mod logged;
+mod made;
+mod read;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+pub use self::left::{holds_measurements, left_over};
+pub use self::log::{IntervalLog, LOG, LogFile};
+pub use self::logged::{LogError, Reading, Wrong, recut};
+use self::made::replace;
+pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
+pub use self::read::{ReadError, read, read_contest};
+use crate::run::report::Report;
+use crate::show::plot::PngError;
+
+/// The name of the file that everything else is made from.
+pub const RESULT: &str = "result.json";
+
+/// Reason why a result cannot be saved.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultError {
+    /// Something is there already.
+    #[error("--out {0} exists already and is no empty directory: a result is never overwritten, choose another name")]
+    Exists(PathBuf),
+    /// The working directory itself, or a path that ends in nothing.
+    #[error("--out {0} cannot be replaced by a result: name a directory inside it")]
+    NoName(PathBuf),
+    /// The system refused.
+    #[error("write {path}: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        error: io::Error,
+    },
+    /// A file of a result could not be written; what is there stays.
+    #[error("write {file}: {error}. Kept in {place}: {}. {}", kept.join(", "), remedy(error, kept, place))]
+    Part {
+        /// The first file that is missing, by its name in the result.
+        file: String,
+        /// Error of the system.
+        error: io::Error,
+        /// The directory of what is there.
+        place: PathBuf,
+        /// The files and folders that are there.
+        kept: Vec<String>,
+    },
+    /// The finished result cannot have its name.
+    #[error("rename the result, which lies in {kept}, to {path}: {error}")]
+    Rename {
+        /// Where it is.
+        kept: PathBuf,
+        /// Where it should be.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// A plot cannot be drawn.
+    #[error("{0}")]
+    Png(#[from] PngError),
+    /// The report is no JSON.
+    #[error("write result.json: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A result directory in the making. Dropped unfinished, it is removed, unless it holds [measurements](holds_measurements).
+#[derive(Debug)]
+pub struct ResultDir {
+    path: PathBuf,
+    temporary: PathBuf,
+    /// The directories above that did not exist before, the innermost first.
+    made_for_it: Vec<PathBuf>,
+    finished: bool,
+    /// Held for as long as the process lives: tells a directory in use from [one that was left](left_over). None where the
+    /// file system has no locks.
+    _lock: Option<File>,
+}
+
+impl ResultError {
+    /// The directory that holds what was measured all the same; none when there is none.
+    #[must_use]
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Self::Part { place, .. } | Self::Rename { kept: place, .. } => Some(place),
+            Self::Exists(_) | Self::NoName(_) | Self::Io { .. } | Self::Png(_) | Self::Json(_) => None,
+        }
+    }
+}
+
+/// The next step for a result that lacks a file.
+fn remedy(error: &io::Error, kept: &[String], place: &Path) -> String {
+    let step = match error.kind() {
+        io::ErrorKind::StorageFull => "Free some space",
+        io::ErrorKind::QuotaExceeded => "Free some of your disk quota",
+        io::ErrorKind::FileTooLarge => "Raise the limit on the size of files (ulimit -f)",
+        _ => "Make the directory writable again",
+    };
+    if kept.iter().any(|name| name == RESULT) {
+        format!("{step}; `crawlmark report {}` then makes what is missing", place.display())
+    } else {
+        format!("{step} before the next run")
+    }
+}
+
+impl ResultDir {
+    fn check(path: &Path) -> Result<(), ResultError> {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(ResultError::Io { path: path.to_owned(), error }),
+            Ok(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => Ok(()),
+            Ok(_) => Err(ResultError::Exists(path.to_owned())),
+        }
+    }
+
+    /// Makes the directory under its temporary name, so that a place that cannot be written to is known before the run.
+    ///
+    /// # Errors
+    /// When `path` exists and is not an empty directory, is the working directory, or cannot be written to.
+    pub fn create(path: &Path) -> Result<Self, ResultError> {
+        Self::check(path)?;
+        // An empty directory may be reached by a link or another name; a result takes the place of the real one.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if std::env::current_dir().is_ok_and(|here| here == *path) || path.file_name().is_none() {
+            return Err(ResultError::NoName(path.clone()));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let made_for_it = temporary.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
+        let made = fs::create_dir_all(&temporary);
+        made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
+        let lock = left::lock(&temporary);
+        Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false, _lock: lock })
+    }
+
+    /// Where it lies until it is finished: for what is put into it by others.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Opens the log of histograms per shard and interval.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn log(&self) -> Result<LogFile, ResultError> {
+        LogFile::create(self.temporary.join(LOG))
+    }
+
+    /// Saves the report, then what is made from it, and gives the directory its name. Nothing that was measured is removed,
+    /// whatever fails.
+    ///
+    /// # Errors
+    /// When a file cannot be written (the others are there then), or something has taken the directory's place meanwhile.
+    pub fn finish(self, report: &Report) -> Result<PathBuf, ResultError> {
+        let json = serde_json::to_string_pretty(report)? + "\n";
+        self.save((RESULT, &json), || made_from(report))
+    }
+
+    /// Saves files by their names, of which the first holds what the others show, and gives the directory its name. Nothing
+    /// that was measured is removed, whatever fails.
+    ///
+    /// # Errors
+    /// As [`ResultDir::finish`].
+    pub fn finish_with(self, files: &[(&str, &str)]) -> Result<PathBuf, ResultError> {
+        let Some((first, others)) = files.split_first() else { return self.rename() };
+        self.save(*first, || others.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
+    }
+
+    /// Saves the first file before the others are made of it.
+    fn save(
+        self,
+        (first, text): (&str, &str),
+        others: impl FnOnce() -> Vec<(String, String)>,
+    ) -> Result<PathBuf, ResultError> {
+        if let Err(error) = replace(self.temporary.join(first), text.as_bytes()) {
+            return match self.leave() {
+                Some(place) => Err(part(first, error, place)),
+                None => Err(error),
+            };
+        }
+        // One that does not fit says nothing about the next one, which may be smaller.
+        let failures: Vec<_> = others()
+            .into_iter()
+            .filter_map(|(name, text)| {
+                let error = replace(self.temporary.join(&name), text.as_bytes()).err()?;
+                Some((name, error))
+            })
+            .collect();
+        let place = self.rename()?;
+        match failures.into_iter().next() {
+            Some((name, error)) => Err(part(&name, error, place)),
+            None => Ok(place),
+        }
+    }
+
+    fn rename(mut self) -> Result<PathBuf, ResultError> {
+        self.finished = true;
+        match fs::rename(&self.temporary, &self.path) {
+            Ok(()) => Ok(self.path.clone()),
+            Err(error) => Err(ResultError::Rename { kept: self.temporary.clone(), path: self.path.clone(), error }),
+        }
+    }
+
+    /// Gives it up: removes it, or returns where it lies when it holds measurements.
+    #[must_use]
+    pub fn leave(mut self) -> Option<PathBuf> {
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Option<PathBuf> {
+        if std::mem::replace(&mut self.finished, true) {
+            return None;
+        }
+        if holds_measurements(&self.temporary) {
+            return Some(self.temporary.clone());
+        }
+        let _ = fs::remove_dir_all(&self.temporary);
+        for directory in &self.made_for_it {
+            // Another program may have put something there; then it stays.
+            let _ = fs::remove_dir(directory);
+        }
+        None
+    }
+}
+
+impl Drop for ResultDir {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// The failure to write a file of the result in `place`.
+fn part(file: &str, error: ResultError, place: PathBuf) -> ResultError {
+    match error {
+        ResultError::Io { error, .. } => {
+            let entries = fs::read_dir(&place).into_iter().flatten().flatten();
+            let mut kept: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            kept.sort_unstable();
+            ResultError::Part { file: file.to_owned(), error, place, kept }
+        }
+        other => other,
+    }
+}
+
+/// A path in `runs` for a result that has none: UTC time to the second, the run's name, and a number when another run has
+/// that or is about to.
+#[must_use]
+pub fn default_path(runs: &Path, started_at: SystemTime, name: &str) -> PathBuf {
+    let time = humantime::format_rfc3339_seconds(started_at).to_string().replace(':', "-");
+    let names: Vec<_> = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    let taken = |wanted: &String| {
+        let partial = format!(".{wanted}.");
+        names.iter().map(|name| name.to_string_lossy()).any(|name| name == *wanted || name.starts_with(&partial))
+    };
+    let first = format!("{time}-{name}");
+    let numbered = (2..).map(|number| format!("{first}-{number}"));
+    let free = std::iter::once(first.clone()).chain(numbered).find(|wanted| !taken(wanted));
+    runs.join(free.unwrap_or(first))
+}

@@ -1,0 +1,226 @@
+//! Sums: shards, seconds and states add up to the whole.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{at_most, counts_until_the_end, equal, is_whole};
+use crate::run::report::{IntervalRow, Ledger, Report, ShardReport, Totals, Verdict};
+use crawlmark_harness::units::IdRange;
+
+pub(super) fn check(report: &Report) -> Result<(), String> {
+    let Report { plan, shards, totals, ledger, .. } = report;
+    equal("plan.shards", plan.run.shards as usize, "the length of shards[]", shards.len())?;
+    let connections = shards.iter().map(|shard| u64::from(shard.connections)).sum();
+    equal("plan.connections", u64::from(plan.run.connections), "the sum of shards[].connections", connections)?;
+    sum("totals", totals, shards.iter().map(|shard| &shard.totals))?;
+    sum("ledger", ledger, shards.iter().map(|shard| &shard.ledger))?;
+    equal("ledger.planned", ledger.planned, "the number of IDs in plan.ids", plan.run.ids.len())?;
+    partition("shards[].id_range", shards.iter().map(|shard| shard.id_range).collect(), plan.run.ids)?;
+    partition("shards[].held", shards.iter().flat_map(|shard| shard.held.clone()).collect(), plan.run.ids)?;
+    for (i, shard) in shards.iter().enumerate() {
+        equal(format_args!("shards[{i}].shard"), shard.shard as usize, "its place in the list", i)?;
+        let held = shard.held.iter().map(IdRange::len).sum();
+        equal(
+            format_args!("shards[{i}].ledger.planned"),
+            shard.ledger.planned,
+            "the number of IDs in its `held`",
+            held,
+        )?;
+        states(report, format_args!("shards[{i}]."), &shard.ledger)?;
+        outcomes(format_args!("shards[{i}]."), &shard.totals, &shard.ledger, shard.fault.is_none())?;
+    }
+    states(report, format_args!(""), ledger)?;
+    outcomes(format_args!(""), totals, ledger, is_whole(report))?;
+    let moved = report.moved;
+    if moved.ranges == 0 {
+        equal("moved.ids", moved.ids, "moved.ranges", 0)?;
+    }
+    seconds(report)?;
+    courses(report)
+}
+
+/// Every whole number of `whole` is the sum of those of its parts.
+fn sum<'a, T: Serialize + 'a>(name: &str, whole: &T, parts: impl Iterator<Item = &'a T>) -> Result<(), String> {
+    let (mut sums, mut is) = (BTreeMap::new(), BTreeMap::new());
+    parts.for_each(|part| add_leaves(name, part, &mut sums));
+    add_leaves(name, whole, &mut is);
+    // A status that only one side knows is 0 on the other.
+    sums.keys().chain(is.keys()).try_for_each(|field| {
+        let of = |map: &BTreeMap<String, u64>| map.get(field).copied().unwrap_or_default();
+        equal(field, of(&is), &format!("the sum of shards[].{field}"), of(&sums))
+    })
+}
+
+fn add_leaves(name: &str, value: &impl Serialize, sums: &mut BTreeMap<String, u64>) {
+    fn walk(path: String, value: &Value, sums: &mut BTreeMap<String, u64>) {
+        if let Some(count) = value.as_u64() {
+            let sum = sums.entry(path).or_default();
+            *sum = sum.saturating_add(count);
+        } else {
+            for (name, inner) in value.as_object().into_iter().flatten() {
+                walk(format!("{path}.{name}"), inner, sums);
+            }
+        }
+    }
+    walk(name.to_owned(), &serde_json::to_value(value).unwrap_or_default(), sums);
+}
+
+/// The ranges follow one another from the start of the whole to its end.
+fn partition(field: &str, mut ranges: Vec<IdRange>, whole: IdRange) -> Result<(), String> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_by_key(|range| range.start);
+    let mut next = whole.start;
+    for range in ranges {
+        equal(format_args!("{field}.start"), range.start, "the end of the range before it", next)?;
+        next = range.end;
+    }
+    equal(format_args!("{field}.end"), next, "plan.ids.end", whole.end)
+}
+
+/// Every item is in one state. A run that found that its items do not add up says that it is incomplete.
+fn states(report: &Report, place: std::fmt::Arguments<'_>, ledger: &Ledger) -> Result<(), String> {
+    if report.validity.verdict == Verdict::Incomplete {
+        return Ok(());
+    }
+    let states = ledger.ended().saturating_add(ledger.not_attempted).saturating_add(ledger.lost);
+    equal(format_args!("{place}ledger.planned"), ledger.planned, "the sum of the states", states)
+}
+
+/// Each attempt came to one outcome, and each item has one first attempt.
+fn outcomes(place: std::fmt::Arguments<'_>, totals: &Totals, ledger: &Ledger, told: bool) -> Result<(), String> {
+    let field = |name: &str| format!("{place}{name}");
+    let Totals { attempts, retries, throttled, soft_blocked, .. } = *totals;
+    let Ledger { ok, not_found, failed, gave_up, aborted, .. } = *ledger;
+    at_most(field("totals.retries"), retries, "totals.attempts", attempts)?;
+    let first = attempts - retries;
+    if told {
+        equal(field("totals.attempts"), first, "(less retries) the number of items that ended", ledger.ended())?;
+    } else {
+        at_most(field("ledger"), ledger.ended(), "first attempts", first)?;
+    }
+    at_most(field("totals.ok_at_first"), totals.ok_at_first, "ledger.ok", ok)?;
+    at_most(field("totals.attempts_sent"), totals.attempts_sent, "totals.attempts", attempts)?;
+    at_most(field("ledger.gave_up"), gave_up, "totals.throttled", throttled)?;
+    let errors: u64 = totals.errors_by_kind.values().sum();
+    let told_apart = ok + not_found + throttled + soft_blocked + errors + aborted;
+    at_most(field("totals"), told_apart, "(outcomes) totals.attempts", attempts)?;
+    let answers: u64 = totals.attempts_by_status.values().sum();
+    at_most(field("totals.attempts_by_status"), answers, "totals.attempts less ledger.aborted", attempts - aborted)?;
+    at_most(field("ledger.failed"), failed, "attempts that failed", totals.failed(ledger))?;
+    if told && retries == 0 {
+        equal(field("totals.throttled"), throttled, "ledger.gave_up, without retries,", gave_up)?;
+        equal(field("ledger.failed"), failed, "attempts that failed, without retries,", totals.failed(ledger))?;
+    }
+    Ok(())
+}
+
+/// The seconds are in order and add up to the run.
+fn seconds(report: &Report) -> Result<(), String> {
+    let Report { intervals: rows, totals, ledger, .. } = report;
+    for (i, two) in rows.windows(2).enumerate() {
+        if let [before, row] = two
+            && row.start_s <= before.start_s
+        {
+            let (field, is, last) = (format!("intervals[{}].start_s", i + 1), row.start_s, before.start_s);
+            return Err(format!("`{field}` is {is}, but the second before it is {last}"));
+        }
+    }
+    if !is_whole(report) {
+        return Ok(());
+    }
+    let of_run = [
+        ("attempts", totals.attempts, (|row| row.attempts) as fn(&IntervalRow) -> u64),
+        ("retries", totals.retries, |row| row.retries),
+        ("throttled", totals.throttled, |row| row.throttled),
+        ("soft_blocked", totals.soft_blocked, |row| row.soft_blocked),
+        ("connections_opened", totals.connections_opened, |row| row.connections_opened),
+        ("bytes_received", totals.bytes_received, |row| row.bytes_received),
+        ("items", ledger.ended(), |row| row.items),
+        ("ok", ledger.ok, |row| row.ok),
+        ("not_found", ledger.not_found, |row| row.not_found),
+        ("failed", ledger.failed, |row| row.failed),
+        ("aborted", ledger.aborted, |row| row.aborted),
+    ];
+    for (name, whole, of_row) in of_run {
+        equal(
+            format_args!("intervals[].{name}"),
+            rows.iter().map(of_row).sum(),
+            "(the sum) that of the whole run",
+            whole,
+        )?;
+    }
+    for (i, row) in rows.iter().enumerate() {
+        let (good, bad) = (row.ok + row.not_found, row.failed + row.aborted);
+        at_most(format_args!("intervals[{i}]"), good + bad, "(the sum of its states) its items", row.items)?;
+        at_most(
+            format_args!("intervals[{i}].in_flight"),
+            u64::from(row.in_flight),
+            "totals.peak_in_flight",
+            totals.peak_in_flight,
+        )?;
+    }
+    if counts_until_the_end(report) {
+        let scheduled = rows.iter().filter_map(|row| row.scheduled).sum();
+        equal(
+            "intervals[].scheduled",
+            scheduled,
+            "(the sum) attempts and dropped requests",
+            totals.attempts + totals.dropped,
+        )?;
+        let good = rows.iter().filter_map(|row| row.scheduled_good).sum();
+        equal("intervals[].scheduled_good", good, "(the sum) good and not-found items", ledger.ok + ledger.not_found)?;
+        for (i, row) in rows.iter().enumerate() {
+            let known = row.scheduled_good.unwrap_or_default() + row.scheduled_failed.unwrap_or_default();
+            let most = row.scheduled.unwrap_or_default();
+            at_most(format_args!("intervals[{i}].scheduled_good"), known, "(with scheduled_failed) scheduled", most)?;
+        }
+    }
+    Ok(())
+}
+
+/// The columns of each shard add up to the shard, and all shards' steps to the seconds of the run.
+fn courses(report: &Report) -> Result<(), String> {
+    let told = || report.shards.iter().enumerate().filter(|(_, shard)| shard.course.step_s > 0);
+    let Some(last) = report.intervals.last() else { return Ok(()) };
+    for (i, ShardReport { course, totals, fault, .. }) in told() {
+        let steps = (last.start_s + 1).div_ceil(course.step_s);
+        let lengths = [course.attempts.len(), course.max_sched_lag_us.len(), course.cpu_us.len()];
+        for length in lengths {
+            let field = format!("shards[{i}].course");
+            equal(field, length as u64, "(its length) the number of steps in intervals[]", steps)?;
+        }
+        if fault.is_none() {
+            let sum = course.attempts.iter().flatten().sum();
+            equal(format_args!("shards[{i}].course.attempts"), sum, "(the sum) totals.attempts", totals.attempts)?;
+        }
+    }
+    if !is_whole(report) {
+        return Ok(());
+    }
+    let Some((_, first)) = told().next() else { return Ok(()) };
+    let step_s = first.course.step_s;
+    let length = first.course.cpu_us.len();
+    let mut of_run = vec![(0, 0, 0.0_f64); length];
+    for row in &report.intervals {
+        let at = usize::try_from(row.start_s / step_s).unwrap_or(usize::MAX);
+        if let Some((attempts, cpu_us, lag_us)) = of_run.get_mut(at) {
+            *attempts += row.attempts;
+            *cpu_us += row.cpu_us;
+            *lag_us = lag_us.max(row.max_sched_lag_us);
+        }
+    }
+    for (at, (attempts, cpu_us, lag_us)) in of_run.into_iter().enumerate() {
+        let cells = || told().map(|(_, shard)| &shard.course);
+        let of = |column: fn(&crate::run::report::Course) -> &[Option<u64>]| -> u64 {
+            cells().filter_map(|course| column(course).get(at).copied().flatten()).sum()
+        };
+        let place = |name: &str| format!("shards[].course.{name}[{at}]");
+        equal(place("attempts"), of(|course| &course.attempts), "(the sum) that of intervals[]", attempts)?;
+        equal(place("cpu_us"), of(|course| &course.cpu_us), "(the sum) that of intervals[]", cpu_us)?;
+        let lag = cells().filter_map(|course| course.max_sched_lag_us.get(at).copied().flatten()).fold(0.0, f64::max);
+        super::close(place("max_sched_lag_us"), lag, "(the greatest) that of intervals[]", lag_us)?;
+    }
+    Ok(())
+}

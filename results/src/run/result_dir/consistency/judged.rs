@@ -1,0 +1,125 @@
+//! Judgements: the verdict, the gates, the target's counts, the plan's hash, and the calendar.
+
+use super::{counts_until_the_end, equal};
+use crate::run::gates::{Breach, Condition, Measured, Objective, of_report};
+use crate::run::report::{Evidence, GateReport, Report, SUSPENSION, Validity, Verdict, config_hash};
+
+pub(super) fn check(report: &Report) -> Result<(), String> {
+    let noted = report.validity.checked.iter().any(|name| name == SUSPENSION);
+    if noted != (report.suspended_s > 0.0) {
+        let is = report.suspended_s;
+        return Err(format!(
+            "`suspended_s` is {is}, but validity.checked has {} suspension",
+            if noted { "a" } else { "no" }
+        ));
+    }
+    let stopped = report.interrupted_by.is_some() || report.stopped_by.is_some();
+    equal("interrupted", report.interrupted, "interrupted_by or stopped_by", stopped)?;
+    if report.plan.config_hash != config_hash(&report.plan.run) && counts_until_the_end(report) {
+        let (is, wanted) = (&report.plan.config_hash, config_hash(&report.plan.run));
+        return Err(format!("`plan.config_hash` is {is}, but that of the plan is {wanted}"));
+    }
+    verdict(report)?;
+    for (i, gate) in report.gates.iter().enumerate() {
+        self::gate(report, gate).map_err(|why| format!("`gates[{i}]` {why}"))?;
+    }
+    witness(report)
+}
+
+/// The target counted what the run did, but for what was cut off or refused.
+fn witness(report: &Report) -> Result<(), String> {
+    let Some(witness) = &report.witness else { return Ok(()) };
+    let of_target = |name: &str| witness.ledger.get(name).and_then(serde_json::Value::as_u64);
+    if let (Some(true), Some(requests)) = (witness.agrees, of_target("requests")) {
+        let most = witness.cut_off.saturating_add(of_target("connections_refused").unwrap_or_default());
+        let (sent, name) = (report.totals.attempts_sent, "witness.ledger.requests");
+        if sent.abs_diff(requests) > most {
+            return Err(format!("`{name}` is {requests}, but totals.attempts_sent is {sent}, and {most} were cut off"));
+        }
+    }
+    match witness.agrees {
+        Some(agrees) => {
+            equal("witness.agrees", agrees, "the absence of witness.differences", witness.differences.is_empty())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Wall-clock time from start to end, s; none when a time is none, or the clock was set back.
+pub(super) fn wall_s(report: &Report) -> Option<f64> {
+    let [start, end] = [&report.started_at, &report.finished_at].map(|time| humantime::parse_rfc3339(time).ok());
+    Some(end?.duration_since(start?).ok()?.as_secs_f64())
+}
+
+/// The run has a start and an end, and is named by its start. The clock may have been set back meanwhile.
+pub(super) fn calendar(report: &Report) -> Result<(), String> {
+    let Report { run_id, started_at, finished_at, .. } = report;
+    if !run_id.starts_with(started_at.as_str()) {
+        return Err(format!("`started_at` is {started_at:.60}, but run_id says {run_id:.60}"));
+    }
+    for (field, time) in [("started_at", started_at), ("finished_at", finished_at)] {
+        if humantime::parse_rfc3339(time).is_err() {
+            return Err(format!("`{field}` is {time:.60}, which is no time of the form 2026-01-31T12:00:00Z"));
+        }
+    }
+    Ok(())
+}
+
+/// The verdict is the gravest of the findings.
+fn verdict(report: &Report) -> Result<(), String> {
+    let Validity { verdict, reasons, checked, unavailable, .. } = &report.validity;
+    if (*verdict == Verdict::Valid) != reasons.is_empty() {
+        let (name, findings) = (verdict.name(), reasons.len());
+        return Err(format!("`validity.verdict` is {name}, but validity.reasons holds {findings} findings"));
+    }
+    let Report { plan, environment, host, shards, totals, ledger, intervals, .. } = report;
+    let evidence = Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals };
+    let again = Validity::judge(&evidence);
+    // Another version makes other checks, with other limits.
+    let is_ours = report.crawlmark_version == env!("CARGO_PKG_VERSION")
+        && again
+            .checked
+            .iter()
+            .chain(&again.unavailable)
+            .all(|name| checked.contains(name) || unavailable.contains(name));
+    // The target's counts and its processes are found beside the report: there may be more findings than here, not fewer.
+    let is_graver = *verdict > again.verdict && reasons.len() > again.reasons.len();
+    if is_ours && *verdict != again.verdict && !is_graver {
+        let (is, wanted) = (verdict.name(), again.verdict.name());
+        return Err(format!(
+            "`validity.verdict` is {is}, but the checks come to {wanted} by the numbers of the report"
+        ));
+    }
+    if is_ours && reasons.len() < again.reasons.len() {
+        let (is, wanted) = (reasons.len(), again.reasons.len());
+        return Err(format!("`validity.reasons` holds {is} findings, but the checks make {wanted}"));
+    }
+    Ok(())
+}
+
+/// A gate is judged by its expression and its value, and its value is that of the report unless it was seen in a part of the run.
+fn gate(report: &Report, gate: &GateReport) -> Result<(), String> {
+    let Ok(condition) = gate.expression.parse::<Condition>() else {
+        return Err("has an expression that cannot be read".to_owned());
+    };
+    let breach = if gate.kind == Breach::Stops.name() { Breach::Stops } else { Breach::Fails };
+    let objective = Objective { condition, breach };
+    let seen = match (gate.value, gate.at_least) {
+        _ if condition.window.is_none() && gate.until_s.is_none() && counts_until_the_end(report) => {
+            of_report(condition.metric, report)
+        }
+        (Some(value), false) => Measured::Exactly(value),
+        (Some(value), true) => Measured::AtLeast(value),
+        (None, _) => Measured::Unknown(gate.why.clone().unwrap_or_default()),
+    };
+    let (windows, until_s) = (gate.windows, gate.until_s);
+    let wanted = GateReport { windows, until_s, why: gate.why.clone(), ..objective.row(&seen) };
+    if *gate == wanted {
+        return Ok(());
+    }
+    let told = |gate: &GateReport| {
+        let value = gate.value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+        format!("{} with the value {value} and the limit {}", gate.verdict(), gate.limit)
+    };
+    Err(format!("is {}, but `{:.80}` comes to {}", told(gate), gate.expression, told(&wanted)))
+}

@@ -1,0 +1,332 @@
+//! Bounds of saved files. Whoever reads a result may have it from somebody else, or from a disk that failed: no number, text or histogram
+//! in it may make a reader loop, allocate or draw without an end. Everything that reads saved JSON calls this.
+//!
+//! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit; `check` bounds what a report's values mean.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::run::report::{Latency, Report};
+use crawlmark_harness::plan::MAX_SHARDS;
+use crawlmark_harness::units::{Rate, grouped};
+use crawlmark_harness::wire::v2;
+
+/// The largest file that is read: a result of a day takes about 200 MB, and this is one of twenty days.
+const LARGEST_FILE: u64 = 1 << 32;
+
+/// The longest text, in bytes, and the longest histogram, in base64: one of an hour's timeout takes 400 KB.
+const LONGEST_TEXT: usize = 1 << 16;
+const LONGEST_HISTOGRAM: usize = 1 << 22;
+
+/// The longest run. A plot of a run takes memory for each of its seconds.
+const LONGEST_RUN: Duration = Duration::from_hours(24 * 366);
+
+/// The longest time that a plan may have, s: as many nanoseconds as are counted.
+const LONGEST_PLAN_S: f64 = u64::MAX as f64 / 1e9;
+
+/// The longest time of any kind, s: a target may ask to be left alone until a year that is far away.
+const LONGEST_TIME_S: f64 = 1e12;
+
+/// The greatest count: beyond it JSON readers disagree, and below it sums of counts do not overflow.
+const GREATEST_COUNT: u64 = 1 << 53;
+
+/// Numbers that may be greater: they are no counts.
+const ANY_NUMBER: [&str; 4] = ["start", "end", "seed", "len"];
+
+/// Counts of planned items, which may be all that there are IDs.
+const OF_ITEMS: [&str; 2] = ["planned", "not_attempted"];
+
+/// Reads a saved file, which may be no larger than a result can be.
+///
+/// # Errors
+/// When it cannot be read, is too large or no UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read_bytes(path)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Text of a file that may have been cut in the middle of a letter.
+///
+/// # Errors
+/// When it cannot be read or is too large.
+pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    read_at_most(LARGEST_FILE, path)
+}
+
+fn read_at_most(most: u64, path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // What is no plain file says nothing of its length.
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {} bytes, which no saved result is", grouped(most))));
+    }
+    Ok(bytes)
+}
+
+/// Reads JSON whose every value is within the bounds of its name.
+///
+/// # Errors
+/// When it is no JSON, or not of this type, or a value is out of bounds; the error names the field.
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    let mut walked = serde_json::Deserializer::from_str(text);
+    Walk(&Place::Root).deserialize(&mut walked)?;
+    serde_json::from_str(text)
+}
+
+/// The message of an error about a file, which may repeat any part of it: in one line, and without the middle of a long one.
+pub(crate) fn one_line(error: &serde_json::Error) -> String {
+    const ENDS: usize = 200;
+    let text: Vec<char> = error.to_string().replace(char::is_control, " ").chars().collect();
+    if text.len() <= 2 * ENDS {
+        return text.into_iter().collect();
+    }
+    let (start, end) = (&text[..ENDS], &text[text.len() - ENDS..]);
+    start.iter().chain([' ', '.', '.', '.', ' '].iter()).chain(end).collect()
+}
+
+/// Path of a value in a document.
+enum Place<'a> {
+    Root,
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
+}
+
+impl Place<'_> {
+    /// The name that says what the value is: that of its list, for one in a list.
+    fn name(&self) -> &str {
+        match self {
+            Self::Root => "",
+            Self::Key(_, key) => key,
+            Self::Index(list, _) => list.name(),
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Key(Self::Root, key) => f.write_str(&short(key)),
+            Self::Key(above, key) => write!(f, "{above}.{}", short(key)),
+            Self::Index(above, index) => write!(f, "{above}[{index}]"),
+        }
+    }
+}
+
+/// A name as it is shown, whoever chose it.
+pub(super) fn short(text: &str) -> String {
+    const SHOWN: usize = 60;
+    text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}
+
+/// Seconds in the unit of a value with this name; none of one that is no time.
+fn unit_s(name: &str) -> Option<f64> {
+    let (rest, unit) = name.rsplit_once('_')?;
+    match unit {
+        "s" if rest.ends_with("_per") => None,
+        "s" => Some(1.0),
+        "ms" => Some(1e-3),
+        "us" => Some(1e-6),
+        "ns" => Some(1e-9),
+        _ => None,
+    }
+}
+
+/// Looks at each value of a document and keeps none.
+struct Walk<'a>(&'a Place<'a>);
+
+impl Walk<'_> {
+    fn refuse<E: de::Error>(&self, why: &str) -> E {
+        E::custom(format!("`{}` {why}", self.0))
+    }
+
+    fn number<E: de::Error>(&self, number: f64) -> Result<(), E> {
+        let is_beyond = |unit_s: f64| number.abs() * unit_s > LONGEST_TIME_S;
+        if unit_s(self.0.name()).is_some_and(is_beyond) {
+            return Err(self.refuse(&format!("is {number:e}, a longer time than any")));
+        }
+        Ok(())
+    }
+
+    fn whole<E: de::Error>(&self, number: u64) -> Result<(), E> {
+        let name = self.0.name();
+        let is_free = ANY_NUMBER.contains(&name) || OF_ITEMS.contains(&name) || unit_s(name).is_some();
+        if number > GREATEST_COUNT && !is_free {
+            return Err(self.refuse(&format!("is {number}, more than anything that is counted")));
+        }
+        self.number(number as f64)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<(), E> {
+        self.whole(number)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<(), E> {
+        self.whole(number.unsigned_abs())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<(), E> {
+        self.number(number)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        let most = if self.0.name() == "hdr" { LONGEST_HISTOGRAM } else { LONGEST_TEXT };
+        if text.len() > most {
+            let length = grouped(text.len() as u64);
+            return Err(self.refuse(&format!("is a text of {length} bytes, and {} are the most", grouped(most as u64))));
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut index = 0;
+        while list.next_element_seed(Walk(&Place::Index(self.0, index)))?.is_some() {
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(key) = fields.next_key::<String>()? {
+            let place = Place::Key(self.0, &key);
+            if key.len() > LONGEST_TEXT {
+                return Err(Walk(&place).refuse("has a name that is too long"));
+            }
+            fields.next_value_seed(Walk(&place))?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks what the values of a report mean.
+///
+/// # Errors
+/// Names the first field that no run can have, and says why.
+pub(super) fn check(report: &Report) -> Result<(), String> {
+    let plan = &report.plan.run;
+    let refuse = |field: &str, why: String| Err(format!("`{field}` {why}"));
+    if plan.ids.is_empty() {
+        return refuse("plan.ids", format!("is {}, which holds no item", plan.ids));
+    }
+    if plan.shards == 0 || plan.shards > MAX_SHARDS {
+        return refuse("plan.shards", format!("is {}, and 1 to {MAX_SHARDS} are possible", plan.shards));
+    }
+    if report.shards.len() > MAX_SHARDS as usize {
+        return refuse("shards", format!("holds {}, and {MAX_SHARDS} are the most", report.shards.len()));
+    }
+    if plan.timeout.is_zero() || plan.timeout > Duration::from_hours(1) {
+        return refuse("plan.timeout_us", "is none that a run takes: 1 ms to 1 h".to_owned());
+    }
+    let rates = [("plan.rate", plan.rate), ("plan.per_host.rate", plan.per_host.rate)];
+    for (field, rate) in rates {
+        if matches!(rate, Some(Rate { permits: 0, .. } | Rate { period_ns: 0, .. })) {
+            return refuse(field, "has no requests or no time".to_owned());
+        }
+    }
+    let longest_s = LONGEST_RUN.as_secs_f64();
+    let planned = [("plan.duration_us", plan.duration.unwrap_or_default()), ("plan.warmup_us", plan.warmup)];
+    // A plan may be as long as it likes; what was run cannot be.
+    if let Some((field, time)) = planned.into_iter().find(|(_, time)| time.as_secs_f64() > LONGEST_PLAN_S) {
+        return refuse(field, format!("is {:e} s, which no run can last", time.as_secs_f64()));
+    }
+    let of_shards = report.shards.iter().enumerate();
+    let of_shards = of_shards.map(|(i, shard)| (format!("shards[{i}].totals.duration_s"), shard.totals.duration_s));
+    let rows = report.intervals.iter().enumerate();
+    let rows = rows.map(|(i, row)| (format!("intervals[{i}].start_s"), row.start_s as f64));
+    let whole = ("totals.duration_s".to_owned(), report.totals.duration_s);
+    let mut times = [whole].into_iter().chain(of_shards).chain(rows);
+    if let Some((field, time_s)) = times.find(|(_, time_s)| !(0.0..=longest_s).contains(time_s)) {
+        return refuse(&field, format!("is {time_s:e} s, and a run lasts 0 s to 366 days"));
+    }
+    for (name, latency) in &report.latency {
+        check_histogram(&format!("latency.{}", short(name)), latency)?;
+    }
+    for (i, shard) in report.shards.iter().enumerate() {
+        for (name, latency) in &shard.latency {
+            check_histogram(&format!("shards[{i}].latency.{}", short(name)), latency)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_histogram(field: &str, latency: &Latency) -> Result<(), String> {
+    let Some(text) = &latency.hdr else { return Ok(()) };
+    let plain = STANDARD.decode(text).map_err(|_| format!("`{field}.hdr` is no base64"))?;
+    v2::check_header(&plain).map_err(|why| format!("`{field}.hdr` is no histogram: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_out_of_bounds_is_refused_by_its_name() {
+        let refused = |text: &str| from_str::<serde::de::IgnoredAny>(text).map(drop).unwrap_err().to_string();
+        let long = format!("{{\"a\": [{{\"name\": \"{}\"}}]}}", "x".repeat(LONGEST_TEXT + 1));
+        for (text, says) in [
+            ("{\"totals\": {\"duration_s\": 1e300}}", "`totals.duration_s` is 1e300, a longer time than any"),
+            ("{\"waits_ms\": [1, 18446744073709551615]}", "`waits_ms[1]` is 1.8446744073709552e19, a longer time"),
+            ("{\"ok\": 9007199254740993}", "`ok` is 9007199254740993, more than anything"),
+            (&long, "`a[0].name` is a text of 65,537 bytes, and 65,536 are the most"),
+        ] {
+            assert!(refused(text).contains(says), "{}", refused(text));
+        }
+        for text in [
+            "{\"seed\": 18446744073709551615, \"ids\": {\"start\": 0, \"end\": 18446744073709551615}}",
+            "{\"rate_per_s\": 1e15, \"planned\": 18446744073709551615, \"x\": null, \"b\": [true, -1.5]}",
+        ] {
+            assert!(from_str::<serde::de::IgnoredAny>(text).is_ok(), "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(refused(&deep).contains("recursion limit"), "{}", refused(&deep));
+    }
+
+    #[test]
+    fn a_message_is_short_whatever_the_file_says() {
+        let long = "x".repeat(10_000);
+        let deep = format!("{}{{\"ok\": 1e300{}", format!("{{\"{long}\": ").repeat(60), "}".repeat(61));
+        for text in [format!("\"{long}\""), format!("{{\"{long}\\n\": 1}}"), deep.replace("1e300", "9007199254740993")]
+        {
+            let error = from_str::<crate::run::report::Verdict>(&text).unwrap_err();
+            let said = one_line(&error);
+            assert!(said.len() < 500 && !said.contains('\n') && said.contains(" at line 1 column"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = read_at_most(100_000, Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(error, "it is larger than 100,000 bytes, which no saved result is");
+    }
+}

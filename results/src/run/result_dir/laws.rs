@@ -1,0 +1,70 @@
+//! Laws that hold for any bytes as a saved file: they are refused in one line, or can be shown. Fuzzing calls it, and so does a
+//! test, so that it cannot rot.
+
+use std::path::Path;
+
+use super::read::parse;
+use super::{consistency, foreign};
+use crate::export::{Format, export};
+use crate::run::cut;
+use crate::run::report::{Report, SCHEMA};
+use crate::show::{page, plot, text};
+use crate::studies::capacity::{in_hindsight, read_journal, search_of};
+use crate::studies::compare::{Contest, FILE, SCHEMA as CONTEST};
+
+/// Checks all laws on any bytes as `result.json` and as `comparison.json`.
+///
+/// # Panics
+///
+/// If one is broken.
+pub fn check(bytes: &[u8]) {
+    let json = String::from_utf8_lossy(bytes);
+    match parse::<Report>(Path::new(super::RESULT), &json, SCHEMA) {
+        Err(error) => check_complaint(&error.to_string()),
+        Ok(report) => {
+            if let Err(why) = foreign::check(&report) {
+                check_complaint(&why);
+            } else {
+                // What disagrees is refused, too; that nothing shown of it fails holds all the same.
+                if let Err(why) = consistency::check(&report) {
+                    check_complaint(&why);
+                }
+                show(&report);
+            }
+        }
+    }
+    if let Err(error) = parse::<Contest>(Path::new(FILE), &json, CONTEST) {
+        check_complaint(&error.to_string());
+    }
+}
+
+/// Checks all laws on any bytes as the journal of a capacity search.
+///
+/// # Panics
+///
+/// If one is broken.
+pub fn check_journal(bytes: &[u8]) {
+    match read_journal(&String::from_utf8_lossy(bytes)) {
+        Err(why) => check_complaint(&why),
+        Ok((begun, probes)) => {
+            let read = in_hindsight(&begun.question, probes.clone());
+            assert_eq!(read.len(), probes.len(), "a probe is gone");
+            let _ = search_of(&begun.question, &probes).next();
+        }
+    }
+}
+
+/// All that is made of a report.
+fn show(report: &Report) {
+    let plots = plot::all(report);
+    let _ = page::html(report, &plots);
+    let _ = (text::text(report, 80), text::markdown(report), cut::find_steady(report).is_ok());
+    for format in Format::ALL {
+        let _ = export(report, format).is_ok();
+    }
+}
+
+fn check_complaint(why: &str) {
+    assert!(!why.contains('\n'), "not one line: {why}");
+    assert!(why.len() < 1_000, "a complaint of {} bytes", why.len());
+}

@@ -1,0 +1,83 @@
+//! What a result directory holds for people and other tools: made from the report, and made again whenever somebody asks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::ResultError;
+use crate::export::{self, Format};
+use crate::run::report::Report;
+use crate::show::plot::overlay::Run;
+use crate::show::plot::{self, Ground, Plot, Rasterizer};
+use crate::show::{page, text};
+
+/// The name of the page.
+pub const PAGE: &str = "report.html";
+
+/// Files by their names, which may lie in a folder: everything but `result.json` and the log of histograms.
+#[must_use]
+pub fn made_from(report: &Report) -> Vec<(String, String)> {
+    let plots = plot::all(report);
+    let mut files = vec![
+        ("summary.md".to_owned(), format!("{}\n{}", text::markdown(report), plot::markdown(&plots))),
+        (PAGE.to_owned(), page::html(report, &plots)),
+    ];
+    let junit = Some(Format::Junit).filter(|_| !report.gates.is_empty());
+    let junit = junit.and_then(|format| Some((format.file_name().to_owned(), export::export(report, format).ok()?)));
+    files.extend(junit);
+    files.extend(plots.into_iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg)));
+    files
+}
+
+/// What several results are made into, and the plots in it.
+#[derive(Debug)]
+pub struct Overlaid {
+    /// Files by their names, which may lie in a folder.
+    pub files: Vec<(String, String)>,
+    /// The plots.
+    pub plots: Vec<Plot>,
+}
+
+/// A page of several results side by side, and its plots: of [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most.
+#[must_use]
+pub fn overlaid(reports: &[Report]) -> Overlaid {
+    let labels = page::overlay::labels(reports);
+    let runs: Vec<Run<'_>> = labels.iter().zip(reports).map(|(label, report)| Run { label, report }).collect();
+    let plots = plot::overlay::all(&runs);
+    let mut files = vec![(PAGE.to_owned(), page::overlay::html(&runs, &plots))];
+    files.extend(plots.iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg.clone())));
+    Overlaid { files, plots }
+}
+
+/// Every plot of the report as PNG, by the name of its file: a folder and a name beside that of the SVG.
+///
+/// # Errors
+/// When one cannot be drawn.
+pub fn pictures(plots: &[Plot], ground: Ground) -> Result<Vec<(String, Vec<u8>)>, ResultError> {
+    let rasterizer = Rasterizer::on(ground);
+    let file = |plot: &Plot| Ok((format!("{}/{}.png", plot::FOLDER, plot.name), rasterizer.png(plot)?));
+    plots.iter().map(file).collect()
+}
+
+/// Writes files by their names into a directory that is there or is made; what has such a name is replaced, as a whole or
+/// not at all. Returns where they are.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn remake(directory: &Path, files: &[(String, impl AsRef<[u8]>)]) -> Result<Vec<PathBuf>, ResultError> {
+    files.iter().map(|(name, content)| replace(directory.join(name), content.as_ref())).collect()
+}
+
+/// Writes a file as a whole or not at all, and returns where it is.
+pub(super) fn replace(path: PathBuf, content: &[u8]) -> Result<PathBuf, ResultError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = folder.and_then(|()| fs::write(&temporary, content)).and_then(|()| fs::rename(&temporary, &path));
+    match written {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            let _ = fs::remove_file(&temporary);
+            Err(ResultError::Io { path, error })
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A saved result, read back.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use super::foreign::one_line;
+use super::{RESULT, consistency, foreign};
+use crate::run::report::{Report, SCHEMA};
+use crate::studies::compare::{self, Contest};
+
+/// Reason why there is no result to read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Nothing has this name.
+    #[error("{0} does not exist: name a directory that `crawlmark run` saved")]
+    Missing(PathBuf),
+    /// The directory is none of ours.
+    #[error("{0} holds no result.json: name a directory that `crawlmark run` saved")]
+    NoResult(PathBuf),
+    /// The file cannot be read.
+    #[error("{path} cannot be read: {error}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is of another format.
+    #[error("{path} is of the format `{found}`; this version reads `{wanted}`")]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What it says it is.
+        found: String,
+        /// What can be read here.
+        wanted: &'static str,
+    },
+    /// It is damaged, or no result at all.
+    #[error("{path} is no result: {}", one_line(.error))]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        error: serde_json::Error,
+    },
+    /// A value is one that no run can have.
+    #[error("{path} cannot be used: {wrong}. The file is damaged or made up")]
+    Bounds {
+        /// The file.
+        path: PathBuf,
+        /// The field, and what is wrong with it.
+        wrong: String,
+    },
+    /// Its numbers disagree.
+    #[error(
+        "{path} contradicts itself: {wrong}. The file was edited or damaged after the run: restore the original, or run again"
+    )]
+    Disagrees {
+        /// The file.
+        path: PathBuf,
+        /// The field, its number, and the number that it should be.
+        wrong: String,
+    },
+}
+
+/// What every version of a format has.
+#[derive(serde::Deserialize)]
+struct Versioned {
+    schema: String,
+}
+
+/// Reads the result in a directory, or a `result.json` by its own name. Fields that are not known are passed over.
+///
+/// # Errors
+/// When there is none, or it is not of [`SCHEMA`].
+pub fn read(path: &Path) -> Result<Report, ReadError> {
+    let (file, report) = read_format(path, (RESULT, SCHEMA))?;
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file.clone(), wrong })?;
+    consistency::check(&report).map_err(|wrong| ReadError::Disagrees { path: file, wrong })?;
+    Ok(report)
+}
+
+/// Reads what `ab` saved in a directory, or a `comparison.json` by its own name.
+///
+/// # Errors
+/// When there is none, or it is not of [`compare::SCHEMA`].
+pub fn read_contest(path: &Path) -> Result<Contest, ReadError> {
+    read_format(path, (compare::FILE, compare::SCHEMA)).map(|(_, contest)| contest)
+}
+
+fn read_format<T: DeserializeOwned>(
+    path: &Path,
+    (name, wanted): (&str, &'static str),
+) -> Result<(PathBuf, T), ReadError> {
+    let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
+    let text = foreign::read_text(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if path.is_dir() => ReadError::NoResult(path.to_owned()),
+        io::ErrorKind::NotFound => ReadError::Missing(path.to_owned()),
+        _ => ReadError::Io { path: file.clone(), error },
+    })?;
+    parse(&file, &text, wanted).map(|read| (file, read))
+}
+
+/// Parse the text of a file.
+pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, wanted: &'static str) -> Result<T, ReadError> {
+    let broken = |error| ReadError::Json { path: file.to_owned(), error };
+    let Versioned { schema: found } = foreign::from_str(text).map_err(broken)?;
+    if found != wanted {
+        // Whoever wrote it chose it.
+        let found = found.chars().filter(|c| !c.is_control()).take(80).collect();
+        return Err(ReadError::Schema { path: file.to_owned(), found, wanted });
+    }
+    serde_json::from_str(text).map_err(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_result_is_told_by_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let complaint = |path: &Path| read(path).unwrap_err().to_string();
+        assert!(complaint(&place.path().join("nowhere")).contains("nowhere does not exist"));
+        assert!(complaint(place.path()).contains("holds no result.json"));
+        let file = place.path().join(RESULT);
+        for (text, says) in [
+            ("{}", "is no result: missing field `schema`"),
+            ("{\"schema\": \"other/2\"}", "is of the format `other/2`"),
+            ("{\"schema\": \"crawlmark.result/1\"}", "is no result: missing field"),
+            ("{\"schema\"", "is no result: EOF"),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert!(complaint(place.path()).contains(says), "{}", complaint(place.path()));
+            assert_eq!(complaint(&file), complaint(place.path()));
+        }
+    }
+}

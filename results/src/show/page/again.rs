@@ -1,0 +1,94 @@
+//! How to do the run again: its command for a POSIX shell, what has to be added to it, and the plan.
+
+use super::frame::Html;
+use super::machine::json;
+use crate::run::report::{CommandLine, Report};
+
+/// Where a command is broken: what a line of a page or of a terminal shows.
+const WIDTH: usize = 84;
+
+pub(super) fn write(html: &mut Html, report: &Report) {
+    match &report.command {
+        Some(command) => write_command(html, command),
+        None => html.say("p", "No command line asked for this run; its plan says what it was."),
+    }
+    html.element("p", |html| {
+        html.text("Plan hash (identical plans share it): ");
+        html.say("code", &report.plan.config_hash);
+    });
+    html.details("The plan as JSON", |html| json(html, &report.plan));
+}
+
+fn write_command(html: &mut Html, command: &CommandLine) {
+    html.copyable("command", &shell(&command.arguments));
+    if !command.withheld.is_empty() {
+        html.say("p", "Not in it, because it may be a secret or is not known: add it by hand.");
+        html.element("ul", |html| {
+            command.withheld.iter().for_each(|what| html.element("li", |html| html.say("code", what)));
+        });
+    }
+}
+
+/// The arguments as a POSIX shell reads them, over several lines when they are long.
+fn shell(arguments: &[String]) -> String {
+    let mut out = String::new();
+    let mut width = 0;
+    for word in arguments.iter().map(|argument| quoted(argument)) {
+        let length = word.chars().count();
+        // A value stays with its flag: only what begins with a dash begins a line.
+        if width + length > WIDTH && word.starts_with('-') {
+            out.push_str(" \\\n  ");
+            width = 2;
+        } else if width > 0 {
+            out.push(' ');
+            width += 1;
+        }
+        out.push_str(&word);
+        width += length;
+    }
+    out
+}
+
+/// One word of a POSIX shell.
+fn quoted(argument: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,%+@".contains(c);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn owned(arguments: &[&str]) -> Vec<String> {
+        arguments.iter().map(|argument| (*argument).to_owned()).collect()
+    }
+
+    #[test]
+    fn plain_words_stay_as_they_are_and_long_commands_are_broken_before_a_flag() {
+        assert_eq!(shell(&owned(&["crawlmark", "run", "--rate", "5k"])), "crawlmark run --rate 5k");
+        assert_eq!(shell(&owned(&["a", "http://h/{id}?b&c", "it's", ""])), "a 'http://h/{id}?b&c' 'it'\\''s' ''");
+        let long = "x".repeat(48);
+        let said = shell(&owned(&["crawlmark", "run", "--name", &long, "--tag", "a=b", "--fail-if", "rate > 5"]));
+        assert_eq!(said, format!("crawlmark run --name {long} --tag a=b \\\n  --fail-if 'rate > 5'"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_shell_reads_what_was_typed(arguments in prop::collection::vec("[ -~\n\t\u{e9}]{0,40}", 1..6)) {
+            let command = format!("printf '%s\\0' {}", shell(&arguments));
+            let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+            let read = String::from_utf8(output.stdout).unwrap();
+            prop_assert_eq!(read.split_terminator('\0').collect::<Vec<_>>(), arguments);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! What every page is made of: markup that no text can break out of, the document around it, figures and tables.
+//!
+//! Pages are well-formed XML as well as HTML, so that a test can read them. Tags and the names of attributes are ours and
+//! are part of the program; everything else passes through [`Html::text`] and is escaped.
+
+use crate::show::plot::{self, Plot};
+
+/// What pages look like; the colours are the plots'.
+const STYLE: &str = include_str!("style.css");
+
+/// Makes the buttons work that copy something. Without it there are none, and nothing else is missing.
+const SCRIPT: &str = include_str!("copy.js");
+
+/// SHA-256 of [`SCRIPT`]: no other script may run.
+const SCRIPT_HASH: &str = "xFQ80kAaTI5E09b6u1hiuxxFuPmZgOMJVU4DRTowf5o=";
+
+/// Markup in the making.
+#[derive(Debug, Default)]
+pub(super) struct Html {
+    out: String,
+}
+
+impl Html {
+    /// Text, which stays text whatever is in it. Characters that neither HTML nor XML has a place for are left out.
+    pub(super) fn text(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '&' => self.out.push_str("&amp;"),
+                '<' => self.out.push_str("&lt;"),
+                '>' => self.out.push_str("&gt;"),
+                '"' => self.out.push_str("&quot;"),
+                '\'' => self.out.push_str("&#39;"),
+                '\n' | '\t' => self.out.push(c),
+                '\u{fffe}' | '\u{ffff}' => {}
+                c if c.is_control() => {}
+                c => self.out.push(c),
+            }
+        }
+    }
+
+    /// Text of several lines, which is not broken within the name of a flag.
+    pub(super) fn lines(&mut self, text: &str) {
+        for (n, line) in text.lines().enumerate() {
+            if n > 0 {
+                self.out.push_str("<br/>");
+            }
+            self.words(line);
+        }
+    }
+
+    fn words(&mut self, line: &str) {
+        for word in line.split_inclusive(' ') {
+            if word.contains("--") && word.len() < 40 {
+                self.kept_together(word.trim_end());
+                self.text(&word[word.trim_end().len()..]);
+            } else {
+                self.text(word);
+            }
+        }
+    }
+
+    /// Text that stays on one line.
+    pub(super) fn kept_together(&mut self, text: &str) {
+        self.with("span", &[("class", "flag")], |html| html.text(text));
+    }
+
+    /// An element.
+    pub(super) fn element(&mut self, tag: &'static str, inside: impl FnOnce(&mut Self)) {
+        self.with(tag, &[], inside);
+    }
+
+    /// An element with attributes.
+    pub(super) fn with(
+        &mut self,
+        tag: &'static str,
+        attributes: &[(&'static str, &str)],
+        inside: impl FnOnce(&mut Self),
+    ) {
+        // Lines for those who read the source; white space inside of text would be seen.
+        let end = if matches!(tag, "span" | "code") { "" } else { "\n" };
+        self.open(tag, attributes);
+        self.out.push('>');
+        inside(self);
+        self.out.push_str("</");
+        self.out.push_str(tag);
+        self.out.push('>');
+        self.out.push_str(end);
+    }
+
+    /// An element that holds this text and nothing else.
+    pub(super) fn say(&mut self, tag: &'static str, text: &str) {
+        self.element(tag, |html| html.text(text));
+    }
+
+    /// The same of a class.
+    pub(super) fn say_as(&mut self, tag: &'static str, class: &'static str, text: &str) {
+        self.with(tag, &[("class", class)], |html| html.text(text));
+    }
+
+    /// An element that never holds anything.
+    fn void(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) {
+        self.open(tag, attributes);
+        self.out.push_str("/>\n");
+    }
+
+    fn open(&mut self, tag: &'static str, attributes: &[(&'static str, &str)]) {
+        self.out.push('<');
+        self.out.push_str(tag);
+        for (name, value) in attributes {
+            self.out.push(' ');
+            self.out.push_str(name);
+            self.out.push_str("=\"");
+            self.text(value);
+            self.out.push('"');
+        }
+    }
+
+    /// A part of the page under a heading. `id` is for links to it.
+    pub(super) fn section(&mut self, id: &'static str, heading: &str, inside: impl FnOnce(&mut Self)) {
+        self.with("section", &[("id", id)], |html| {
+            html.say("h2", heading);
+            inside(html);
+        });
+    }
+
+    /// What is folded away until somebody asks for it.
+    pub(super) fn details(&mut self, summary: &str, inside: impl FnOnce(&mut Self)) {
+        self.element("details", |html| {
+            html.say("summary", summary);
+            inside(html);
+        });
+    }
+
+    /// Plots, side by side where there is room.
+    pub(super) fn plots(&mut self, plots: &[Plot]) {
+        self.with("div", &[("class", "plots")], |html| plots.iter().for_each(|plot| html.plot(plot)));
+    }
+
+    /// A plot under its title and caption, which are its text for whoever does not see it.
+    fn plot(&mut self, plot: &Plot) {
+        let (title, caption) = (format!("{}-title", plot.name), format!("{}-caption", plot.name));
+        self.with("figure", &[("id", &format!("plot-{}", plot.name))], |html| {
+            html.element("figcaption", |html| {
+                html.with("h3", &[("id", &title)], |html| html.text(plot.title));
+                html.with("p", &[("id", &caption)], |html| html.text(&plot.caption));
+            });
+            // The one thing that is no text: drawn by us, and escaped there.
+            html.out.push_str(&plot.figure);
+        });
+    }
+
+    /// A command, or another text that is to be used as it is, with a button that copies it.
+    pub(super) fn copyable(&mut self, id: &'static str, text: &str) {
+        self.with("pre", &[("class", "wraps"), ("id", id)], |html| {
+            html.element("code", |html| {
+                for line in text.split_inclusive('\n') {
+                    html.words(line);
+                }
+            });
+        });
+        let attributes = [("type", "button"), ("hidden", "hidden"), ("data-copies", id)];
+        self.with("button", &attributes, |html| html.text("Copy"));
+    }
+}
+
+/// A sentence begins with a capital.
+pub(super) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
+/// What a column of a table holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Column {
+    /// A word or a few.
+    Words(&'static str),
+    /// Sentences, which may be broken anywhere.
+    Sentences(&'static str),
+    /// Numbers, one below the other.
+    Numbers(&'static str),
+    /// Words and numbers of something that is called so.
+    Named(String),
+}
+
+impl Column {
+    fn heading(&self) -> &str {
+        match self {
+            Self::Words(heading) | Self::Sentences(heading) | Self::Numbers(heading) => heading,
+            Self::Named(name) => name,
+        }
+    }
+
+    const fn class(&self) -> &'static str {
+        match self {
+            Self::Words(_) => "words",
+            Self::Sentences(_) => "wide",
+            Self::Numbers(_) => "number",
+            Self::Named(_) => "named",
+        }
+    }
+}
+
+/// A table. The first cell of each row says what the row is of.
+#[derive(Debug)]
+pub(super) struct Table<'a> {
+    /// What it is of.
+    pub(super) caption: &'a str,
+    pub(super) columns: &'a [Column],
+    /// A cell per column; one of several lines is shown so.
+    pub(super) rows: Vec<Vec<String>>,
+    /// What the last row is.
+    pub(super) last: Last,
+}
+
+/// What the last row of a table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    /// One like the others.
+    Row,
+    /// The sum of the others.
+    Sum,
+}
+
+impl Table<'_> {
+    /// Writes it, in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
+    pub(super) fn write(&self, html: &mut Html) {
+        if self.rows.is_empty() {
+            return;
+        }
+        // Whoever has no pointer scrolls it by keys, so it takes the focus.
+        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0"), ("aria-label", self.caption)];
+        html.with("div", &region, |html| {
+            html.element("table", |html| {
+                html.say("caption", self.caption);
+                html.element("thead", |html| html.element("tr", |html| self.headings(html)));
+                html.element("tbody", |html| {
+                    for (n, row) in self.rows.iter().enumerate() {
+                        let is_sum = self.last == Last::Sum && n + 1 == self.rows.len();
+                        let class = [("class", "sum")];
+                        html.with("tr", if is_sum { &class } else { &[] }, |html| self.row(html, row));
+                    }
+                });
+            });
+        });
+    }
+
+    fn headings(&self, html: &mut Html) {
+        for column in self.columns {
+            html.with("th", &[("scope", "col"), ("class", column.class())], |html| html.text(column.heading()));
+        }
+    }
+
+    fn row(&self, html: &mut Html, row: &[String]) {
+        for (n, (column, cell)) in self.columns.iter().zip(row).enumerate() {
+            let class = ("class", column.class());
+            if n == 0 {
+                html.with("th", &[("scope", "row"), class], |html| html.lines(cell));
+            } else {
+                html.with("td", &[class], |html| html.lines(cell));
+            }
+        }
+    }
+}
+
+/// A whole page with this title. It loads nothing, sends nothing, and says so to the browser.
+pub(super) fn document(title: &str, body: impl FnOnce(&mut Html)) -> String {
+    let policy = format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
+         form-action 'none'"
+    );
+    let mut html = Html { out: "<!DOCTYPE html>\n".to_owned() };
+    html.with("html", &[("lang", "en")], |html| {
+        html.element("head", |html| {
+            html.void("meta", &[("charset", "utf-8")]);
+            html.void("meta", &[("http-equiv", "Content-Security-Policy"), ("content", &policy)]);
+            html.void("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
+            html.void("meta", &[("name", "color-scheme"), ("content", "light dark")]);
+            html.void("meta", &[("name", "generator"), ("content", "crawlmark")]);
+            html.say("title", title);
+            // Neither holds a text of a report, nor a character that would have to be escaped.
+            let style = plot::style_sheet() + STYLE;
+            html.element("style", |html| html.out.push_str(&style));
+        });
+        html.element("body", |html| {
+            html.element("main", body);
+            html.element("script", |html| html.out.push_str(SCRIPT));
+        });
+    });
+    html.out
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    fn written(inside: impl FnOnce(&mut Html)) -> String {
+        let mut html = Html::default();
+        inside(&mut html);
+        html.out
+    }
+
+    #[test]
+    fn the_script_is_the_one_that_may_run() {
+        assert_eq!(SCRIPT_HASH, STANDARD.encode(Sha256::digest(SCRIPT)), "put this into SCRIPT_HASH");
+    }
+
+    #[test]
+    fn text_stays_text() {
+        let hostile = "</p><b a=\"x\" b='y'>&amp;\u{0}\u{1b}\r\u{ffff}é";
+        let text = "&lt;/p&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;é";
+        assert_eq!(written(|html| html.say("p", hostile)), format!("<p>{text}</p>\n"));
+        assert_eq!(written(|html| html.void("br", &[("title", hostile)])), format!("<br title=\"{text}\"/>\n"));
+        assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");
+        let flag = "<span class=\"flag\">(--&lt;)</span>";
+        assert_eq!(written(|html| html.lines("a (--<) -b")), format!("a {flag} -b"));
+    }
+
+    #[test]
+    fn a_table_says_what_its_rows_and_columns_are_of() {
+        let table = Table {
+            caption: "Of <what>",
+            columns: &[Column::Words("name"), Column::Numbers("count")],
+            rows: vec![vec!["a".to_owned(), "1".to_owned()], vec!["all".to_owned(), "1".to_owned()]],
+            last: Last::Sum,
+        };
+        let text = written(|html| table.write(html));
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let found = |tag: &str, scope: Option<&str>| {
+            let nodes =
+                document.descendants().filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope);
+            nodes.map(|node| node.text().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("caption", None), ["Of <what>"]);
+        assert_eq!((found("th", Some("col")), found("th", Some("row"))), (vec!["name", "count"], vec!["a", "all"]));
+        assert_eq!(found("td", None), ["1", "1"]);
+        assert_eq!(document.descendants().filter(|node| node.attribute("class") == Some("sum")).count(), 1);
+        assert_eq!(written(|html| Table { rows: Vec::new(), ..table }.write(html)), "");
+    }
+}

@@ -1,0 +1,102 @@
+//! The figures of several runs, a column each.
+
+use super::side_by_side;
+use crate::run::report::{Latency, Report};
+use crate::show::page::frame::Html;
+use crate::show::plot::overlay::Run;
+use crate::show::text::times::figure;
+use crate::show::text::{bytes, cpu_us_per_attempt, decimal, grouped, micros, percent, seconds};
+use crawlmark_harness::stats::Series;
+
+/// A number that was not measured, or that there is none of.
+const UNKNOWN: &str = "-";
+
+/// A figure of a series.
+type Of = fn(&Latency) -> Option<f64>;
+
+/// A cell of a run.
+type Cell = Box<dyn Fn(&Report) -> Option<String>>;
+
+pub(super) fn write(html: &mut Html, runs: &[Run<'_>]) {
+    let rows: Vec<Vec<String>> = rows().into_iter().filter_map(|row| written(row, runs)).collect();
+    side_by_side(html, "Each run", runs, rows);
+    let dash = "A dash is what a run has not: a percentile with fewer than ten samples beyond it, or a response time of a \
+        closed loop.";
+    html.say_as("p", "note", dash);
+}
+
+/// None when no run has it.
+fn written((name, cell): (String, Cell), runs: &[Run<'_>]) -> Option<Vec<String>> {
+    let cells: Vec<Option<String>> = runs.iter().map(|run| cell(run.report)).collect();
+    let is_known = cells.iter().any(Option::is_some);
+    let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| UNKNOWN.to_owned()));
+    is_known.then(|| [name].into_iter().chain(cells).collect())
+}
+
+fn rows() -> Vec<(String, Cell)> {
+    let mut rows = vec![
+        row("verdict", |report| Some(report.validity.verdict.name().replace('_', "-"))),
+        row("started", |report| Some(report.started_at.clone())),
+        row("took", |report| Some(seconds(report.totals.duration_s))),
+        row("load", |report| Some(load(report))),
+        row("items/s", |report| Some(decimal(report.totals.items_per_s))),
+        row("attempts/s", |report| Some(decimal(report.totals.attempts_per_s))),
+        row("items that ended", |report| Some(grouped(ended(report)))),
+        row("of these, ok", |report| Some(part(report.ledger.ok, ended(report)))),
+        row("attempts", |report| Some(grouped(report.totals.attempts))),
+        row("throttled, of attempts", |report| Some(percent(report.manners.throttled_share))),
+        row("due and never sent", |report| Some(grouped(report.totals.dropped)).filter(|_| report.totals.dropped > 0)),
+        row("CPU of the client per attempt", |report| cpu_us_per_attempt(report).map(micros)),
+        row("memory of the largest shard", |report| largest(report).map(bytes)),
+    ];
+    for series in [Series::ServiceOk, Series::ResponseOk, Series::SchedLag] {
+        rows.extend(times(series));
+    }
+    rows.push(row("plan's hash", |report| Some(report.plan.config_hash.clone())));
+    rows.push(row("run", |report| Some(report.run_id.clone())));
+    rows
+}
+
+fn row(name: &str, of: fn(&Report) -> Option<String>) -> (String, Cell) {
+    (name.to_owned(), Box::new(of))
+}
+
+/// Rows for the percentiles of a series.
+fn times(series: Series) -> impl Iterator<Item = (String, Cell)> {
+    let wanted: [(&str, &str, Of); 4] = [
+        ("p50", "p50_us", |latency| latency.p50_us),
+        ("p99", "p99_us", |latency| latency.p99_us),
+        ("p99.9", "p999_us", |latency| latency.p999_us),
+        ("max", "max_us", |latency| latency.max_us),
+    ];
+    let name = series.name().replace("sched_lag", "sent late by");
+    wanted.into_iter().map(move |(label, key, of)| {
+        let cell: Cell = Box::new(move |report| {
+            let latency = report.latency(series).filter(|latency| latency.count + latency.censored > 0)?;
+            figure(latency, key, of(latency))
+        });
+        (format!("{name} {label}"), cell)
+    })
+}
+
+fn load(report: &Report) -> String {
+    let kind = if report.schedule.is_some() { "open loop" } else { "closed loop" };
+    match report.plan.run.shaped_rate() {
+        Some(rate) => format!("{kind}, {rate}"),
+        None => format!("{kind}, no budget"),
+    }
+}
+
+/// Items that were tried and ended by themselves.
+fn ended(report: &Report) -> u64 {
+    let ledger = &report.ledger;
+    ledger.ok + ledger.not_found + ledger.failed + ledger.gave_up
+}
+
+fn part(n: u64, of: u64) -> String {
+    if of == 0 { UNKNOWN.to_owned() } else { percent(n as f64 / of as f64) }
+}
+
+fn largest(report: &Report) -> Option<u64> {
+    report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max()
+}

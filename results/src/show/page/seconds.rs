@@ -1,0 +1,78 @@
+//! The seconds of a short run as a table. Those of a long one are in the plots, and all of them in `result.json`.
+
+use super::frame::{Column, Html, Last, Table};
+use super::headline::Clocked;
+use crate::run::report::{IntervalRow, Report};
+use crate::show::plot::counted;
+use crate::show::text::{decimal, grouped, micros};
+
+/// The most rows that somebody reads, and that a page has room for.
+const MOST: usize = 120;
+
+pub(super) fn write(html: &mut Html, report: &Report) {
+    let count = report.intervals.len();
+    if count == 0 || count > MOST {
+        let what = if count == 0 { "There are none." } else { "They are in the plots, and each is in result.json." };
+        html.say("p", &format!("Seconds that were measured: {}. {what}", grouped(count as u64)));
+        return;
+    }
+    let clocked = Clocked::of(report);
+    let (p50, p99) = match clocked {
+        Clocked::Response(_) => ("response p50", "response p99"),
+        Clocked::Service(_) | Clocked::Nothing => ("service p50", "service p99"),
+    };
+    html.details(
+        &format!(
+            "{}: times and scheduled by when requests were due, counts by when they ended",
+            counted(count as u64, "second")
+        ),
+        |html| {
+            Table {
+                caption: "Each second",
+                columns: &[
+                    Column::Numbers("second"),
+                    Column::Numbers("offered"),
+                    Column::Numbers("scheduled"),
+                    Column::Numbers("attempts"),
+                    Column::Numbers("items"),
+                    Column::Numbers("ok"),
+                    Column::Numbers("failed"),
+                    Column::Numbers("throttled"),
+                    Column::Numbers("retries"),
+                    Column::Numbers("in flight"),
+                    Column::Numbers(p50),
+                    Column::Numbers(p99),
+                    Column::Numbers("greatest lag"),
+                    Column::Numbers("CPU of the shards"),
+                ],
+                rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),
+                last: Last::Row,
+            }
+            .write(html);
+        },
+    );
+}
+
+fn second(row: &IntervalRow, clocked: &Clocked<'_>) -> Vec<String> {
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let (p50, p99) = match clocked {
+        Clocked::Response(_) => (row.response_p50_us, row.response_p99_us),
+        Clocked::Service(_) | Clocked::Nothing => (row.p50_us, row.p99_us),
+    };
+    vec![
+        row.start_s.to_string(),
+        or_none(row.offered.map(decimal)),
+        or_none(row.scheduled.map(grouped)),
+        grouped(row.attempts),
+        grouped(row.items),
+        grouped(row.ok),
+        grouped(row.failed),
+        grouped(row.throttled),
+        grouped(row.retries),
+        grouped(u64::from(row.in_flight)),
+        or_none(p50.map(micros)),
+        or_none(p99.map(micros)),
+        micros(row.max_sched_lag_us),
+        micros(row.cpu_us as f64),
+    ]
+}

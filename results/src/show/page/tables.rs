@@ -1,0 +1,220 @@
+//! The tables of a page: items and attempts, times by series, shards, and how the run went in words.
+
+use super::frame::{Column, Html, Last, Table};
+use crate::run::report::{Latency, Report, ShardReport, error_in_words};
+use crate::show::plot::percent;
+use crate::show::text::times::figure;
+use crate::show::text::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles, states};
+use crawlmark_harness::stats::Series;
+
+/// A cell without a number.
+const UNKNOWN: &str = "-";
+
+/// Rows of the summary that have a place of their own on the page.
+const ELSEWHERE: [&str; 8] = ["target", "items", "response", "service", "first byte", "statuses", "errors", "validity"];
+
+/// A part of a whole in percent; nothing is no part of nothing.
+fn part(n: u64, of: u64) -> String {
+    if of == 0 { UNKNOWN.to_owned() } else { percent(n as f64 / of as f64) }
+}
+
+/// Items by state, attempts by status, failures by kind.
+pub(super) fn counts(html: &mut Html, report: &Report) {
+    let totals = &report.totals;
+    html.with("div", &[("class", "tables")], |html| {
+        ledger(html, report);
+        let counted = |(name, n): (&String, &u64)| vec![name.clone(), grouped(*n), part(*n, totals.attempts)];
+        Table {
+            caption: "Attempts by status",
+            columns: &[Column::Words("status"), Column::Numbers("attempts"), Column::Numbers("of all")],
+            rows: totals.attempts_by_status.iter().map(counted).collect(),
+            last: Last::Row,
+        }
+        .write(html);
+        Table {
+            caption: "Attempts that failed, by kind",
+            columns: &[Column::Words("error"), Column::Numbers("attempts"), Column::Numbers("of all")],
+            rows: totals.errors_by_kind.iter().map(|(kind, n)| counted((&error_in_words(kind), n))).collect(),
+            last: Last::Row,
+        }
+        .write(html);
+        attempts(html, report);
+    });
+    if !report.ledger.adds_up() {
+        html.say_as("p", "note", "The states do not add up to what was planned: see the verdict.");
+    }
+}
+
+/// Items by state, and their sum.
+fn ledger(html: &mut Html, report: &Report) {
+    let planned = report.ledger.planned;
+    let row = |(n, state): (u64, &str)| vec![state.to_owned(), grouped(n), part(n, planned)];
+    let states = states(&report.ledger).into_iter().filter(|(n, state)| *n > 0 || *state == "ok");
+    Table {
+        caption: "Items by state",
+        columns: &[Column::Words("state"), Column::Numbers("items"), Column::Numbers("of all")],
+        rows: states.map(row).chain([row((planned, "planned"))]).collect(),
+        last: Last::Sum,
+    }
+    .write(html);
+}
+
+fn attempts(html: &mut Html, report: &Report) {
+    let totals = &report.totals;
+    let counts = [
+        ("attempts", totals.attempts),
+        ("of these, retries", totals.retries),
+        ("throttled", totals.throttled),
+        ("challenge pages", totals.soft_blocked),
+        ("due and never sent", totals.dropped),
+        ("connections opened", totals.connections_opened),
+        ("in flight at most", totals.peak_in_flight),
+    ];
+    let rows = counts.into_iter().filter(|(name, n)| *n > 0 || *name == "attempts");
+    let traffic = [("sent", totals.bytes_sent), ("received", totals.bytes_received)];
+    Table {
+        caption: "Requests",
+        columns: &[Column::Words("what"), Column::Numbers("count")],
+        rows: rows
+            .map(|(name, n)| vec![name.to_owned(), grouped(n)])
+            .chain(traffic.map(|(name, n)| vec![name.to_owned(), bytes(n)]))
+            .collect(),
+        last: Last::Row,
+    }
+    .write(html);
+}
+
+/// What a series is of, in a few words.
+fn meaning(series: &str) -> &'static str {
+    match Series::ALL.into_iter().find(|known| known.name() == series) {
+        Some(Series::ServiceOk) => "sent to answered, good answers",
+        Some(Series::ServiceThrottled) => "sent to answered, throttled",
+        Some(Series::ServiceError) => "sent to the end, failed",
+        Some(Series::Ttfb) => "sent to first byte",
+        Some(Series::SchedLag) => "intended to released: this client was late",
+        Some(Series::BudgetWait) => "waiting for a limit",
+        Some(Series::PoolWait) => "waiting for a free connection",
+        Some(Series::Connect) => "opening a connection",
+        Some(Series::Item) => "of an item, all attempts together",
+        Some(Series::LoopLag) => "a shard's loop looked up so much late",
+        Some(Series::ResponseOk) => "intended to answered, good answers",
+        Some(Series::ResponseThrottled) => "intended to answered, throttled",
+        Some(Series::ResponseError) => "intended to the end, failed",
+        Some(Series::Overhead) | None => "",
+    }
+}
+
+/// Every series that holds anything, the ones that people ask for first.
+pub(super) fn times(html: &mut Html, report: &Report) {
+    let known = |name: &&str| report.latency.get(*name).filter(|latency| latency.count + latency.censored > 0);
+    let first = [Series::ResponseOk, Series::ServiceOk, Series::Item, Series::Ttfb].map(Series::name);
+    let rest = report.latency.keys().map(String::as_str).filter(|name| !first.contains(name));
+    let rows = first.into_iter().chain(rest).filter_map(|name| Some(series(name, known(&name)?)));
+    Table {
+        caption: "Times by series",
+        columns: &[
+            Column::Words("series"),
+            Column::Numbers("count"),
+            Column::Numbers("min"),
+            Column::Numbers("mean"),
+            Column::Numbers("p50"),
+            Column::Numbers("p90"),
+            Column::Numbers("p99"),
+            Column::Numbers("p99.9"),
+            Column::Numbers("max"),
+            Column::Numbers("cut off"),
+            Column::Words("what it is"),
+        ],
+        rows: rows.collect(),
+        last: Last::Row,
+    }
+    .write(html);
+    html.say_as(
+        "p",
+        "note",
+        "A percentile with fewer than ten samples beyond it is not told. What was cut off counts as no faster than it was old, \
+         so that some figures are only known to be no less (>=); the mean leaves it out.",
+    );
+    let overflow: u64 = report.latency.values().map(|latency| latency.overflow).sum();
+    if overflow > 0 {
+        html.say_as("p", "note", &format!("{} values were beyond the histograms' bounds.", grouped(overflow)));
+    }
+}
+
+fn series(name: &str, latency: &Latency) -> Vec<String> {
+    let shown = |key: &str, us| figure(latency, key, us).unwrap_or_else(|| UNKNOWN.to_owned());
+    vec![
+        name.replace('_', " "),
+        grouped(latency.count),
+        shown("min_us", latency.min_us),
+        shown("mean_us", latency.mean_us),
+        shown("p50_us", latency.p50_us),
+        shown("p90_us", latency.p90_us),
+        shown("p99_us", latency.p99_us),
+        shown("p999_us", latency.p999_us),
+        shown("max_us", latency.max_us),
+        grouped(latency.censored),
+        meaning(name).to_owned(),
+    ]
+}
+
+/// A row per shard.
+pub(super) fn shards(html: &mut Html, report: &Report) {
+    Table {
+        caption: "One process each",
+        columns: &[
+            Column::Words("shard"),
+            Column::Numbers("ids"),
+            Column::Numbers("items"),
+            Column::Numbers("items/s"),
+            Column::Numbers("service p50"),
+            Column::Numbers("service p99"),
+            Column::Numbers("CPU per attempt"),
+            Column::Numbers("CPU"),
+            Column::Numbers("lag p99"),
+            Column::Numbers("lag max"),
+            Column::Sentences("exit"),
+        ],
+        rows: report.shards.iter().map(shard).collect(),
+        last: Last::Row,
+    }
+    .write(html);
+}
+
+fn shard(shard: &ShardReport) -> Vec<String> {
+    let (p50, p99) = shard_percentiles(shard);
+    let (per_attempt, of_a_cpu) = shard_cpu(shard);
+    let lag = shard.latency.get(Series::SchedLag.name());
+    let shown = |us: Option<f64>| us.map_or_else(|| UNKNOWN.to_owned(), micros);
+    let ended = shard.ledger.ok + shard.ledger.not_found + shard.ledger.failed + shard.ledger.gave_up;
+    vec![
+        shard.shard.to_string(),
+        format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end)),
+        grouped(ended),
+        grouped_f64(shard.totals.items_per_s),
+        p50,
+        p99,
+        per_attempt,
+        of_a_cpu,
+        shown(lag.and_then(|lag| lag.p99_us)),
+        shown(lag.and_then(|lag| lag.max_us)),
+        shard_end(shard),
+    ]
+}
+
+/// What else there is to say, in the words of the summary: pacing, patience, the budget, what was held back and moved.
+pub(super) fn course(html: &mut Html, report: &Report) {
+    let told = rows(report).into_iter().filter(|(name, _)| !ELSEWHERE.contains(name));
+    // What the times of an open loop say beside each other is not in the table of times.
+    let compared = rows(report).into_iter().filter_map(|(name, value)| match name {
+        "response" => value.split_once('\n').map(|(_, said)| ("times", said.to_owned())),
+        _ => None,
+    });
+    Table {
+        caption: "In words",
+        columns: &[Column::Words("on"), Column::Sentences("what happened")],
+        rows: compared.chain(told).map(|(name, value)| vec![name.to_owned(), value]).collect(),
+        last: Last::Row,
+    }
+    .write(html);
+}

@@ -1,0 +1,104 @@
+//! The report as pictures: SVG files that stand alone, follow the reader's light or dark, and need no font of ours; and
+//! PNG files, for what shows none.
+//!
+//! Pure functions from a [`Report`]; called when a result is saved and by whoever makes a page of it. What was not
+//! measured is a gap, never a zero, and what is longer than the sheet is wide is gathered into steps that say what they
+//! hold. Nothing here reads files or the clock.
+
+mod bars;
+mod budget;
+mod canvas;
+mod capacity;
+mod chart;
+mod climb;
+mod connections;
+mod costs;
+mod errors;
+mod flight;
+mod heat;
+mod lanes;
+mod latency;
+pub mod overlay;
+mod pairs;
+mod palette;
+mod panel;
+mod png;
+mod scale;
+mod scaling;
+mod seconds;
+mod spectrum;
+mod throughput;
+
+pub use self::capacity::capacity;
+pub use self::climb::climb;
+pub use self::costs::{Cost, costs};
+pub use self::pairs::pairs;
+pub use self::png::{Ground, PngError, Rasterizer};
+pub use self::scaling::scaling;
+use crate::run::report::Report;
+
+/// The folder of a result directory that holds them.
+pub const FOLDER: &str = "plots";
+
+/// A picture and what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plot {
+    /// The name of its file, without `.svg`.
+    pub name: &'static str,
+    /// What it is of.
+    pub title: &'static str,
+    /// What it shows in this run, in a sentence.
+    pub caption: String,
+    /// The picture: a whole SVG document, 640 wide.
+    pub svg: String,
+    /// The picture alone, for a page that has [`style_sheet`], and title and caption as text in elements with the IDs
+    /// `NAME-title` and `NAME-caption`.
+    pub figure: String,
+}
+
+/// What a page with [figures](Plot::figure) has once: the colours as `--paper`, `--text`, `--quiet`, `--grid` and by hue, light
+/// and dark, and the rules of the plots.
+#[must_use]
+pub fn style_sheet() -> String {
+    palette::variables() + &palette::style_sheet()
+}
+
+/// Every plot that the report has something for, in the order in which they are read.
+#[must_use]
+pub fn all(report: &Report) -> Vec<Plot> {
+    let mut plots = vec![
+        throughput::plot(report),
+        latency::plot(report),
+        spectrum::plot(report),
+        heat::plot(report),
+        flight::plot(report),
+    ];
+    plots.extend(lanes::plot(report));
+    plots.extend([errors::plot(report), connections::plot(report)]);
+    plots.extend(budget::plot(report));
+    plots
+}
+
+/// The list of plots for a summary in Markdown, with links to where a result directory holds them.
+#[must_use]
+pub fn markdown(plots: &[Plot]) -> String {
+    let line = |Plot { name, title, caption, .. }: &Plot| format!("- [{title}]({FOLDER}/{name}.svg): {caption}\n");
+    plots.iter().map(line).collect()
+}
+
+/// `1 attempt`, `2 attempts`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", crawlmark_harness::units::grouped(count))
+}
+
+/// A part in percent; what is neither none nor all never reads as if it were.
+pub(crate) fn percent(part: f64) -> String {
+    match part * 100.0 {
+        p if p <= 0.0 => "0 %".to_owned(),
+        p if p < 0.1 => "less than 0.1 %".to_owned(),
+        p if p > 99.9 && p < 100.0 => "more than 99.9 %".to_owned(),
+        p if p < 10.0 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}

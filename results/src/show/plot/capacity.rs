@@ -1,0 +1,99 @@
+//! A capacity: response times against the offered rate, with what was wanted, what failed, and where the search ended.
+
+use super::Plot;
+use super::canvas::{Head, Key, Mark, sheet};
+use super::palette::Ink;
+use super::panel::{ABOVE, Axis, BELOW, Panel};
+use super::scale::{Scale, short, time};
+use crate::run::gates::{Condition, Unit};
+use crate::show::text::capacity_headline;
+use crate::studies::capacity::search::{Seen, Standing};
+use crate::studies::capacity::{Capacity, Point, RateReport};
+
+/// The height of the field.
+const FIELD: f64 = 280.0;
+
+/// The plot of a capacity.
+#[must_use]
+pub fn capacity(capacity: &Capacity) -> Plot {
+    let lines = [
+        ("response, median", Ink::Green, points(&capacity.rates, |rate| rate.response_p50_us)),
+        ("response, p99", Ink::Blue, points(&capacity.rates, |rate| rate.response_p99_us)),
+    ];
+    let limits = limits(capacity);
+    let failed = failed(capacity);
+    let mut keys: Vec<Key<'_>> = lines
+        .iter()
+        .filter(|(.., points)| points.len() > 1)
+        .map(|(label, ink, _)| Key::new(label, Mark::Line(*ink, 2.0)))
+        .collect();
+    if !limits.is_empty() {
+        keys.push(Key::new("what is wanted", Mark::Line(Ink::Quiet, 1.0)));
+    }
+    if !failed.is_empty() {
+        keys.push(Key::new("a probe that failed", Mark::Dot(Ink::Vermilion)));
+    }
+    let band = capacity.capacity_per_s.map(|pass| [pass, capacity.fails_at_per_s.unwrap_or(f64::INFINITY)]);
+    if band.is_some() {
+        keys.push(Key::new("the capacity lies here", Mark::Area(Ink::Heat(1))));
+    }
+    if capacity.knee.is_some() {
+        keys.push(Key::new("the knee", Mark::Ring(Ink::Blue)));
+    }
+    let head = Head { name: "capacity", title: "Latency against rate", caption: capacity_headline(capacity), keys };
+    let rates: Vec<f64> = capacity.rates.iter().map(|rate| rate.rate_per_s).collect();
+    let times = lines.iter().flat_map(|(_, _, points)| points.iter().map(|point| point.us));
+    let all: Vec<f64> = times.chain(limits.iter().copied()).chain(failed.iter().map(|point| point.us)).collect();
+    sheet(head, ABOVE + FIELD + BELOW, |canvas, top| {
+        let top = top + ABOVE;
+        let (x, y) = (Scale::log(rates), Scale::log(all));
+        let panel = Panel::between(canvas, [top, top + FIELD], [x, y]);
+        if let Some([low, high]) = band {
+            panel.strip([low, high], Ink::Heat(1));
+        }
+        panel.vertical(&Axis { unit: "response time (log scale)", label: &time });
+        panel.horizontal(&Axis { unit: "requests offered per second (log scale)", label: &short });
+        for limit in &limits {
+            panel.line_across(*limit, Ink::Quiet);
+        }
+        for (_, ink, points) in &lines {
+            let places: Vec<(f64, f64)> = points.iter().map(|point| (point.rate_per_s, point.us)).collect();
+            panel.curve(&places, *ink, 2.0);
+        }
+        for point in &failed {
+            canvas.dot((panel.x_of(point.rate_per_s), panel.y_of(point.us)), Ink::Vermilion);
+        }
+        if let Some(knee) = capacity.knee {
+            canvas.ring((panel.x_of(knee.rate_per_s), panel.y_of(knee.us)), Ink::Blue);
+        }
+        if lines.iter().all(|(_, _, points)| points.is_empty()) {
+            panel.note("no probe read a response time");
+        }
+    })
+}
+
+/// What the rates read, where their probes did.
+fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Vec<Point> {
+    let known = rates.iter().filter(|rate| rate.standing != Standing::Unknown);
+    let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: read(rate)? });
+    known.filter_map(point).filter(|point| point.us > 0.0).collect()
+}
+
+/// The times among the objectives that bound from above, us.
+fn limits(capacity: &Capacity) -> Vec<f64> {
+    let parsed = capacity.question.objectives.iter().filter_map(|text| text.parse::<Condition>().ok());
+    let mut limits: Vec<f64> = parsed
+        .filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0)
+        .map(|objective| objective.limit)
+        .collect();
+    limits.sort_by(f64::total_cmp);
+    limits.dedup();
+    limits
+}
+
+/// Probes that failed, each at what its 99th percentile was, or the median where it has none.
+fn failed(capacity: &Capacity) -> Vec<Point> {
+    let failed = capacity.probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
+    let point = |us: Option<f64>, rate_per_s| us.filter(|us| *us > 0.0).map(|us| Point { rate_per_s, us });
+    failed.filter_map(|probe| point(probe.response_p99_us.or(probe.response_p50_us), probe.rate_per_s)).collect()
+}

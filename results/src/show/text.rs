@@ -1,0 +1,446 @@
+//! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
+
+mod announcement;
+mod capacity;
+pub(crate) mod contest;
+mod cut;
+pub(crate) mod gates;
+mod history;
+mod ladder;
+mod numbers;
+mod percentiles;
+mod scaling;
+pub(crate) mod times;
+
+use std::fmt::{Display, Write};
+
+pub use self::announcement::announcement;
+pub use self::capacity::{capacity_headline, capacity_markdown, capacity_text, offered, probe_correction, probe_line};
+pub use self::contest::{change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words};
+pub use self::cut::{cut_markdown, cut_text};
+pub(crate) use self::gates::seen;
+pub use self::gates::{gates_line, must_hold};
+pub use self::history::history_text;
+pub use self::ladder::{ladder_headline, ladder_markdown, ladder_standing, ladder_text, published};
+pub use self::numbers::{bytes, decimal, grouped_f64};
+pub(crate) use self::numbers::{percent, seconds};
+pub use self::percentiles::percentiles;
+pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
+pub(crate) use self::times::spectrum;
+use crate::run::report::{
+    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
+    ShardReport, Totals, WindowReport, Witness, error_in_words,
+};
+use crawlmark_harness::stats::Series;
+pub use crawlmark_harness::units::{grouped, micros};
+
+/// A limit that was binding for less than this part of the time is not worth a word.
+const SHOWN: f64 = 0.0005;
+
+/// The summary for a terminal of so many columns.
+#[must_use]
+pub fn text(report: &Report, columns: usize) -> String {
+    let mut out = String::new();
+    for (name, value) in rows(report) {
+        write_row(&mut out, name, &value, columns);
+    }
+    gates::write_text(&mut out, report, columns);
+    out
+}
+
+/// `line` cut between words so that no part is wider than `columns`, unless a single word is.
+#[must_use]
+pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = line;
+    while rest.chars().count() > columns {
+        let fits = |(at, _): &(usize, &str)| rest[..*at].chars().count() <= columns;
+        let Some((at, _)) = rest.match_indices(' ').take_while(fits).last().or_else(|| rest.match_indices(' ').next())
+        else {
+            break;
+        };
+        parts.push(rest[..at].trim_end());
+        rest = rest[at..].trim_start();
+    }
+    parts.push(rest);
+    parts
+}
+
+/// The summary as Markdown, for a result directory or a step summary.
+#[must_use]
+pub fn markdown(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "# {}\n", heading(report));
+    let _ = writeln!(out, "{}, crawlmark {}\n", report.started_at, report.crawlmark_version);
+    let _ = writeln!(out, "| | |\n|---|---|");
+    for (name, value) in rows(report) {
+        let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
+    }
+    gates::write_markdown(&mut out, report);
+    let _ = writeln!(
+        out,
+        "\n| shard | ids | items/s | p50 | p99 | CPU per attempt | CPU | exit |\n|---|---|---|---|---|---|---|---|"
+    );
+    for shard in &report.shards {
+        let (p50, p99) = shard_percentiles(shard);
+        let (per_attempt, share) = shard_cpu(shard);
+        let ids = format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end));
+        let rate = grouped_f64(shard.totals.items_per_s);
+        let exit = shard_end(shard);
+        let _ =
+            writeln!(out, "| {} | {ids} | {rate} | {p50} | {p99} | {per_attempt} | {share} | {exit} |", shard.shard);
+    }
+    out
+}
+
+/// What the run is called, and whether it is whole.
+pub(crate) fn heading(report: &Report) -> String {
+    let partial = match (&report.stopped_by, report.interrupted) {
+        (Some(_), _) => " (stopped by a threshold, partial)",
+        (None, true) => " (interrupted, partial)",
+        (None, false) => "",
+    };
+    format!("{}{partial}", if report.name.is_empty() { "crawl" } else { &report.name })
+}
+
+/// Writes a named value, in as many lines of so many columns as it needs: those after the first begin where the value does.
+pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
+    const NAME: usize = 14;
+    let mut name = name;
+    for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {
+        let _ = writeln!(out, "  {name:<11} {line}");
+        name = "";
+    }
+}
+
+/// What there is to say about a run: names and values of one or several lines.
+pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
+    let totals = &report.totals;
+    let mut rows = vec![
+        ("target", report.plan.run.target.clone()),
+        ("items", ledger(&report.ledger)),
+        (
+            "rate",
+            format!(
+                "{} items/s{} over {}{} ({} attempts/s, {} in flight at most)",
+                decimal(totals.items_per_s),
+                good_part(totals).map_or_else(String::new, |part| format!(", {part} of it good,")),
+                seconds(totals.duration_s),
+                report
+                    .warmup
+                    .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s))),
+                decimal(totals.attempts_per_s),
+                grouped(totals.peak_in_flight)
+            ),
+        ),
+    ];
+    rows.extend(times::rows(report));
+    if !totals.attempts_by_status.is_empty() {
+        rows.push(("statuses", counts(totals.attempts_by_status.iter())));
+    }
+    if !totals.errors_by_kind.is_empty() {
+        rows.push(("errors", counts(totals.errors_by_kind.iter().map(|(kind, n)| (error_in_words(kind), n)))));
+    }
+    if totals.soft_blocked > 0 {
+        rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
+    }
+    if totals.retries > 0 || report.manners.retries_denied > 0 {
+        rows.push(("retries", retries(report)));
+    }
+    if totals.throttled > 0 || report.manners.pauses > 0 {
+        rows.push(("throttling", throttling(report)));
+    }
+    if let Some(schedule) = &report.schedule {
+        rows.push(("schedule", times::schedule(schedule, totals)));
+    }
+    if let Some(budget) = &report.budget {
+        rows.push(("budget", budget_row(budget)));
+    }
+    if let Some(budget) = &report.host_budget {
+        rows.push(("per host", host_budget_row(budget)));
+    }
+    rows.push(("limited by", limited_by(&report.binding, budget_flag(report))));
+    if report.moved != MovedReport::default() {
+        rows.push(("moved", moved(&report.moved)));
+    }
+    rows.push((
+        "traffic",
+        format!(
+            "{} connections opened{}, {} sent, {} received",
+            grouped(totals.connections_opened),
+            not_kept(report),
+            bytes(totals.bytes_sent),
+            bytes(totals.bytes_received)
+        ),
+    ));
+    rows.push(("client", client(report)));
+    if let Some(note) = shared_machine(report) {
+        rows.push(("note", note));
+    }
+    if let Some(witness) = &report.witness {
+        rows.push(("witness", witness_row(witness)));
+    }
+    rows.push(("validity", validity(report)));
+    rows
+}
+
+/// Good part of the rate, unless all of it is good.
+pub(crate) fn good_part(totals: &Totals) -> Option<String> {
+    let part = totals.good_share().filter(|part| *part < 1.0)?;
+    // Not `100 %` of what is not all of it.
+    Some(if part < 0.99 { format!("{:.0} %", part * 100.0) } else { percent(part.min(0.999)) })
+}
+
+fn retries(report: &Report) -> String {
+    let mut row = format!(
+        "{}; {} items succeeded first time; items took {}",
+        grouped(report.totals.retries),
+        grouped(report.totals.ok_at_first),
+        report.latency(Series::Item).map_or_else(String::new, times::spectrum)
+    );
+    if report.manners.retries_denied > 0 {
+        let _ = write!(
+            row,
+            "\n{} items not retried: retry budget exhausted or queue full",
+            grouped(report.manners.retries_denied)
+        );
+    }
+    row
+}
+
+fn throttling(report: &Report) -> String {
+    let MannersReport { pauses, paused_s, honoured, violated, early_attempts, cut_pauses, .. } = report.manners;
+    let mut row = format!(
+        "{} of attempts throttled, {} brought no item",
+        percent(report.manners.throttled_share),
+        percent(report.manners.wasted_share)
+    );
+    if pauses > 0 {
+        let _ = write!(
+            row,
+            "\n{}, {} per shard on average",
+            if pauses == 1 { "1 pause".to_owned() } else { format!("{} pauses", grouped(pauses)) },
+            seconds(paused_s)
+        );
+    }
+    if let (Some(mean), Some(max)) = (report.manners.recovery_mean_s, report.manners.recovery_max_s) {
+        let _ = write!(row, "; recovery took {} on average, {} at most", seconds(mean), seconds(max));
+    }
+    if honoured + violated > 0 {
+        let _ = write!(row, "\nwaits asked for: {} kept, {} broken", grouped(honoured), grouped(violated));
+    }
+    if early_attempts > 0 {
+        let _ = write!(row, ", {} attempts came early", grouped(early_attempts));
+    }
+    if cut_pauses > 0 {
+        let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
+    }
+    row
+}
+
+/// The limits that set the pace, the longest first.
+/// The flag of the budget that a run had.
+fn budget_flag(report: &Report) -> &'static str {
+    if report.plan.run.rate.is_none() && report.plan.run.per_host.rate.is_some() { "--per-host-rate" } else { "--rate" }
+}
+
+fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
+    let BindingReport { rate, concurrency, pause, target, idle } = *binding;
+    let mut parts = [
+        (rate, flag),
+        (concurrency, "connections"),
+        (pause, "throttle pauses"),
+        (target, "the target's quota"),
+        (idle, "idle"),
+    ];
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let shown = parts.iter().filter(|(part, _)| *part >= SHOWN);
+    let shown: Vec<String> = shown.map(|(part, by)| format!("{by} {}", percent(*part))).collect();
+    shown.join(", ")
+}
+
+fn moved(moved: &MovedReport) -> String {
+    let mut parts = Vec::new();
+    if moved.ranges > 0 {
+        parts.push(format!("{} items to shards that were done ({})", grouped(moved.ids), times(moved.ranges)));
+    }
+    if moved.shares > 0 {
+        parts.push(format!("budget to shards that could use it ({})", times(moved.shares)));
+    }
+    parts.join("; ")
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
+}
+
+/// The items in each state, and what the state is called.
+pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 7] {
+    [
+        (ledger.ok, "ok"),
+        (ledger.not_found, "not found"),
+        (ledger.failed, "failed"),
+        (ledger.gave_up, "abandoned (throttled)"),
+        (ledger.aborted, "aborted"),
+        (ledger.not_attempted, "not attempted"),
+        (ledger.lost, "lost"),
+    ]
+}
+
+fn ledger(ledger: &Ledger) -> String {
+    let parts: Vec<String> =
+        states(ledger).iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", grouped(*n))).collect();
+    format!("{} planned = {}", grouped(ledger.planned), parts.join(" + "))
+}
+
+fn budget_row(budget: &BudgetReport) -> String {
+    let row = format!(
+        "{} asked, {:.1} % used; {}",
+        budget.rate,
+        budget.utilisation * 100.0,
+        kept(budget.kept, budget.unaudited_shards)
+    );
+    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+}
+
+fn host_budget_row(budget: &HostBudgetReport) -> String {
+    let row = format!(
+        "{} and at most {} at once asked for each; {}",
+        budget.rate,
+        grouped(budget.burst),
+        kept(budget.kept, budget.unaudited_shards)
+    );
+    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+}
+
+/// Adds the windows that were looked at.
+fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestReport]) -> String {
+    let at = |host: Option<u32>| host.map_or_else(String::new, |host| format!(", host {host}"));
+    if let Some(worst) = worst {
+        let _ = write!(
+            row,
+            "\nclosest: {} of {} allowed within {} (shard {}{})",
+            grouped(worst.admitted),
+            grouped(worst.allowed),
+            micros(worst.width_ms * 1e3),
+            worst.shard,
+            at(worst.host)
+        );
+    }
+    if !busiest.is_empty() {
+        let window = |window: &BusiestReport| {
+            let width = micros(window.width_ms as f64 * 1e3);
+            format!("{} of {} in {width}", grouped(window.admitted), grouped(window.allowed))
+        };
+        let windows: Vec<String> = busiest.iter().map(window).collect();
+        let _ = write!(row, "\nbusiest, all shards: {}", windows.join(", "));
+    }
+    row
+}
+
+fn kept(kept: bool, unaudited_shards: usize) -> String {
+    match (kept, unaudited_shards) {
+        (true, 0) => "never exceeded in any window".to_owned(),
+        (true, missing) => format!("never exceeded in any window (unknown for shards that ended early: {missing})"),
+        (false, _) => "EXCEEDED".to_owned(),
+    }
+}
+
+/// CPU of the shards per attempt, us, over those that told; none when none did.
+pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
+    let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
+    let attempts = usages().map(|(attempts, _)| attempts).sum::<u64>().max(1) as f64;
+    usages().next().map(|_| cpu * 1e6 / attempts)
+}
+
+fn client(report: &Report) -> String {
+    let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
+    let used = match cpu_us_per_attempt(report) {
+        Some(us) => format!("{us:.2} µs of CPU per attempt, {} of memory each at most", bytes(rss)),
+        None => "CPU and memory unknown: no shard reported them".to_owned(),
+    };
+    let shards =
+        if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
+    format!("{shards}, {used}; supervisor {:.1} % of a core", report.supervisor.cpu_share * 100.0)
+}
+
+/// Says so when connections were not kept as they should be.
+fn not_kept(report: &Report) -> String {
+    let (opened, attempts) = (report.totals.connections_opened, report.totals.attempts);
+    // Each host may have as many as there are requests in flight, and a few may be lost.
+    let usual = u64::from(report.plan.run.connections) * 2 * u64::from(report.plan.run.per_host.hosts.max(1));
+    if opened <= usual || opened * 10 <= attempts {
+        return String::new();
+    }
+    format!(" (one for every {} attempts: they were not kept)", decimal(attempts as f64 / opened as f64))
+}
+
+/// Says so when client and target compete for CPUs: what is then measured is neither's ceiling.
+fn shared_machine(report: &Report) -> Option<String> {
+    let cores = report.environment.cores;
+    (report.environment.colocated && report.shards.len() >= cores)
+        .then(|| format!("client and target share {cores} CPUs, so this is not the maximum of either"))
+}
+
+fn witness_row(witness: &Witness) -> String {
+    match (witness.agrees, witness.cut_off) {
+        (Some(true), 0) => "the target's own counts match: every attempt, status, ID and connection".to_owned(),
+        (Some(true), cut_off) => {
+            format!("the target's own counts match; {cut_off} requests were cut off and may not have arrived")
+        }
+        (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),
+        (None, _) => {
+            "the target's own counts cannot be compared: a shard or a process of the target ended early".to_owned()
+        }
+    }
+}
+
+fn validity(report: &Report) -> String {
+    let validity = &report.validity;
+    let mut row = format!("{} ({} checks", validity.verdict.name(), validity.checked.len());
+    for not_made in validity.not_made() {
+        let _ = write!(row, "; {not_made}");
+    }
+    row.push(')');
+    for reason in &validity.reasons {
+        let _ = write!(row, "\n- {reason}");
+    }
+    row
+}
+
+/// Median and 99th percentile of a shard's service times.
+pub(crate) fn shard_percentiles(shard: &ShardReport) -> (String, String) {
+    let service = shard.latency.get(Series::ServiceOk.name());
+    let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), micros);
+    (shown(service.and_then(|s| s.p50_us)), shown(service.and_then(|s| s.p99_us)))
+}
+
+/// How its process ended.
+pub(crate) fn shard_end(shard: &ShardReport) -> String {
+    shard.fault.clone().unwrap_or_else(|| shard.exits.join(", "))
+}
+
+/// CPU per attempt, and of a CPU.
+pub(crate) fn shard_cpu(shard: &ShardReport) -> (String, String) {
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let of_a_cpu = shard.usage.cpu_share.map(|part| format!("{:.0} %", part * 100.0));
+    (shown(shard.usage.cpu_us_per_attempt.map(micros)), shown(of_a_cpu))
+}
+
+fn counts<'a>(counted: impl Iterator<Item = (impl Display, &'a u64)>) -> String {
+    counted.map(|(name, n)| format!("{name}: {}", grouped(*n))).collect::<Vec<_>>().join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_between_words() {
+        assert_eq!(wrapped("one two  three four", 9), ["one two", "three", "four"]);
+        assert_eq!(wrapped("one", 2), ["one"]);
+        assert_eq!(wrapped("seventeen is a word", 4), ["seventeen", "is a", "word"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
+}

@@ -1,0 +1,110 @@
+//! What a run is about to do, before it does it.
+
+use super::{decimal, write_row};
+use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
+use crawlmark_harness::units::{RateShape, grouped};
+
+/// What the run is about to do: the effective totals, said before anything is sent, for a terminal of so many columns.
+#[must_use]
+pub fn announcement(plan: &RunPlan, columns: usize) -> String {
+    let parts = plan.split(&[]);
+    let per_shard = |value: &dyn Fn(&ShardPlan) -> u64| {
+        let (least, most) = parts.iter().map(value).fold((u64::MAX, 0), |(a, b), v| (a.min(v), b.max(v)));
+        if least == most { grouped(least) } else { format!("{} or {}", grouped(least), grouped(most)) }
+    };
+    let ids = per_shard(&|part| part.ids.len());
+    let connections = per_shard(&|part| u64::from(part.connections));
+    let (first, last) = (grouped(plan.ids.start), grouped(plan.ids.end - 1));
+    let mut rows = vec![
+        ("items", format!("{} in all ({first} to {last}), {ids} per shard", grouped(plan.ids.len()))),
+        ("shards", format!("{}, one process each", plan.shards)),
+        (
+            "connections",
+            format!("{} in all, {connections} per shard{}", grouped(u64::from(plan.connections)), reuse(plan)),
+        ),
+        pace(plan),
+    ];
+    if let Some(ips) = plan.workload.get(LOCAL_IPS) {
+        rows.push(("from", ips.clone()));
+    }
+    if plan.per_host != PerHost::default() {
+        rows.push(("hosts", hosts(&plan.per_host, plan.shards)));
+    }
+    if let Some(duration) = plan.duration {
+        rows.push(("time", format!("{} at most", humantime::format_duration(duration))));
+    }
+    match plan.pacing {
+        Pacing::Sleep => {}
+        Pacing::Coarse => rows.push(("pacing", "coarse: what is due within 1ms goes together".to_owned())),
+        Pacing::Spin => rows.push(("pacing", "spinning: up to a whole core for each shard".to_owned())),
+    }
+    if !plan.warmup.is_zero() {
+        rows.push(("warm-up", format!("{}, not measured", humantime::format_duration(plan.warmup))));
+    }
+    let mut out = format!("crawling {}\n", plan.target);
+    for (name, value) in rows {
+        write_row(&mut out, name, &value, columns);
+    }
+    out
+}
+
+/// How soon connections are closed on this side, if at all.
+fn reuse(plan: &RunPlan) -> String {
+    match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
+        None => String::new(),
+        Some("1") => ", a new one for every request".to_owned(),
+        Some(requests) => format!(", closed after {requests} requests each"),
+    }
+}
+
+/// What paces the run: a budget, or the timetable of an open loop.
+fn pace(plan: &RunPlan) -> (&'static str, String) {
+    let Some(rate) = plan.shaped_rate() else { return ("budget", "none: as fast as it goes".to_owned()) };
+    let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
+    let (how, most) = match rate.shape {
+        RateShape::Constant => ("", ""),
+        RateShape::Ramp { .. } => (" over the whole run", "up to "),
+        RateShape::Steps { .. } => ("", "up to "),
+    };
+    let shares = format!("{rate} in all{how}, {most}{share}/s per shard");
+    let at_once = || format!("{shares}, at most {} at once", grouped(plan.at_once()));
+    match plan.arrivals {
+        Arrivals::Asap => ("budget", at_once()),
+        Arrivals::Constant => ("arrivals", format!("{shares}, evenly, whatever the target does")),
+        Arrivals::Poisson => ("arrivals", format!("{shares}, at random, whatever the target does")),
+    }
+}
+
+/// How many hosts there are, and what each of them is spared.
+fn hosts(per_host: &PerHost, shards: u32) -> String {
+    let PerHost { hosts, connections, rate } = per_host;
+    let mut limits = Vec::new();
+    if let Some(connections) = connections {
+        limits.push(format!("{} requests in flight", grouped(u64::from(*connections))));
+    }
+    if let Some(rate) = rate {
+        let at_once = per_host.at_once(shards).unwrap_or(1);
+        limits.push(format!("{rate} ({} at once)", grouped(at_once)));
+    }
+    let count = grouped(u64::from(*hosts));
+    if limits.is_empty() { count } else { format!("{count}; at each at most {}", limits.join(" and ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlmark_harness::fixtures::plan;
+    use crawlmark_harness::units::Rate;
+
+    #[test]
+    fn hosts_are_announced_when_there_is_something_to_say() {
+        let mut run = plan();
+        assert!(!announcement(&run, 120).contains("hosts"));
+        run.per_host.hosts = 3;
+        assert!(announcement(&run, 120).contains("  hosts       3\n"));
+        run.per_host.rate = Some(Rate { permits: 5, period_ns: 1_000_000_000 });
+        run.per_host.connections = Some(2);
+        let said = announcement(&run, 120);
+        assert!(said.contains("  hosts       3; at each at most 2 requests in flight and 5/s (1 at once)\n"), "{said}");
+    }
+}

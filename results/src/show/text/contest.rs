@@ -1,0 +1,284 @@
+//! A comparison as text: for a terminal, for Markdown, and in a line while it goes on.
+
+use std::fmt::Write;
+
+use super::{decimal, micros, wrapped, write_row};
+use crate::studies::compare::{
+    Arm, Comparison, Contest, Disturbance, Doubt, Evidence, Finding, Metric, Overall, Verdict,
+};
+use crawlmark_harness::units::grouped;
+
+/// What a metric is, in words.
+#[must_use]
+pub const fn metric_words(metric: Metric) -> &'static str {
+    match metric {
+        Metric::TargetCpuPerAttempt => "CPU of the target per attempt",
+        Metric::CpuPerAttempt => "CPU of the client per attempt",
+        Metric::Throughput => "good items per second",
+        Metric::OkShare => "part of the items that were ok",
+        Metric::ServiceP50 => "service time, median",
+        Metric::ServiceP99 => "service time, p99",
+    }
+}
+
+/// Its name in a column of eleven.
+pub(super) const fn short_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::TargetCpuPerAttempt => "target CPU",
+        Metric::CpuPerAttempt => "client CPU",
+        Metric::Throughput => "throughput",
+        Metric::OkShare => "ok share",
+        Metric::ServiceP50 => "p50",
+        Metric::ServiceP99 => "p99",
+    }
+}
+
+/// The estimate and its interval: `+4.9 % (+4.7 .. +5.1)`.
+#[must_use]
+pub fn change(evidence: &Evidence) -> String {
+    let interval = evidence
+        .ratio_interval
+        .map_or_else(String::new, |interval| format!(" ({} .. {})", signed(interval.low), signed(interval.high)));
+    format!("{} %{interval}", signed(evidence.ratio))
+}
+
+/// A ratio as a change in percent, with its sign.
+fn signed(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") }
+}
+
+/// The verdict in a sentence.
+#[must_use]
+pub fn contest_headline(contest: &Contest) -> String {
+    let worse: Vec<String> = contest
+        .comparison
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Regression)
+        .filter_map(|finding| Some(format!("{} {}", metric_words(finding.metric), change(&finding.evidence?))))
+        .collect();
+    let pairs = pairs(contest);
+    match contest.verdict {
+        Overall::Regression => format!("Regression: the candidate is worse in {}, {pairs}.", worse.join("; ")),
+        Overall::Pass => format!("Pass: the candidate is in no metric worse by 4 % or more, {pairs}."),
+        Overall::Inconclusive => format!("Inconclusive: {}, {pairs}.", undecided(contest)),
+        Overall::Incomparable => format!("Incomparable: readings are missing, {pairs}."),
+    }
+}
+
+fn pairs(contest: &Contest) -> String {
+    let undisturbed = contest.rounds.iter().filter(|round| round.disturbance == Disturbance::None).count() / 2;
+    let disturbed = contest.rounds.len() / 2 - undisturbed;
+    let plural = if undisturbed == 1 { "" } else { "s" };
+    let look = contest
+        .comparison
+        .look
+        .map_or_else(|| "before the first look".to_owned(), |taken| format!("look {}", taken.number));
+    let disturbed = if disturbed == 0 { String::new() } else { format!(", {disturbed} more disturbed") };
+    format!("by {undisturbed} pair{plural} ({look}{disturbed})")
+}
+
+/// Reason why nothing was decided.
+fn undecided(contest: &Contest) -> String {
+    let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
+        Verdict::Inconclusive { because, .. } => Some(because.to_string()),
+        _ => None,
+    });
+    why.unwrap_or_else(|| "nothing was decided".to_owned())
+}
+
+/// How a comparison stands, in a line.
+#[must_use]
+pub fn contest_standing(comparison: &Comparison) -> String {
+    let told = comparison.findings.iter().filter(|finding| finding.verdict != Verdict::Informational);
+    let told = told.filter_map(|finding| {
+        let verdict = match finding.verdict {
+            Verdict::Regression => " REGRESSION",
+            Verdict::Pass => " pass",
+            _ => "",
+        };
+        Some(format!("{} {}{verdict}", short_name(finding.metric), change(&finding.evidence?)))
+    });
+    told.collect::<Vec<_>>().join("  ")
+}
+
+/// The comparison for a terminal of so many columns.
+#[must_use]
+pub fn contest_text(contest: &Contest, columns: usize) -> String {
+    let mut out = String::new();
+    for line in wrapped(&contest_headline(contest), columns) {
+        let _ = writeln!(out, "{line}");
+    }
+    write_row(&mut out, "base", &contest.base.what, columns);
+    write_row(&mut out, "candidate", &contest.candidate.what, columns);
+    for difference in &contest.differences {
+        let row = format!("{}: {} against {}", difference.what, difference.base, difference.candidate);
+        write_row(&mut out, "differs", &row, columns);
+    }
+    if contest.differences.is_empty() {
+        write_row(&mut out, "differs", "nothing that a result tells", columns);
+    }
+    out.push('\n');
+    for finding in worth_a_row(contest) {
+        write_row(&mut out, short_name(finding.metric), &row(contest, finding), columns);
+    }
+    for (name, value) in notes(contest) {
+        write_row(&mut out, name, &value, columns);
+    }
+    out
+}
+
+/// All but what is only to be shown and was not read throughout.
+fn worth_a_row(contest: &Contest) -> impl Iterator<Item = &Finding> {
+    let is_worth = |finding: &&Finding| finding.evidence.is_some() || finding.verdict != Verdict::Informational;
+    contest.comparison.findings.iter().filter(is_worth)
+}
+
+/// What was found of a metric.
+pub(crate) fn row(contest: &Contest, finding: &Finding) -> String {
+    let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| typical(contest, arm, finding.metric));
+    let measured = finding.evidence.map_or_else(String::new, |evidence| {
+        // Before the first look it only invites to stop early.
+        let p = evidence.p_adjusted.filter(|_| contest.comparison.look.is_some());
+        let p = p.map_or_else(String::new, |p| format!(", p {}", probability(p)));
+        format!(": {} of the base, {} of the candidate, {}{p}", base, candidate, change(&evidence))
+    });
+    format!("{}{measured}", said(finding))
+}
+
+/// The verdict on a metric, and why there is none.
+fn said(finding: &Finding) -> String {
+    match finding.verdict {
+        Verdict::Regression => "REGRESSION".to_owned(),
+        Verdict::Pass => "pass".to_owned(),
+        Verdict::Inconclusive { minimum_detectable_effect, because } => {
+            let found = minimum_detectable_effect.map_or_else(String::new, |effect| {
+                format!("; a loss of {:.1} % would have been found", effect * 100.0)
+            });
+            // The headline says how many are missing.
+            match because {
+                Doubt::TooFewPairs { .. } => "undecided".to_owned(),
+                Doubt::Coarse { .. } => format!("inconclusive ({because})"),
+                Doubt::TooDisturbed { .. } | Doubt::Noise => format!("inconclusive ({because}{found})"),
+            }
+        }
+        Verdict::Incomparable { because } => format!("incomparable ({because})"),
+        Verdict::Informational => "shown only".to_owned(),
+    }
+}
+
+/// The median of what an arm's rounds read, with its unit.
+fn typical(contest: &Contest, arm: Arm, metric: Metric) -> String {
+    let mut values = contest.values(arm, metric);
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).map_or_else(|| "-".to_owned(), |value| in_unit(metric, *value))
+}
+
+pub(super) fn in_unit(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Throughput => format!("{}/s", decimal(value)),
+        Metric::OkShare => format!("{:.2} %", value * 100.0),
+        Metric::TargetCpuPerAttempt | Metric::CpuPerAttempt | Metric::ServiceP50 | Metric::ServiceP99 => micros(value),
+    }
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 { "below 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// What else there is to know.
+fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
+    let mut notes = Vec::new();
+    if contest.rounds.len() == 2 {
+        let warning = "one run of each: what differs may as well be the machine's doing, and no verdict can be drawn from it; \
+                       `crawlmark ab` runs as many as it takes";
+        notes.push(("warning", warning.to_owned()));
+    }
+    let failures = contest.failures;
+    if failures.base > 0.0 || failures.candidate > 0.0 {
+        let [base, candidate] = [failures.base, failures.candidate].map(|part| decimal(part * 100.0));
+        notes.push(("failures", format!("{base} % of the items of the base, {candidate} % of the candidate's")));
+    }
+    let doubted: Vec<&str> =
+        contest.rounds.iter().map(|round| round.validity.name()).filter(|name| *name != "valid").collect();
+    if !doubted.is_empty() {
+        let mut kinds = doubted.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let (count, all) = (doubted.len(), contest.rounds.len());
+        notes.push(("rounds", format!("{count} of {all} were not valid by themselves: {}", kinds.join(", "))));
+    }
+    if let Some(equal) = &contest.noise_floor {
+        for finding in &equal.findings {
+            if let Some(evidence) = finding.evidence {
+                let noise = evidence.log_ratio_sd.map_or(0.0, |sd| sd / std::f64::consts::SQRT_2 * 100.0);
+                let told = if finding.verdict == Verdict::Regression {
+                    ": this machine tells the base from itself"
+                } else {
+                    ""
+                };
+                let row = format!(
+                    "{} {} by equal arms, {noise:.1} % of noise per round{told}",
+                    finding.metric.name(),
+                    change(&evidence)
+                );
+                notes.push(("noise floor", row));
+            }
+        }
+    }
+    if contest.interrupted {
+        notes.push(("note", "it was ended before it was over".to_owned()));
+    }
+    notes
+}
+
+/// The comparison as Markdown, for a step summary or a comment on a change.
+#[must_use]
+pub fn contest_markdown(contest: &Contest) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "# {}: {}\n", cell(&contest.name), contest.verdict.name());
+    let _ = writeln!(out, "{}\n", cell(&contest_headline(contest)));
+    let _ = writeln!(out, "| | base | candidate |\n|---|---|---|");
+    let _ = writeln!(out, "| what | {} | {} |", code(&contest.base.what), code(&contest.candidate.what));
+    for difference in &contest.differences {
+        let _ =
+            writeln!(out, "| `{}` | {} | {} |", difference.what, cell(&difference.base), cell(&difference.candidate));
+    }
+    let _ = writeln!(
+        out,
+        "\n| metric | verdict | base | candidate | change, interval of 95 % | p |\n|---|---|---|---|---|---|"
+    );
+    for finding in worth_a_row(contest) {
+        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| typical(contest, arm, finding.metric));
+        let changed = finding.evidence.map_or_else(|| "-".to_owned(), |evidence| change(&evidence));
+        let p = finding.evidence.and_then(|evidence| evidence.p_adjusted).filter(|_| contest.comparison.look.is_some());
+        let p = p.map_or_else(|| "-".to_owned(), probability);
+        let (what, said) = (metric_words(finding.metric), said(finding));
+        let _ = writeln!(out, "| {what} | {said} | {base} | {candidate} | {changed} | {p} |");
+    }
+    let notes = notes(contest);
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for (name, value) in notes {
+        let _ = writeln!(out, "- {name}: {}", cell(&value));
+    }
+    let _ = writeln!(
+        out,
+        "\n{} rounds, each in processes of its own; medians of the undisturbed ones. crawlmark {}, {}.",
+        grouped(contest.rounds.len() as u64),
+        contest.crawlmark_version,
+        contest.started_at
+    );
+    out
+}
+
+/// A text as code in a cell: there, only what would end the one or the other means anything.
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|").replace('\n', " ").replace('`', "'"))
+}
+
+pub(super) fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+}

@@ -1,0 +1,167 @@
+//! A part of a run as text and as Markdown.
+
+use std::fmt::Write;
+
+use super::{bytes, decimal, grouped, limited_by, micros, seconds, times, write_row};
+use crate::run::cut::{Answered, Counted, CutReport, Part};
+use crate::run::report::Latency;
+
+/// What a part of a run came to, for a terminal of so many columns.
+#[must_use]
+pub fn cut_text(cut: &CutReport, columns: usize) -> String {
+    let mut out = String::new();
+    for (name, value) in rows(cut) {
+        write_row(&mut out, name, &value, columns);
+    }
+    out
+}
+
+/// The same as Markdown.
+#[must_use]
+pub fn cut_markdown(cut: &CutReport) -> String {
+    let name = if cut.source.name.is_empty() { "crawl" } else { &cut.source.name };
+    let Part { from_s, to_s, .. } = cut.part;
+    let mut out = format!("# {name}, {from_s} s to {to_s} s\n\n");
+    let _ = writeln!(out, "A part of the run of {}, crawlmark {}\n", cut.source.started_at, cut.crawlmark_version);
+    let _ = writeln!(out, "| | |\n|---|---|");
+    for (name, value) in rows(cut) {
+        let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
+    }
+    out
+}
+
+fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("cut of", format!("{}, {}", cut.source.target, cut.source.started_at)),
+        ("part", part(cut)),
+        ("answers", answers(cut)),
+    ];
+    if let Some(counted) = &cut.counted {
+        rows.push((
+            "rate",
+            format!(
+                "{} items/s, {} attempts/s over {}",
+                decimal(counted.items_per_s),
+                decimal(counted.attempts_per_s),
+                seconds(cut.part.duration_s)
+            ),
+        ));
+    }
+    for (series, name) in [
+        ("response", "response"),
+        ("response_throttled", "- throttled"),
+        ("response_error", "- failed"),
+        ("service", "service"),
+        ("service_throttled", "- throttled"),
+        ("service_error", "- failed"),
+    ] {
+        let latency = cut.latency.get(series).filter(|latency| latency.count + latency.censored > 0);
+        rows.extend(latency.map(|latency| (name, spectrum(latency))));
+    }
+    if let Some(counted) = &cut.counted {
+        rows.extend(items(counted));
+        rows.push(("limited by", limited_by(&counted.binding, "--rate")));
+        rows.push(("client", client(counted)));
+    }
+    rows.push(("validity", format!("of the whole run: {}", cut.source.verdict.name())));
+    if !cut.notes.is_empty() {
+        rows.push(("note", cut.notes.iter().map(|note| format!("- {note}")).collect::<Vec<_>>().join("\n")));
+    }
+    rows
+}
+
+/// Which seconds and which shards.
+fn part(cut: &CutReport) -> String {
+    let Part { from_s, to_s, run_s, chosen, steady, .. } = &cut.part;
+    let mut part = match (&**chosen, steady) {
+        (_, Some(steady)) => steady.sentence.clone(),
+        ("whole", _) => format!("all that was measured: {from_s} s to {to_s} s"),
+        _ => format!("{from_s} s to {to_s} s of {run_s} s, as asked"),
+    };
+    let shards = cut.shards.len();
+    if shards < cut.source.shards as usize {
+        let _ = write!(
+            part,
+            "\nshard{} {} of {}",
+            if shards == 1 { "" } else { "s" },
+            ranges(&cut.shards),
+            cut.source.shards
+        );
+    }
+    part
+}
+
+/// `0 to 3, 5`.
+fn ranges(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let shown = runs.filter_map(|run| match run {
+        [] => None,
+        [one] => Some(one.to_string()),
+        [first, second] => Some(format!("{first}, {second}")),
+        [first, .., last] => Some(format!("{first} to {last}")),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn answers(cut: &CutReport) -> String {
+    let shown = [("ok", "good"), ("throttled", "throttled"), ("error", "failed")].map(|(key, word)| {
+        let Answered { count, per_s } = cut.answers.get(key).copied().unwrap_or(Answered { count: 0, per_s: 0.0 });
+        let rate = if count > 0 { format!(" ({}/s)", decimal(per_s)) } else { String::new() };
+        format!("{} {word}{rate}", grouped(count))
+    });
+    format!("of what was due then: {}", shown.join(", "))
+}
+
+fn spectrum(latency: &Latency) -> String {
+    let mut row = times::spectrum(latency);
+    if let (Some(min), Some(mean)) = (latency.min_us, latency.mean_us) {
+        row = format!("min {}  mean {}  {row}", micros(min), micros(mean));
+    }
+    if latency.censored > 0 {
+        let _ = write!(
+            row,
+            "\n{} cut off or never sent, which count as no faster than they were old",
+            grouped(latency.censored)
+        );
+    }
+    row.trim_start().to_owned()
+}
+
+fn items(counted: &Counted) -> Option<(&'static str, String)> {
+    let Counted { items, ok, not_found, failed, retries, throttled, soft_blocked, aborted, .. } = *counted;
+    let parts: Vec<String> = [
+        (ok, "ok"),
+        (not_found, "not found"),
+        (failed, "failed"),
+        (aborted, "aborted"),
+        (throttled, "attempts throttled"),
+        (soft_blocked, "challenge pages"),
+        (retries, "retries"),
+    ]
+    .iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{} {what}", grouped(*n)))
+    .collect();
+    (items > 0).then(|| ("items", format!("{}: {}", grouped(items), parts.join(", "))))
+}
+
+fn client(counted: &Counted) -> String {
+    let cpu = counted.cpu_us_per_attempt.map_or_else(String::new, |us| format!("{} of CPU per attempt, ", micros(us)));
+    format!(
+        "{cpu}late by {} at most, {} in flight at the end of a second at most; {} received",
+        micros(counted.max_sched_lag_us),
+        grouped(u64::from(counted.most_in_flight)),
+        bytes(counted.bytes_received)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_in_a_row_are_named_by_their_ends() {
+        assert_eq!(ranges(&[0, 1, 2, 3, 5, 8, 9]), "0 to 3, 5, 8, 9");
+        assert_eq!(ranges(&[]), "");
+    }
+}

@@ -1,0 +1,373 @@
+//! How throughput grows, as text: a sentence that answers, a table, and what has to be known of it. For a terminal and for Markdown.
+
+use std::fmt::Write;
+
+use super::{decimal, micros, wrapped, write_row};
+use crate::run::report::Verdict;
+use crate::studies::scale::{Axis, Curve, Estimate, Fit, LEVEL, Point, Round, Scaling, Size};
+use crawlmark_harness::units::grouped;
+
+/// Between two columns of a table.
+const GAP: usize = 2;
+
+/// The answer, in a sentence for each curve.
+#[must_use]
+pub fn scaling_headline(scaling: &Scaling) -> String {
+    let several = scaling.curves.len() > 1;
+    let sentence = |curve: &Curve| {
+        if several { format!("With {}: {}", curve.held, answer(curve)) } else { answer(curve) }
+    };
+    scaling.curves.iter().map(sentence).collect::<Vec<_>>().join(" ")
+}
+
+/// What the largest size does beside the smallest.
+fn answer(curve: &Curve) -> String {
+    let (Some(base), Some(point)) = (curve.base(), curve.told()) else {
+        return "No answer: no size has a round that counts beside one of the smallest.".to_owned();
+    };
+    let (Some(speedup), Some(efficiency)) = (point.speedup, point.efficiency) else { return String::new() };
+    let (axis, least) = (curve.held.axis().name(), curve.n(base));
+    let does = if least <= 1.0 { "does" } else { "do" };
+    let sentence = format!(
+        "{} {axis} do {} times what {least} {does}{}: {:.0} % efficient{}",
+        curve.n(point),
+        times(speedup.median),
+        range(&speedup, times),
+        efficiency.median * 100.0,
+        cost(point).map_or_else(String::new, |ratio| format!("; CPU per attempt {} times", times(ratio)))
+    );
+    if curve.is_answer(point) {
+        return sentence + ".";
+    }
+    sentence + ". But client and target took the CPUs from each other: that is no answer about scaling."
+}
+
+/// How many times something is something else.
+fn times(ratio: f64) -> String {
+    format!("{ratio:.2}")
+}
+
+/// ` (7.84 .. 8.01)`; nothing of a single value.
+fn range(estimate: &Estimate, told: impl Fn(f64) -> String) -> String {
+    estimate.interval.map_or_else(String::new, |between| format!(" ({} .. {})", told(between.low), told(between.high)))
+}
+
+/// How many times what it costs at the smallest size an attempt costs.
+fn cost(point: &Point) -> Option<f64> {
+    point.cpu_work_efficiency.map(|work| 1.0 / work.median)
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+/// What was found, for a terminal of so many columns.
+#[must_use]
+pub fn scaling_text(scaling: &Scaling, columns: usize) -> String {
+    let mut out = String::new();
+    for line in wrapped(&scaling_headline(scaling), columns) {
+        let _ = writeln!(out, "{line}");
+    }
+    for curve in &scaling.curves {
+        let _ = writeln!(out, "\n  {}", curve.held);
+        write_table(&mut out, &rows(curve), columns);
+    }
+    out.push('\n');
+    for (name, value) in notes(scaling) {
+        write_row(&mut out, name, &value, columns);
+    }
+    out
+}
+
+/// The same as Markdown.
+#[must_use]
+pub fn scaling_markdown(scaling: &Scaling) -> String {
+    let mut out = format!("# {}\n\n{}\n", cell(&scaling.circumstances.name), cell(&scaling_headline(scaling)));
+    for curve in &scaling.curves {
+        let _ = writeln!(out, "\n{}:\n", curve.held);
+        for (number, row) in rows(curve).into_iter().enumerate() {
+            let _ = writeln!(out, "| {} |", row.iter().map(|text| cell(text)).collect::<Vec<_>>().join(" | "));
+            if number == 0 {
+                let _ = writeln!(out, "|{}", "---:|".repeat(row.len()));
+            }
+        }
+    }
+    out.push('\n');
+    for (name, value) in notes(scaling) {
+        let _ = writeln!(out, "- {name}: {}", cell(&value));
+    }
+    let _ = writeln!(
+        out,
+        "\n{} rounds, each in processes of its own; medians over the replicates. crawlmark {}, {}.\n\n\
+         - [How throughput grows](plots/scaling.svg)",
+        grouped(scaling.rounds.len() as u64),
+        scaling.crawlmark_version,
+        scaling.started_at
+    );
+    out
+}
+
+/// The columns of a table, those first that go first where there is no room.
+const LEFT_AWAY: [usize; 6] = [7, 1, 8, 6, NOTE, 5];
+
+/// The column of the notes, where there is one.
+const NOTE: usize = 9;
+
+/// The table of a curve: its head, and a row for each size.
+fn rows(curve: &Curve) -> Vec<Vec<String>> {
+    let beside = curve.base().map_or_else(String::new, |base| format!("times {}", curve.n(base)));
+    let head =
+        ["shards", "connections", "items/s", &beside, "efficiency", "CPU per attempt", "balance", "p50", "p99", "note"];
+    let row = |point: &Point| {
+        let estimate = |estimate: Option<Estimate>, told: &dyn Fn(&Estimate) -> String| {
+            estimate.map_or_else(|| "-".to_owned(), |estimate| told(&estimate))
+        };
+        let cost = cost(point).map_or_else(String::new, |ratio| format!(" (x {})", times(ratio)));
+        let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
+        vec![
+            point.size.shards.to_string(),
+            grouped(u64::from(point.size.connections)),
+            estimate(point.items_per_s, &|x| decimal(x.median)),
+            estimate(point.speedup, &|s| {
+                // The smallest beside itself.
+                let range = if point.factor > 1.0 { range(s, times) } else { String::new() };
+                times(s.median) + &range
+            }),
+            estimate(point.efficiency, &|e| percent(e.median)),
+            estimate(point.cpu_us_per_attempt, &|cpu| format!("{}{cost}", micros(cpu.median))),
+            estimate(point.balance, &|balance| percent(balance.median)),
+            time(point.p50_us),
+            time(point.p99_us),
+            marks(point),
+        ]
+    };
+    let head = head.map(str::to_owned).to_vec();
+    let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(curve.points.iter().map(row)).collect();
+    if curve.points.iter().all(|point| marks(point).is_empty()) {
+        for row in &mut rows {
+            row.pop();
+        }
+    }
+    rows
+}
+
+/// What has to be known of a size, in a few words.
+fn marks(point: &Point) -> String {
+    let mut marks = Vec::new();
+    if point.left_out > 0 {
+        marks.push(format!("{} of {} rounds", point.rounds - point.left_out, point.rounds));
+    }
+    if point.colocated && point.lacked_cpu {
+        marks.push("colocated".to_owned());
+    }
+    if point.limited_by_this_side {
+        marks.push("client limited".to_owned());
+    }
+    marks.join(", ")
+}
+
+/// Writes a table whose columns end below each other, without those that there is no room for.
+fn write_table(out: &mut String, rows: &[Vec<String>], columns: usize) {
+    let widths = |rows: &[Vec<String>]| -> Vec<usize> {
+        let count = rows.first().map_or(0, Vec::len);
+        (0..count).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect()
+    };
+    let mut away: Vec<usize> = Vec::new();
+    let kept = |widths: &[usize], away: &[usize]| -> usize {
+        (0..widths.len()).filter(|at| !away.contains(at)).map(|at| widths[at] + GAP).sum()
+    };
+    let all = widths(rows);
+    for column in LEFT_AWAY.into_iter().filter(|column| *column < all.len()) {
+        if kept(&all, &away) <= columns {
+            break;
+        }
+        away.push(column);
+    }
+    for row in rows {
+        let line: String = (0..row.len())
+            .filter(|at| !away.contains(at))
+            .map(|at| if at == NOTE { format!("  {}", row[at]) } else { format!("  {:>1$}", row[at], all[at]) })
+            .collect();
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+/// What else there is to know.
+fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
+    let circumstances = &scaling.circumstances;
+    let mut notes = vec![("target", circumstances.target.clone()), ("rounds", rounds(scaling))];
+    notes.extend(left_out(&scaling.rounds).map(|told| ("left out", told)));
+    notes.extend(ceiling(scaling).map(|told| ("ceiling", told)));
+    for curve in &scaling.curves {
+        notes.push(law(curve));
+        notes.extend(client_limited(curve).map(|told| ("client", told)));
+        notes.extend(colocated(scaling, curve).map(|told| ("colocated", told)));
+    }
+    let [items, failed] = [|round: &Round| round.items, |round: &Round| round.failed]
+        .map(|count| scaling.rounds.iter().map(count).map(|count| count as f64).sum::<f64>());
+    if failed > 0.0 {
+        notes.push((
+            "failures",
+            format!("{} of the items failed; rates are those of good items", percent(failed / items)),
+        ));
+    }
+    if circumstances.interrupted {
+        notes.push(("note", "it was ended before it was over".to_owned()));
+    }
+    notes
+}
+
+fn rounds(scaling: &Scaling) -> String {
+    let circumstances = &scaling.circumstances;
+    // The smallest beside itself has no interval that is shown.
+    let points = scaling.curves.iter().flat_map(|curve| &curve.points).filter(|point| point.factor > 1.0);
+    let level = points.filter_map(|point| point.speedup?.level).reduce(f64::min);
+    let level = level.map_or_else(String::new, |level| {
+        format!("; an interval holds the true median with at least {:.1} %", level * 100.0)
+    });
+    format!(
+        "{} of {} s, {} of each size in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
+        grouped(scaling.rounds.len() as u64),
+        decimal_or_whole(circumstances.round_s),
+        circumstances.repeats,
+        circumstances.seed
+    )
+}
+
+fn decimal_or_whole(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { decimal(value) }
+}
+
+/// How many rounds do not count, and why: of each size, what was found of the first.
+fn left_out(rounds: &[Round]) -> Option<String> {
+    let mut by_size: Vec<(Size, usize, String)> = Vec::new();
+    for round in rounds.iter().filter(|round| !round.counts()) {
+        match by_size.iter_mut().find(|(size, ..)| *size == round.size) {
+            Some((_, count, _)) => *count += 1,
+            None => by_size.push((round.size, 1, why(round))),
+        }
+    }
+    by_size.sort_by_key(|(size, ..)| *size);
+    let lines = by_size.iter().map(|(size, count, why)| format!("{count} at {}: {why}", in_words(*size)));
+    Some(lines.collect::<Vec<_>>().join("\n")).filter(|lines| !lines.is_empty())
+}
+
+/// The verdict and the finding that made it: what disturbs is looked for last, what the target did first.
+fn why(round: &Round) -> String {
+    let found = if round.validity == Verdict::Disturbed { round.left_out.last() } else { round.left_out.first() };
+    let found = found.map_or("", |found| found);
+    if round.validity > Verdict::ClientLimited {
+        format!("{}: {found}", round.validity.name())
+    } else {
+        found.to_owned()
+    }
+}
+
+fn in_words(Size { shards, connections }: Size) -> String {
+    let plural = |n: u32| if n == 1 { "" } else { "s" };
+    let (connections, of) = (grouped(u64::from(connections)), plural(connections));
+    format!("{shards} shard{} and {connections} connection{of}", plural(shards))
+}
+
+/// What this side could do, beside the most that it did.
+fn ceiling(scaling: &Scaling) -> Option<String> {
+    let ceiling = scaling.ceiling.as_ref()?;
+    let points = scaling.curves.iter().flat_map(|curve| &curve.points);
+    let most = points.filter_map(|point| point.items_per_s).map(|x| x.median).fold(0.0, f64::max);
+    let (could, size) = (decimal(ceiling.items_per_s), in_words(ceiling.size));
+    let Some(per_s) = ceiling.per_s() else {
+        let verdict = ceiling.validity;
+        let why = if verdict > Verdict::ClientLimited { verdict.name() } else { "without a good item" };
+        return Some(format!("no ceiling: its round, with {size}, was {why}"));
+    };
+    let share = most / per_s * 100.0;
+    let beside = (most > 0.0).then(|| format!(": the most that was seen is {share:.0} % of what this side can do"));
+    Some(format!("{could} items/s with {size}, of a target that answers at once{}", beside.unwrap_or_default()))
+}
+
+/// The law that a curve follows, or what can be said without one.
+fn law(curve: &Curve) -> (&'static str, String) {
+    match (&curve.fit, &curve.no_fit) {
+        (Some(fit), _) => ("USL", fitted(fit, curve.held.axis())),
+        (None, why) => {
+            let why = why.map_or_else(String::new, |why| why.to_string());
+            let points = curve.points.iter().filter(|point| curve.is_answer(point));
+            let fractions = points.filter_map(|point| {
+                let fraction = point.serial_fraction?;
+                let told = |part: f64| format!("{:.1}", part * 100.0);
+                Some(format!("{} %{} at {}", told(fraction.median), range(&fraction, told), curve.n(point)))
+            });
+            let fractions: Vec<String> = fractions.collect();
+            let serial = if fractions.is_empty() {
+                String::new()
+            } else {
+                format!("serial fraction (Karp and Flatt): {}; ", fractions.join(", "))
+            };
+            ("law", format!("{serial}no fit: {why}"))
+        }
+    }
+}
+
+fn fitted(fit: &Fit, axis: Axis) -> String {
+    let by = |estimate: Option<Estimate>, told: &dyn Fn(f64) -> String| {
+        estimate.map_or_else(String::new, |estimate| range(&estimate, told))
+    };
+    let parts = |part: f64| format!("{:.2}", part * 100.0);
+    let small = |part: f64| format!("{part:.5}");
+    let peak = match fit.peak {
+        Some(peak) => format!(
+            "most at {} {}, {} items/s; more of them do less",
+            decimal(peak.n),
+            axis.name(),
+            decimal(peak.items_per_s)
+        ),
+        None if fit.kappa > 0.0 && fit.kappa_by_replicate.is_some_and(|kappa| kappa.is_above(0.0)) => {
+            "its peak is too far beyond what was measured to be told".to_owned()
+        }
+        // What is known with less than that is no sign of either.
+        None if fit.kappa_by_replicate.and_then(|kappa| kappa.level).is_none_or(|level| level < LEVEL) => {
+            "too few replicates have a round of each size to tell whether more ever do less".to_owned()
+        }
+        None => "no sign that more ever do less".to_owned(),
+    };
+    format!(
+        "sigma {} %{}, kappa {}{}; {peak}; rounds are {:.1} % from the law",
+        parts(fit.sigma),
+        by(fit.sigma_by_replicate, &parts),
+        small(fit.kappa),
+        by(fit.kappa_by_replicate, &small),
+        fit.misfit * 100.0
+    )
+}
+
+/// Where this side was the limit.
+fn client_limited(curve: &Curve) -> Option<String> {
+    let points = curve.points.iter().filter(|point| point.limited_by_this_side);
+    let sizes: Vec<String> = points.map(|point| curve.n(point).to_string()).collect();
+    let told = || format!("this side was the limit at {}: the target may do more", sizes.join(", "));
+    (!sizes.is_empty()).then(told)
+}
+
+/// What it means that sizes were colocated, and what could be done.
+fn colocated(scaling: &Scaling, curve: &Curve) -> Option<String> {
+    let of: Vec<&Point> =
+        curve.points.iter().filter(|point| point.colocated && point.left_out < point.rounds).collect();
+    let largest = of.last()?;
+    let (cores, target) = (scaling.circumstances.environment.cores, scaling.circumstances.target_processes);
+    let (processes, cpus) =
+        (if target == 1 { "process" } else { "processes" }, if cores == 1 { "CPU" } else { "CPUs" });
+    let more = format!("shards and {target} {processes} of the target are more than {cores} {cpus}");
+    if of.iter().any(|point| point.lacked_cpu) {
+        let sizes: Vec<String> =
+            of.iter().filter(|point| point.lacked_cpu).map(|point| curve.n(point).to_string()).collect();
+        return Some(format!(
+            "at {}: {more}, and CPU was scarce, so they took it from each other: hollow in the plot, in no fit",
+            sizes.join(", ")
+        ));
+    }
+    Some(format!("up to {} {more}, but CPU was not scarce: they count", largest.size.shards))
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', "; ").replace('<', "&lt;")
+}

@@ -1,0 +1,164 @@
+//! The times of a run, and what they are worth.
+
+use super::{grouped, micros, percent, seconds};
+use crate::run::report::{Latency, Report, ScheduleReport, Totals};
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::wire::Binding;
+
+/// What a closed loop's times are worth, in one sentence.
+pub(crate) const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
+
+/// What an open loop's are.
+pub(crate) const CORRECTED: &str = "open loop: from when each request was intended, corrected for coordinated omission";
+
+/// Waits that make a percentile longer by less than this part, or by less than a millisecond, need no explanation.
+const NOTABLE: f64 = 1.1;
+
+/// The rows on times.
+pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    let service = report.latency(Series::ServiceOk).filter(|service| service.count + service.censored > 0);
+    let response = report.latency(Series::ResponseOk).filter(|response| response.count + response.censored > 0);
+    if let Some(response) = response {
+        let mut row = format!("{}\n{CORRECTED}", spectrum(response));
+        if let Some(difference) = service.and_then(|service| difference(report, response, service)) {
+            row = format!("{row}\n{difference}");
+        }
+        if let Some(cut_off) = cut_off(response, service) {
+            row = format!("{row}\n{cut_off}");
+        }
+        rows.push(("response", row));
+    }
+    if let Some(service) = service {
+        let of_what = if response.is_some() { "" } else { UNCORRECTED };
+        rows.push(("service", format!("{}\n{of_what}", spectrum(service)).trim_end().to_owned()));
+    }
+    if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count > 0) {
+        rows.push(("first byte", spectrum(ttfb)));
+    }
+    rows
+}
+
+/// The numbers of requests in `latency` that did not finish and that were never sent; none without any. Service times have
+/// the first alone, response times both.
+pub(crate) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<String> {
+    let sent = service.map_or(0, |service| service.censored).min(latency.censored);
+    let requests = |n: u64| if n == 1 { "1 request".to_owned() } else { format!("{} requests", grouped(n)) };
+    let unfinished = || format!("{} did not finish (timed out, or open at the end)", requests(sent));
+    let what = match (sent, latency.censored - sent) {
+        (0, 0) => return None,
+        (_, 0) => unfinished(),
+        (0, unsent) => format!("{} never sent", requests(unsent)),
+        (_, unsent) => format!("{}, {} never sent", unfinished(), grouped(unsent)),
+    };
+    Some(format!("{what}: counted at the age reached, so >= figures are lower bounds"))
+}
+
+/// What it means that response and service times differ, or that they do not; none when that cannot be said.
+fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<String> {
+    let pairs = [
+        ("p99_us", "100", "99 in 100", response.p99_us, service.p99_us),
+        ("p90_us", "10", "9 in 10", response.p90_us, service.p90_us),
+        ("p50_us", "2", "1 in 2", response.p50_us, service.p50_us),
+    ];
+    let notable = |from_intended: f64, from_sent: f64| from_intended > (from_sent * NOTABLE).max(from_sent + 1e3);
+    // The highest of them that shows it: where answers stalled, the highest may be as slow once sent.
+    let shows = pairs.iter().find_map(|(key, one_in, most, from_intended, from_sent)| {
+        let (from_intended, from_sent) = ((*from_intended)?, (*from_sent)?);
+        notable(from_intended, from_sent).then_some((*key, *one_in, *most, from_intended, from_sent))
+    });
+    let Some((key, one_in, most, from_intended, from_sent)) = shows else {
+        let known = pairs.iter().any(|(.., from_intended, from_sent)| from_intended.is_some() && from_sent.is_some());
+        let is_kept = report.schedule.as_ref().is_none_or(ScheduleReport::is_kept);
+        return (known && response.censored == 0 && is_kept).then(|| {
+            "requests were sent when they were due: what a user would have waited is what the target took".to_owned()
+        });
+    };
+    Some(format!(
+        "1 request in {one_in} took {}{} or longer, counted from when a user would have sent it; once sent, {most} were answered \
+         within {}{}: the rest was waiting {}",
+        if response.is_at_least(key) { "at least " } else { "" },
+        micros(from_intended),
+        micros(from_sent),
+        if service.is_at_least(key) { " or more" } else { "" },
+        culprit(report)
+    ))
+}
+
+/// What requests waited for most before they were sent, of all time that they did.
+fn culprit(report: &Report) -> String {
+    let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
+    let opening = spent(Series::Connect);
+    let waits = [
+        ((spent(Series::PoolWait) - opening).max(0.0), "for a free connection: all of them were in use"),
+        (opening, "for a new connection to open"),
+        (spent(Series::BudgetWait), "for a limit on its host, or for the rate the target was found to sustain"),
+        (spent(Series::SchedLag), "for this client, which was late"),
+    ];
+    let all: f64 = waits.iter().map(|(spent, _)| spent).sum();
+    let worst = waits.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    worst.map_or_else(String::new, |(spent, what)| match spent / all.max(f64::MIN_POSITIVE) {
+        part if part > 0.995 => (*what).to_owned(),
+        part => format!("{what} ({} of all waiting)", percent(part)),
+    })
+}
+
+/// How the timetable of an open loop was kept.
+pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
+    let mut row = format!(
+        "{} arrivals, {} asked; {} requests due, {} sent ({})",
+        schedule.arrivals,
+        schedule.rate,
+        grouped(schedule.scheduled),
+        grouped(totals.attempts_sent),
+        percent(schedule.sent_share)
+    );
+    let unsent = totals.attempts.saturating_sub(totals.attempts_sent);
+    if unsent > 0 {
+        row = format!("{row}\n{} never had a connection", grouped(unsent));
+    }
+    for (limit, dropped) in &schedule.dropped_by {
+        let what = match limit {
+            Binding::Concurrency | Binding::Idle => "a connection",
+            Binding::Rate => "--per-host-rate",
+            Binding::Pause => "a throttle pause to end",
+            Binding::Target => "the target's quota",
+        };
+        row = format!("{row}\n{} were still waiting for {what} at the end and were dropped", grouped(*dropped));
+    }
+    let untold = schedule.dropped.saturating_sub(schedule.dropped_by.values().sum());
+    if untold > 0 {
+        row = format!("{row}\n{} were still waiting at the end and were dropped", grouped(untold));
+    }
+    if schedule.postponed > 0 {
+        let postponed = grouped(schedule.postponed);
+        row = format!("{row}\n{postponed} were moved past the end by throttle pauses and never sent");
+    }
+    if schedule.unscheduled > 0 {
+        let gone = grouped(schedule.unscheduled);
+        row = format!("{row}\nabout {gone} more fell to shards that had died: they were never sent");
+    }
+    if schedule.shifted_s > 0.0 {
+        row = format!("{row}\ndelayed by {} while the target throttled", seconds(schedule.shifted_s));
+    }
+    row
+}
+
+/// The percentiles that are known.
+pub(crate) fn spectrum(latency: &Latency) -> String {
+    let named = [
+        ("p50", "p50_us", latency.p50_us),
+        ("p90", "p90_us", latency.p90_us),
+        ("p99", "p99_us", latency.p99_us),
+        ("p99.9", "p999_us", latency.p999_us),
+        ("max", "max_us", latency.max_us),
+    ];
+    let known = named.iter().filter_map(|(name, key, us)| Some(format!("{name} {}", figure(latency, key, *us)?)));
+    known.collect::<Vec<_>>().join("  ")
+}
+
+/// A figure of a distribution by its key (`p99_us`); none when it is not known.
+pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<String> {
+    let at_least = if latency.is_at_least(key) { ">= " } else { "" };
+    us.map(|us| format!("{at_least}{}", micros(us)))
+}

@@ -1,0 +1,141 @@
+//! Corrects earlier probes by later ones. A function of the probes alone, so that a search that is resumed reads them the same way.
+//!
+//! # Bursts
+//!
+//! A limit that allows `burst` requests at once lets everything through for `burst / (rate - limit)` seconds, so a probe may end before
+//! it refuses anything. What it cannot hide is what it lets through once it has begun to refuse: that is the limit, at any rate offered
+//! (token bucket, GCRA, fixed and sliding windows shorter than a probe). A rate above what was let through then would be refused sooner or later, so a
+//! probe of it that passed only used up the burst, and is counted as failed. That takes two rates at which it lets the same through, and the
+//! highest such figure counts: a target that serves less the more it is overloaded has no such limit, and neither has one that allows nothing
+//! at once and refuses every second request of a rate just above its own.
+//!
+//! # Refusals that repeat
+//!
+//! Refusals that this client's bunches may have caused leave a probe void. Bunches are random; refusals that are the same share
+//! of three probes of one rate, or that the limit explains, are the target's.
+
+use super::probe::ProbeReport;
+use super::search::{Kind, Seen};
+use super::{Pace, Question};
+use crate::run::gates::{Condition, Measured, Metric, Quantity};
+
+/// Smallest difference of two offered rates that count as different, as a logarithm (0.05 is 5 %).
+const APART: f64 = 0.05;
+
+/// Largest difference of two let-through rates that count as equal, as a logarithm (0.02 is 2 %), and as a part of
+/// the logarithmic difference of the rates offered ([`SAME_OF_APART`]).
+const SAME: f64 = 0.02;
+const SAME_OF_APART: f64 = 0.25;
+
+/// Start of the reason of a probe that passed and counts as failed.
+pub const BY_BURST: &str = "passed only by a burst";
+
+/// Void probes of one rate whose shares of refused requests must be alike.
+const REPEATS: usize = 3;
+
+/// Largest difference of shares that count as alike, as a part of their mean.
+const ALIKE: f64 = 0.1;
+
+/// Tolerance for the limit that was read, as a part of the precision.
+const TOLERANCE: f64 = 0.25;
+
+/// The rate at which a target lets requests through once it refuses some.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Limit {
+    /// As it was read.
+    per_s: f64,
+    /// It is no less than this: see [`ProbeReport::let_through_least_per_s`].
+    pub(super) least_per_s: f64,
+}
+
+impl Limit {
+    /// None unless it was the same at two rates.
+    pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
+        let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
+        let read: Vec<(f64, Self)> = failed
+            .filter_map(|probe| {
+                let per_s = probe.let_through_per_s.filter(|per_s| *per_s > 0.0)?;
+                let least_per_s = probe.let_through_least_per_s.unwrap_or(per_s);
+                Some((probe.rate_per_s, Self { per_s, least_per_s }))
+            })
+            .collect();
+        let agree = |(a, of_a): &(f64, Self), (b, of_b): &(f64, Self)| {
+            let apart = (a / b).ln().abs();
+            apart >= APART && (of_a.per_s / of_b.per_s).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
+        };
+        let pairs = read.iter().enumerate().flat_map(|(i, a)| read[..i].iter().map(move |b| (a, b)));
+        let agreed = pairs.filter(|(a, b)| agree(a, b)).map(|((_, a), (_, b))| Self {
+            per_s: a.per_s.min(b.per_s),
+            least_per_s: a.least_per_s.min(b.least_per_s),
+        });
+        agreed.reduce(|a, b| Self { per_s: a.per_s.max(b.per_s), least_per_s: a.least_per_s.max(b.least_per_s) })
+    }
+}
+
+/// The probes as all of them together say they went.
+#[must_use]
+pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {
+    let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
+    let limit = Limit::of(&probes).map(|limit| limit.per_s);
+    // What of a rate is refused in the long run, and whether that breaks an objective.
+    let refused = |per_s: f64| {
+        let limit = limit?;
+        let share = 1.0 - limit * (1.0 + question.bounds.precision * TOLERANCE) / per_s;
+        let of_refusals = objectives.iter().filter(|of| of.metric == Metric::Of(Quantity::ThrottledRate));
+        let broken = of_refusals.clone().any(|of| of.judge(&Measured::Exactly(share.max(0.0))) == Some(false));
+        broken.then_some(limit)
+    };
+    let why = |probe: &ProbeReport| {
+        let why = match (probe.seen, refused(probe.rate_per_s)) {
+            (Seen::Pass, Some(limit)) => format!(
+                "{BY_BURST}: once this target refuses requests, it lets {limit:.0}/s through and not {:.0}/s",
+                probe.rate_per_s
+            ),
+            (Seen::Void, Some(limit)) if probe.bunched => {
+                format!("the refusals are the target's: it lets {limit:.0}/s through once it refuses requests")
+            }
+            (Seen::Void, None) if probe.bunched && repeats(&probes, probe.per_min) => format!(
+                "the refusals are the target's: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
+                probe.throttled_share * 100.0
+            ),
+            _ => return None,
+        };
+        Some(why)
+    };
+    let whys: Vec<Option<String>> = probes.iter().map(why).collect();
+    for (probe, why) in probes.iter_mut().zip(whys) {
+        if let Some(why) = why {
+            (probe.seen, probe.reasons) = (Seen::Fail, vec![why]);
+        }
+    }
+    probes
+}
+
+/// True if the same share was refused in each void probe of this rate.
+fn repeats(probes: &[ProbeReport], pace: Pace) -> bool {
+    let bunched = probes.iter().filter(|probe| probe.per_min == pace && probe.seen == Seen::Void && probe.bunched);
+    let shares: Vec<f64> = bunched.map(|probe| probe.throttled_share).collect();
+    let (least, most) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), share| (a.min(*share), b.max(*share)));
+    let mean = shares.iter().sum::<f64>() / (shares.len() as f64).max(1.0);
+    shares.len() >= REPEATS && mean > 0.0 && most - least <= mean * ALIKE
+}
+
+/// Rates whose full probes, taken together, were too slow although most of them passed. The part of slow responses differs a lot
+/// from one probe to the next when requests arrive at random: mostly none, and now and then many.
+pub(super) fn slow_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
+    let counted = |probe: &&ProbeReport| probe.kind == Kind::Full && probe.seen != Seen::Void;
+    let mut paces: Vec<Pace> = probes.iter().filter(counted).map(|probe| probe.per_min).collect();
+    paces.sort_unstable();
+    paces.dedup();
+    let is_slow = |pace: &Pace| {
+        question.objectives.iter().any(|objective| {
+            let of_rate = probes.iter().filter(counted).filter(|probe| probe.per_min == *pace);
+            let rows = of_rate.flat_map(|probe| &probe.slow).filter(|row| row.objective == *objective);
+            let (slow, allowed) =
+                rows.fold((0.0, 0.0), |(slow, allowed), row| (slow + row.slow as f64, allowed + row.allowed));
+            slow > allowed
+        })
+    };
+    paces.retain(is_slow);
+    paces
+}

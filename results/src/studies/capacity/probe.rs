@@ -1,0 +1,520 @@
+//! A probe: what its run read, and whether that speaks for or against the target.
+
+use serde::{Deserialize, Serialize};
+
+use super::search::{Kind, Seen};
+use super::{Growth, Pace};
+use crate::run::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
+use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
+use crate::run::report::{Distribution, IntervalRow, Latency, Report, ScheduleReport, Verdict};
+use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{Series, rank};
+use crawlmark_harness::units::{grouped, micros};
+
+/// The part of the requests that have to go, each on time, for a probe to speak for its rate.
+pub const SENT: f64 = 0.99;
+
+/// Lateness of this client as a part of the least time that is wanted, with which a probe may pass.
+const PASSABLE: f64 = 0.1;
+
+/// What stands for a time that nobody wants anything of, us.
+const UNSAID_US: f64 = 500_000.0;
+
+/// Attempts that a half of a probe needs before its shares are judged by themselves.
+const ENOUGH: u64 = 100;
+
+/// Sufficiency of the connections of a probe for its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// As many as requests can be under way while the objectives hold: a lack of them is the target's doing.
+    Enough,
+    /// Fewer may be at hand than that: a lack of them is this side's.
+    Bounded,
+}
+
+/// A probe as it is saved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// Counted from 1.
+    pub number: usize,
+    /// What was offered, requests per minute.
+    pub per_min: Pace,
+    /// The same per second.
+    pub rate_per_s: f64,
+    /// How it was probed.
+    pub kind: Kind,
+    /// What it said.
+    pub seen: Seen,
+    /// Reason why it was no pass, in sentences.
+    pub reasons: Vec<String>,
+    /// The directory of its result.
+    pub result: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC.
+    pub finished_at: String,
+    /// What was found of the run itself.
+    pub validity: Verdict,
+    /// Connections that it had.
+    pub connections: u32,
+    /// Attempts per second.
+    pub achieved_per_s: f64,
+    /// Requests that went, as a part of those that were due.
+    pub sent_share: f64,
+    /// Throttled attempts as a part of all, after the warm-up.
+    pub throttled_share: f64,
+    /// Attempts that were neither good, nor not found, nor throttled, nor cut off, as a part of all, after the warm-up.
+    pub error_share: f64,
+    /// Response times of good answers, us; null with fewer than ten samples beyond.
+    pub response_p50_us: Option<f64>,
+    /// The same, 99th percentile.
+    pub response_p99_us: Option<f64>,
+    /// True if so many were cut off that it may be more.
+    pub response_p99_at_least: bool,
+    /// Median service time, us.
+    pub service_p50_us: Option<f64>,
+    /// Lateness of this client at the 99th percentile, us.
+    pub sched_lag_p99_us: Option<f64>,
+    /// The longest time that the target asked to be left alone for, s.
+    pub longest_promise_s: f64,
+    /// Requests per second that were neither refused nor failed, at the worst: over all of the measured time, or its later half.
+    #[serde(default)]
+    pub accepted_per_s: Option<f64>,
+    /// Requests per second that were not refused once the target had begun to refuse some, over the time after the second in
+    /// which it began; null when there is none.
+    #[serde(default)]
+    pub let_through_per_s: Option<f64>,
+    /// The least rate that a limit with nothing left at the start of that time refills at: one request may have been saved up.
+    #[serde(default)]
+    pub let_through_least_per_s: Option<f64>,
+    /// True if the probe is void because this client's bunches may have caused the refusals.
+    #[serde(default)]
+    pub bunched: bool,
+    /// For each objective on a percentile: the requests that took longer.
+    #[serde(default)]
+    pub slow: Vec<Slow>,
+}
+
+/// Requests that took longer than an objective on a percentile wants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slow {
+    /// The objective.
+    pub objective: String,
+    /// Requests that took longer, those that were cut off included.
+    pub slow: u64,
+    /// Requests that may take longer: a hundredth of all for a p99.
+    pub allowed: f64,
+}
+
+/// What makes a probe one of a search.
+#[derive(Debug, Clone)]
+pub struct ProbePlan {
+    /// Counted from 1.
+    pub number: usize,
+    /// What is offered.
+    pub pace: Pace,
+    /// How.
+    pub kind: Kind,
+    /// Sufficiency of its connections.
+    pub connections: Connections,
+    /// The directory of its result.
+    pub result: String,
+}
+
+/// What a probe must meet.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// What must hold.
+    pub objectives: &'a [Condition],
+    /// How near to the truth a rate has to be, as a part of it: what grows by no more than half of that is no overload.
+    pub precision: f64,
+}
+
+impl ProbeReport {
+    /// What the run of a probe says about what is wanted.
+    #[must_use]
+    pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {
+        let Judged { seen, reasons, bunched } = judged(report, wanted, plan.connections);
+        let response = report.latency(Series::ResponseOk);
+        let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
+        let let_through = LetThrough::of(report, plan.pace);
+        Self {
+            number: plan.number,
+            per_min: plan.pace,
+            rate_per_s: plan.pace.per_s(),
+            kind: plan.kind,
+            seen,
+            reasons,
+            result: plan.result,
+            started_at: report.started_at.clone(),
+            finished_at: report.finished_at.clone(),
+            validity: report.validity.verdict,
+            connections: report.plan.run.connections,
+            achieved_per_s: report.achieved_per_s(),
+            sent_share: not_dropped(report),
+            throttled_share: Counted::of(measured_rows(report)).throttled(),
+            error_share: Counted::of(measured_rows(report)).errors(),
+            response_p50_us: response.and_then(|latency| latency.p50_us),
+            response_p99_us: p99(Series::ResponseOk),
+            response_p99_at_least: response.is_some_and(|latency| latency.is_at_least("p99_us")),
+            service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
+            sched_lag_p99_us: p99(Series::SchedLag),
+            longest_promise_s: report.manners.longest_promise_s,
+            accepted_per_s: worse_share(report, Counted::not_good).value().map(|lost| plan.pace.per_s() * (1.0 - lost)),
+            let_through_per_s: let_through.as_ref().map(LetThrough::per_s),
+            let_through_least_per_s: let_through.as_ref().map(LetThrough::least_per_s),
+            bunched,
+            slow: wanted.objectives.iter().filter_map(|objective| slow(objective, report)).collect(),
+        }
+    }
+}
+
+/// What a run says about a target that is to meet what is wanted, and why it is no pass.
+///
+/// A run that met them passes, whatever disturbed it: what this side does wrong only makes things look worse. One that did not
+/// speaks against the target only if this side was not the limit, see the module above.
+#[must_use]
+pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (Seen, Vec<String>) {
+    let Judged { seen, reasons, .. } = judged(report, wanted, connections);
+    (seen, reasons)
+}
+
+/// Judge a run by its report.
+struct Judged {
+    seen: Seen,
+    reasons: Vec<String>,
+    /// See [`ProbeReport::bunched`].
+    bunched: bool,
+}
+
+impl Judged {
+    const fn new(seen: Seen, reasons: Vec<String>) -> Self {
+        Self { seen, reasons, bunched: false }
+    }
+}
+
+fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judged {
+    let Wanted { objectives, precision } = wanted;
+    let local = local_failures(report);
+    if local > 0 {
+        let what = format!("{} attempts found no local port or descriptor", grouped(local));
+        return Judged::new(Seen::Void, vec![what]);
+    }
+    if let Some(gate) = &report.stopped_by {
+        return Judged::new(Seen::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
+    }
+    let short = shortfall(report);
+    if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
+        return Judged::new(Seen::Void, vec![why]);
+    }
+    let starved = starved(report);
+    let broken: Vec<(Condition, String)> =
+        objectives.iter().filter_map(|objective| Some((*objective, broken(objective, report)?))).collect();
+    let behind = falls_behind(report, precision);
+    let reasons = || {
+        let broken = broken.iter().map(|(_, why)| why);
+        starved.iter().chain(broken).chain(&behind).cloned().collect::<Vec<_>>()
+    };
+    if broken.is_empty() && behind.is_none() && not_dropped(report) >= SENT {
+        return Judged::new(Seen::Pass, Vec::new());
+    }
+    // What could not be measured speaks neither for nor against the target.
+    let unknown = |objective: &Condition| matches!(measured(objective, report), Measured::Unknown(_));
+    if starved.is_none()
+        && behind.is_none()
+        && !broken.is_empty()
+        && broken.iter().all(|(objective, _)| unknown(objective))
+    {
+        return Judged::new(Seen::Void, reasons());
+    }
+    let late = late_share(report);
+    let is_perhaps_ours = |objective: &Condition| match objective.metric.unit() {
+        Unit::Us => matches!(report.validity.verdict, Verdict::ClientLimited | Verdict::Disturbed),
+        Unit::Share => within_bunches(objective, report, late),
+        _ => false,
+    };
+    let void = match report.validity.verdict {
+        _ if starved.is_some() => connections == Connections::Bounded,
+        Verdict::BudgetLimited => true,
+        verdict => {
+            broken.iter().all(|(objective, _)| is_perhaps_ours(objective))
+                && (behind.is_none() || matches!(verdict, Verdict::ClientLimited | Verdict::Disturbed))
+        }
+    };
+    if void {
+        let mut why = report.validity.reasons.clone();
+        if late > 0.0 && broken.iter().any(|(objective, _)| objective.metric.unit() == Unit::Share) {
+            let percent = late * 100.0;
+            why.push(format!(
+                "this client sent {percent:.1} % of the requests late, in bunches that a limit may refuse"
+            ));
+        }
+        why.extend(reasons());
+        let of_shares = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Share);
+        return Judged { seen: Seen::Void, reasons: why, bunched: of_shares && starved.is_none() && behind.is_none() };
+    }
+    Judged::new(Seen::Fail, reasons())
+}
+
+/// Reason why this is more than the target manages, although what is wanted may hold as yet.
+fn falls_behind(report: &Report, precision: f64) -> Option<String> {
+    // A second that the probe did not last, and those in which it only waited for answers, say nothing of their own.
+    let ends = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+    let whole = measured_rows(report).filter(|row| row.start_s as f64 + 1.0 <= ends);
+    let growth = Growth::of(whole).filter(|growth| growth.is_above(precision / 2.0))?;
+    let each = micros(growth.slope * 1e6);
+    Some(format!("the median response time grew by {each} each second: more came than it managed"))
+}
+
+/// Reason why an objective does not hold; none when it does.
+fn broken(objective: &Condition, report: &Report) -> Option<String> {
+    let seen = measured(objective, report);
+    match objective.judge(&seen) {
+        Some(true) => None,
+        Some(false) => {
+            let value = seen.value().map_or_else(String::new, |value| value_in(objective.metric.unit(), value));
+            let at_least = if matches!(seen, Measured::AtLeast(_)) { "at least " } else { "" };
+            Some(format!("{} {at_least}{value}, where {objective} is wanted", objective.metric))
+        }
+        None => Some(match seen {
+            Measured::Unknown(why) => format!("{}: {why}", objective.metric),
+            _ => format!("{}: too many were cut off", objective.metric),
+        }),
+    }
+}
+
+/// A value with its unit.
+fn value_in(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Us => micros(value),
+        Unit::PerS => format!("{value:.0}/s"),
+        Unit::Share => format!("{:.2} %", value * 100.0),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Flag => (value > 0.0).to_string(),
+    }
+}
+
+/// What a probe says of an objective's metric. It is one of many, so it may say more with less than a single run may: a
+/// percentile with ten samples beyond it, and with fewer than those by the samples that are on the wrong side.
+fn measured(objective: &Condition, report: &Report) -> Measured {
+    match objective.metric {
+        Metric::Of(Quantity::ThrottledRate) => worse_share(report, Counted::throttled),
+        Metric::Of(Quantity::ErrorRate) => worse_share(report, Counted::errors),
+        Metric::Time(series, Stat::Percentile(quantile)) => match of_report(objective.metric, report) {
+            Measured::Unknown(why) => {
+                let few = report.latency(series).and_then(|latency| of_few(latency, quantile.part(), objective.limit));
+                few.unwrap_or(Measured::Unknown(why))
+            }
+            known => known,
+        },
+        metric => of_report(metric, report),
+    }
+}
+
+/// A percentile of few samples: its value where ten lie beyond it, else the limit when no more lie above that than may, and
+/// the greatest of all otherwise.
+fn of_few(latency: &Latency, q: f64, limit_us: f64) -> Option<Measured> {
+    use crawlmark_harness::stats::Percentile;
+    let distribution = latency.distribution()?;
+    match distribution.percentile(q) {
+        Percentile::Exact(ns) => return Some(Measured::Exactly(ns as f64 / 1e3)),
+        Percentile::AtLeast(ns) => return Some(Measured::AtLeast(ns as f64 / 1e3)),
+        Percentile::TooFew if distribution.all() == 0 => return None,
+        Percentile::TooFew => {}
+    }
+    let beyond = beyond(&distribution, limit_us);
+    let may = distribution.all() - rank(q, distribution.all());
+    // Just below the limit, so that `<` holds.
+    let value = if beyond <= may { limit_us * (1.0 - 1e-9) } else { latency.max_us?.max(limit_us * (1.0 + 1e-9)) };
+    Some(Measured::Exactly(value))
+}
+
+/// Requests that took longer than an objective on a percentile wants; none of other objectives.
+fn slow(objective: &Condition, report: &Report) -> Option<Slow> {
+    let Metric::Time(series, Stat::Percentile(quantile)) = objective.metric else { return None };
+    let distribution = report.latency(series)?.distribution()?;
+    let allowed = distribution.all() as f64 * (1.0 - quantile.part());
+    Some(Slow { objective: objective.to_string(), slow: beyond(&distribution, objective.limit), allowed })
+}
+
+/// Values of a distribution that are no less than a limit, those cut off included.
+fn beyond(distribution: &Distribution<'_>, limit_us: f64) -> u64 {
+    let cells = distribution.histogram().iter_recorded();
+    let below = cells.filter(|cell| (cell.value_iterated_to() as f64 / 1e3) < limit_us);
+    distribution.all().saturating_sub(below.map(|cell| cell.count_at_value()).sum())
+}
+
+/// A second is whole if the last answer came no sooner than this before its end, s.
+const END_S: f64 = 0.02;
+
+/// Requests that were not refused after the second in which the target began to refuse some, and how long that was.
+struct LetThrough {
+    requests: f64,
+    seconds: f64,
+}
+
+impl LetThrough {
+    fn of(report: &Report, pace: Pace) -> Option<Self> {
+        let planned = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+        // The last request is due a little before the end.
+        let ends = report.totals.duration_s.min(planned) + END_S;
+        let begins = report.intervals.iter().find(|row| row.throttled > 0)?.start_s;
+        // The last second is often not whole. It is as long as its requests were due in, if they were due evenly and all were sent.
+        let dropped = report.schedule.as_ref().map_or(0, |schedule| schedule.dropped);
+        let is_even = report.plan.run.arrivals == Arrivals::Constant && report.stopped_by.is_none() && dropped == 0;
+        let (mut requests, mut seconds) = (0, 0.0);
+        for row in report.intervals.iter().filter(|row| row.start_s > begins) {
+            let sent = row.attempts.saturating_sub(row.aborted);
+            if row.start_s as f64 + 1.0 <= ends {
+                seconds += 1.0;
+            } else if is_even {
+                seconds += sent as f64 / pace.per_s();
+            } else {
+                break;
+            }
+            requests += sent.saturating_sub(row.throttled);
+        }
+        (seconds > 0.0).then_some(Self { requests: requests as f64, seconds })
+    }
+
+    fn per_s(&self) -> f64 {
+        self.requests / self.seconds
+    }
+
+    fn least_per_s(&self) -> f64 {
+        (self.requests - 1.0).max(0.0) / self.seconds
+    }
+}
+
+/// A share after the warm-up, over all of the probe or over its later half, where it is greater: a target with credit to spend
+/// refuses late.
+fn worse_share(report: &Report, share: fn(&Counted) -> f64) -> Measured {
+    let rows: Vec<&IntervalRow> = measured_rows(report).collect();
+    let all = Counted::of(rows.iter().copied());
+    if all.attempts == 0 {
+        return Measured::Unknown("nothing was attempted after the warm-up".to_owned());
+    }
+    let later = Counted::of(rows.iter().copied().skip(rows.len() / 2));
+    let later = if later.attempts >= ENOUGH { share(&later) } else { 0.0 };
+    Measured::Exactly(share(&all).max(later))
+}
+
+/// The seconds after the warm-up; of a probe that has none, all.
+fn measured_rows(report: &Report) -> impl Iterator<Item = &IntervalRow> {
+    let warmup_s = report.plan.run.warmup.as_secs_f64();
+    let is_after = move |row: &&IntervalRow| row.start_s as f64 >= warmup_s;
+    let none = !report.intervals.iter().any(|row| is_after(&row) && row.attempts > 0);
+    report.intervals.iter().filter(move |row| none || is_after(row))
+}
+
+/// Attempts by what came of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    attempts: u64,
+    throttled: u64,
+    errors: u64,
+}
+
+impl Counted {
+    fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Self {
+        rows.fold(Self::default(), |all, row| Self {
+            attempts: all.attempts + row.attempts,
+            throttled: all.throttled + row.throttled,
+            errors: all.errors + row.attempts.saturating_sub(row.ok + row.not_found + row.throttled + row.aborted),
+        })
+    }
+
+    fn throttled(&self) -> f64 {
+        self.throttled as f64 / (self.attempts as f64).max(1.0)
+    }
+
+    fn errors(&self) -> f64 {
+        self.errors as f64 / (self.attempts as f64).max(1.0)
+    }
+
+    fn not_good(&self) -> f64 {
+        self.throttled() + self.errors()
+    }
+}
+
+/// The part of the requests that found a connection free before the end.
+fn not_dropped(report: &Report) -> f64 {
+    1.0 - report.schedule.as_ref().map_or(0.0, ScheduleReport::dropped_share)
+}
+
+/// Attempts that failed for a lack of this machine's.
+fn local_failures(report: &Report) -> u64 {
+    ErrorKind::LOCAL.iter().filter_map(|kind| report.totals.errors_by_kind.get(kind.name())).sum()
+}
+
+/// Lateness of this client that a measurement forgives, us: see the check of the same name.
+fn forgiven_us(report: &Report) -> f64 {
+    let service = report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us).unwrap_or(0.0);
+    SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)
+}
+
+/// Lateness that a probe may pass with, us: a tenth of the least time that is wanted. It is part of the response times, which met
+/// what is wanted nevertheless.
+fn passable_us(objectives: &[Condition]) -> f64 {
+    let times = objectives.iter().filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0);
+    let least = times.map(|objective| objective.limit).fold(f64::INFINITY, f64::min);
+    least.min(UNSAID_US) * PASSABLE
+}
+
+/// This client was later than so.
+fn late_beyond(report: &Report, us: f64) -> Option<String> {
+    let lag = report.latency(Series::SchedLag)?;
+    // Of few requests less is known.
+    let known = [
+        ("one request of a hundred", lag.p99_us),
+        ("one request of ten", lag.p90_us),
+        ("half of the requests", lag.p50_us),
+    ];
+    let (which, late_us) = known.into_iter().find_map(|(which, us)| Some((which, us?)))?;
+    (late_us > us).then(|| format!("this client sent {which} {} late or more", micros(late_us)))
+}
+
+/// The part of the requests that this client sent so late that they came together with others: by more than lateness that is
+/// forgiven, and than the time from one to the next.
+fn late_share(report: &Report) -> f64 {
+    let Some(lag) = report.latency(Series::SchedLag).and_then(Latency::distribution) else { return 0.0 };
+    let rate = report.schedule.as_ref().map_or(0.0, |schedule| schedule.rate_per_s);
+    let apart_us = if rate > 0.0 { 1e6 / rate } else { 0.0 };
+    let late_ns = SCHED_LAG_US.max(apart_us) * 1e3;
+    let is_late = |ns: u64| ns as f64 > late_ns;
+    let late: u64 = lag
+        .histogram()
+        .iter_recorded()
+        .filter(|cell| is_late(cell.value_iterated_to()))
+        .map(|cell| cell.count_at_value())
+        .sum();
+    late as f64 / (lag.all() as f64).max(1.0)
+}
+
+/// True if a share is beyond its objective by no more than requests that came in bunches may account for: a limit refuses as many of
+/// them at most, and as many of those that find it used up.
+fn within_bunches(objective: &Condition, report: &Report, late: f64) -> bool {
+    let value = measured(objective, report).value();
+    late > 0.0 && value.is_some_and(|value| value - objective.limit <= 2.0 * late)
+}
+
+/// This client sent less than was due, and connections were not what it lacked.
+fn shortfall(report: &Report) -> Option<String> {
+    let schedule = report.schedule.as_ref()?;
+    let due = schedule.rate_per_s;
+    // Of few requests, one more or less is no shortfall; a poisson timetable's own number is random.
+    let attempts = report.totals.attempts as f64;
+    let forgiven = 1.0 - SENT + 3.0 / attempts.max(1.0).sqrt();
+    let is_short = schedule.dropped == 0 && schedule.postponed == 0 && schedule.achieved_per_s < due * (1.0 - forgiven);
+    is_short.then(|| format!("this client sent {:.0} of {due:.0} requests a second", schedule.achieved_per_s))
+}
+
+/// All connections were in use when requests were due.
+fn starved(report: &Report) -> Option<String> {
+    let dropped = 1.0 - not_dropped(report);
+    let waited = report.validity.verdict == Verdict::ConcurrencyLimited;
+    let connections = report.plan.run.connections;
+    (dropped > 1.0 - SENT || waited)
+        .then(|| format!("all of {connections} connections were waiting for an answer when more was due"))
+}

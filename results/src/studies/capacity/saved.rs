@@ -1,0 +1,369 @@
+//! A capacity as it is saved: `capacity.json` (schema `crawlmark.capacity/1`), and the journal that a search goes on from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::hindsight::{Limit, in_hindsight, slow_together};
+use super::knee::{Point, knee};
+use super::probe::ProbeReport;
+use super::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
+use super::{Pace, is_random};
+use crate::run::report::Environment;
+use crate::run::result_dir::foreign;
+
+/// The name of the format.
+pub const SCHEMA: &str = "crawlmark.capacity/1";
+
+/// The name of the file.
+pub const FILE: &str = "capacity.json";
+
+/// The name of the journal: what was asked and with what in its first line, a probe in each of the others.
+pub const JOURNAL: &str = "probes.jsonl";
+
+/// Where a limit is read that the search did not read, as multiples of the rate that passes: far enough apart to be compared, and not so
+/// high that half is refused, which would end the probe.
+const LIMIT_CHECKS: [f64; 2] = [1.25, 1.6];
+
+/// What was asked. A search goes on from saved probes only of an equal question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// What was crawled, as typed, without secrets.
+    pub what: String,
+    /// What must hold at a rate that passes.
+    pub objectives: Vec<String>,
+    /// True if nobody named any.
+    pub by_default: bool,
+    /// `constant` or `poisson`.
+    pub arrivals: String,
+    /// Where the search may go.
+    pub bounds: Bounds,
+    /// The warm-up of each probe, s.
+    pub warmup_s: f64,
+    /// What a full probe measures, s.
+    pub probe_s: f64,
+    /// The seed of the first probe; each has the next one.
+    pub seed: u32,
+}
+
+/// What was asked, and with what: probes of another program or machine are none of the same search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// The version that probed.
+    pub crawlmark_version: String,
+    /// The machine that it ran on.
+    pub environment: Environment,
+    /// What was asked.
+    pub question: Question,
+    /// See [`fingerprint`]: it tells apart what `question` leaves out, for it may be secret.
+    pub fingerprint: u32,
+}
+
+impl Begun {
+    /// A search of this program, on the machine that it runs on.
+    #[must_use]
+    pub fn here(question: Question, environment: Environment, fingerprint: u32) -> Self {
+        Self { crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(), environment, question, fingerprint }
+    }
+}
+
+/// FNV-1a, 32 bit, over words: stable over versions and machines. Too short for anybody to find a secret by it: of four thousand
+/// million guesses each has one.
+#[must_use]
+pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
+    // A separator that is in no UTF-8 keeps words apart.
+    let bytes = words.flat_map(|word| word.iter().copied().chain([0xff]));
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The capacity, between a rate that passes and one that fails.
+    Found,
+    /// Even the least rate fails.
+    LeastFails,
+    /// The greatest rate passes.
+    NotReached,
+    /// This client cannot send more, or not at all.
+    ClientLimited,
+    /// The target fails at a rate below one that it passes.
+    Unsteady,
+    /// Passing and failing lie too near to each other, or time ran out.
+    Undecided,
+}
+
+impl Outcome {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::LeastFails => "least_fails",
+            Self::NotReached => "not_reached",
+            Self::ClientLimited => "client_limited",
+            Self::Unsteady => "unsteady",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// All probes of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateReport {
+    /// Requests per second.
+    pub rate_per_s: f64,
+    /// Full probes that passed.
+    pub passes: u32,
+    /// Full probes that failed.
+    pub fails: u32,
+    /// Probes that said nothing of the target.
+    pub voids: u32,
+    /// What they come to.
+    pub standing: Standing,
+    /// The median over its probes that were not void; null where none read it.
+    pub response_p50_us: Option<f64>,
+    /// The same of the 99th percentile.
+    pub response_p99_us: Option<f64>,
+    /// True if so many were cut off in the probe that it is of that it may be more.
+    pub response_p99_at_least: bool,
+}
+
+/// A capacity, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The version that measured.
+    pub crawlmark_version: String,
+    /// What the user calls it.
+    pub name: String,
+    /// RFC 3339, UTC: the start of the first probe.
+    pub started_at: String,
+    /// RFC 3339, UTC: the end of the last one.
+    pub finished_at: String,
+    /// True if a signal, or a probe that could not run, ended it before it was over.
+    pub interrupted: bool,
+    /// True if its time was over before it was.
+    pub out_of_time: bool,
+    /// The machine.
+    pub environment: Environment,
+    /// What was asked.
+    pub question: Question,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The requests per second that were accepted at the highest rate that passes, in the worst of its full probes, and no more than
+    /// the limit that was read; null without such a rate.
+    pub capacity_per_s: Option<f64>,
+    /// The highest rate offered that is settled to pass below every one that fails; null without one.
+    #[serde(default)]
+    pub passes_at_per_s: Option<f64>,
+    /// The rate at which the target lets requests through once it refuses some, at the least; null unless two rates agreed on it.
+    #[serde(default)]
+    pub limit_per_s: Option<f64>,
+    /// The lowest rate that is settled to fail; null without one.
+    pub fails_at_per_s: Option<f64>,
+    /// Where the 99th percentile of the response time turns upward; null where it does not.
+    pub knee: Option<Point>,
+    /// Each rate, from the lowest on.
+    pub rates: Vec<RateReport>,
+    /// Each probe, in the order in which they ran.
+    pub probes: Vec<ProbeReport>,
+}
+
+/// How the search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Known(Ending),
+    /// Its time was over.
+    OutOfTime,
+    /// By a signal, or a probe that could not run.
+    Interrupted,
+}
+
+/// The search that these probes are.
+#[must_use]
+pub fn search_of(question: &Question, probes: &[ProbeReport]) -> Search {
+    search_in_hindsight(question, &in_hindsight(question, probes.to_vec()))
+}
+
+/// The next step after these probes.
+#[must_use]
+pub fn next_step(question: &Question, probes: &[ProbeReport]) -> Step {
+    let step = search_of(question, probes).next();
+    let Step::Done(Ending::Found { pass, fail }) = step else { return step };
+    limit_check(question, probes, [pass, fail]).map_or(step, |pace| Step::Probe(pace, Kind::Full))
+}
+
+/// A rate at which to read the limit before a capacity is named: where refusals ended the search, and a burst may be all that passed.
+fn limit_check(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Pace> {
+    let of = |pace: Pace| probes.iter().filter(move |probe| probe.per_min == pace);
+    if !of(fail).any(|probe| probe.throttled_share > 0.0) || Limit::of(probes).is_some() {
+        return None;
+    }
+    let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
+    above.into_iter().find(|pace| (fail..=question.bounds.greatest).contains(pace) && of(*pace).next().is_none())
+}
+
+/// The result from probes that were read [in hindsight](in_hindsight).
+fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
+    let mut search = Search::new(question.bounds);
+    for probe in probes {
+        search.note(probe.per_min, probe.kind, probe.seen);
+    }
+    if is_random(question) {
+        for pace in slow_together(question, probes) {
+            search.doubt(pace);
+        }
+    }
+    search
+}
+
+impl Capacity {
+    /// What these probes come to.
+    #[must_use]
+    pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
+        let Begun { crawlmark_version, environment, question, .. } = begun;
+        let probes = in_hindsight(&question, probes);
+        let search = search_in_hindsight(&question, &probes);
+        let (pass, fail) = search.settled();
+        let limit = Limit::of(&probes).map(|limit| limit.least_per_s);
+        let outcome = match end {
+            End::OutOfTime | End::Interrupted => Outcome::Undecided,
+            End::Known(ending) => Outcome::of(ending),
+        };
+        let rates: Vec<RateReport> = search
+            .rates()
+            .map(|(pace, tally)| {
+                let p99 = typical(&probes, pace, |probe| probe.response_p99_us);
+                RateReport {
+                    rate_per_s: pace.per_s(),
+                    passes: tally.passes,
+                    fails: tally.fails,
+                    voids: tally.voids,
+                    standing: tally.standing(),
+                    response_p50_us: typical(&probes, pace, |probe| probe.response_p50_us).map(|(us, _)| us),
+                    response_p99_us: p99.map(|(us, _)| us),
+                    response_p99_at_least: p99.is_some_and(|(_, probe)| probe.response_p99_at_least),
+                }
+            })
+            .collect();
+        let told = |probe: Option<&ProbeReport>, time: fn(&ProbeReport) -> &String| {
+            probe.map_or_else(String::new, |probe| time(probe).clone())
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            crawlmark_version,
+            name,
+            started_at: told(probes.first(), |probe| &probe.started_at),
+            finished_at: told(probes.last(), |probe| &probe.finished_at),
+            interrupted: end == End::Interrupted,
+            out_of_time: end == End::OutOfTime,
+            environment,
+            question,
+            outcome,
+            capacity_per_s: pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY))),
+            passes_at_per_s: pass.map(Pace::per_s),
+            limit_per_s: limit,
+            fails_at_per_s: fail.map(Pace::per_s),
+            knee: knee(&curve(&rates, fail.map_or(f64::INFINITY, Pace::per_s))),
+            rates,
+            probes,
+        }
+    }
+}
+
+impl Outcome {
+    const fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Found { .. } => Self::Found,
+            Ending::LeastFails(_) => Self::LeastFails,
+            Ending::GreatestPasses(_) => Self::NotReached,
+            Ending::ClientLimited(_) => Self::ClientLimited,
+            Ending::Unsteady { .. } => Self::Unsteady,
+            Ending::Undecided => Self::Undecided,
+        }
+    }
+}
+
+/// What was accepted of a rate in the worst of the full probes that passed.
+fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
+    let passed = probes
+        .iter()
+        .filter(|probe| probe.per_min == pace && probe.kind == Kind::Full && probe.seen == Seen::Pass)
+        .filter_map(|probe| probe.accepted_per_s);
+    passed.fold(pace.per_s(), f64::min)
+}
+
+/// The 99th percentile against the rate, where it is known, up to the rate that fails: overload has a curve of its own, beside which the
+/// one before it looks flat.
+fn curve(rates: &[RateReport], fails_at: f64) -> Vec<Point> {
+    let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: rate.response_p99_us? });
+    rates.iter().filter(|rate| rate.rate_per_s <= fails_at).filter_map(point).filter(|point| point.us > 0.0).collect()
+}
+
+/// The median of what the probes of a rate read, and the probe that read it.
+fn typical(
+    probes: &[ProbeReport],
+    pace: Pace,
+    read: impl Fn(&ProbeReport) -> Option<f64>,
+) -> Option<(f64, &ProbeReport)> {
+    let of_rate = probes.iter().filter(|probe| probe.per_min == pace && probe.seen != Seen::Void);
+    let mut values: Vec<(f64, &ProbeReport)> = of_rate.filter_map(|probe| Some((read(probe)?, probe))).collect();
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    values.get(values.len() / 2).copied()
+}
+
+/// A journal, read back: what was asked, and its probes. A last line that was not written to its end is no probe.
+///
+/// # Errors
+/// When it has no first line, or a line before the last is none of its own: what is wrong, in words.
+pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
+    let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let (first, _) = lines.next().ok_or("it is empty")?;
+    let begun: Begun = foreign::from_str(first).map_err(|error| format!("line 1: {}", foreign::one_line(&error)))?;
+    let Bounds { least, greatest, .. } = begun.question.bounds;
+    let rest: Vec<(&str, usize)> = lines.collect();
+    let mut probes: Vec<ProbeReport> = Vec::new();
+    for (at, (line, number)) in rest.iter().enumerate() {
+        match foreign::from_str::<ProbeReport>(line) {
+            Ok(probe) if (least..=greatest).contains(&probe.per_min) => probes.push(probe),
+            Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
+            Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}
+            Err(error) => return Err(format!("line {number}: {}", foreign::one_line(&error))),
+        }
+    }
+    Ok((begun, probes))
+}
+
+/// A line of a journal.
+///
+/// # Errors
+/// When it is no JSON.
+pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_string(line)? + "\n")
+}
+
+/// What differs between two searches, by name and as it was saved: why one cannot go on from the other. Of the machines only what makes
+/// another one of them: limits and the kernel's may be set anew.
+#[must_use]
+pub fn searches_differ(saved: &Begun, asked: &Begun) -> Vec<String> {
+    let fields = |begun: &Begun| -> BTreeMap<String, String> {
+        let value = serde_json::to_value(&begun.question).unwrap_or_default();
+        let fields = value.as_object().cloned().unwrap_or_default();
+        let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");
+        let machine = format!("{cpu}, {} cores", begun.environment.cores);
+        let others = [
+            ("crawlmark", begun.crawlmark_version.clone()),
+            ("machine", machine),
+            ("values of flags, or the list of URLs", begun.fingerprint.to_string()),
+        ];
+        let fields = fields.into_iter().map(|(name, value)| (name, value.to_string()));
+        fields.chain(others.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+    };
+    let (saved, asked) = (fields(saved), fields(asked));
+    let differs = saved.iter().filter(|(name, value)| asked.get(*name) != Some(value));
+    differs.map(|(name, value)| format!("{name} ({value})")).collect()
+}

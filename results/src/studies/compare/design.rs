@@ -1,0 +1,327 @@
+//! How the rounds were run, and whether that allows a verdict: arms, rounds, pairs, their order, and what is refused.
+//!
+//! Used by [`super::judge`] on every call, and by whoever has rounds in the order in which they ran and wants pairs. It
+//! looks at order and disturbance only, never at a reading.
+//!
+//! # Why so strict
+//!
+//! A machine drifts. With a noise of 5 % per round and a drift that is shared by neighbours, all rounds of one arm before
+//! all of the other called 45 % of A/A comparisons different at a nominal 5 %; a fixed order within pairs called 16 %
+//! different when the second round of a pair was 2 % slower; pairs in random order called 5 % different (simulated). No
+//! formula repairs data that were taken in the wrong order, so they are refused.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::metric::Readings;
+
+/// One of the two things compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arm {
+    /// What is compared with.
+    Base,
+    /// What is judged.
+    Candidate,
+}
+
+/// In which order the two rounds of a pair ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// AB.
+    BaseFirst,
+    /// BA.
+    CandidateFirst,
+}
+
+/// State of the machine while a round ran. To be judged before any metric is looked at, and without knowing
+/// which arm ran: otherwise it is a way to choose the result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disturbance {
+    /// Nothing was noticed.
+    #[default]
+    None,
+    /// The fixed work before and after it took more or less time than usual.
+    SpeedProbe,
+    /// The hypervisor took time away.
+    Steal,
+    /// Others were given the CPU while a shard wanted it.
+    RunQueue,
+}
+
+/// One round: fresh processes, one arm.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Whose it is.
+    pub arm: Arm,
+    /// What it read.
+    pub readings: Readings,
+    /// State of the machine.
+    pub disturbance: Disturbance,
+}
+
+/// Two rounds that ran one right after the other, one of each arm, with the same seed and IDs: the unit of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Which of them ran first.
+    pub order: Order,
+    /// The base's.
+    pub base: Readings,
+    /// The candidate's.
+    pub candidate: Readings,
+    /// State of the machine during both.
+    pub disturbance: Disturbance,
+}
+
+/// Reason why no verdict can be drawn from the rounds, whatever they read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DesignError {
+    /// Nothing to compare.
+    #[error("there are no rounds to compare: run both arms, in pairs")]
+    NoRounds,
+    /// The arms have different numbers of rounds.
+    #[error(
+        "{base} rounds of the base and {candidate} of the candidate are not paired: \
+         each round of one arm needs one of the other right beside it"
+    )]
+    Unpaired {
+        /// Rounds of the base.
+        base: usize,
+        /// Rounds of the candidate.
+        candidate: usize,
+    },
+    /// One arm was done before the other began.
+    #[error(
+        "the arms ran one after the other (all {rounds} rounds of the {first} before any of the other arm): \
+         whatever the machine did meanwhile would look like an effect; run them in pairs, in random order"
+    )]
+    Sequential {
+        /// The arm that ran first.
+        first: Arm,
+        /// How many rounds of it.
+        rounds: usize,
+    },
+    /// Two rounds that should be a pair are of one arm.
+    #[error(
+        "rounds {} and {} are both of the {arm}: the rounds of a pair need to run one right after the other, \
+         one of each arm", .round, .round + 1
+    )]
+    NotAlternating {
+        /// The first of the two, counted from 1.
+        round: usize,
+        /// Whose they are.
+        arm: Arm,
+    },
+    /// Two pairs that should be a block ran in the same order.
+    #[error(
+        "undisturbed pairs {} and {} both ran {order}: each two of them need one of either order (AB and BA, whichever \
+         is first drawn at random), or a second round that is always slower would look like an effect", .pair, .pair + 1
+    )]
+    NotInBlocks {
+        /// The first of the two, counted from 1 over the undisturbed pairs.
+        pair: usize,
+        /// The order of both.
+        order: Order,
+    },
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Base => "base",
+            Self::Candidate => "candidate",
+        })
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BaseFirst => "the base first",
+            Self::CandidateFirst => "the candidate first",
+        })
+    }
+}
+
+impl Arm {
+    /// The order of a pair whose first round is this arm's.
+    #[must_use]
+    pub const fn first(self) -> Order {
+        match self {
+            Self::Base => Order::BaseFirst,
+            Self::Candidate => Order::CandidateFirst,
+        }
+    }
+}
+
+impl Order {
+    /// The other one.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::BaseFirst => Self::CandidateFirst,
+            Self::CandidateFirst => Self::BaseFirst,
+        }
+    }
+}
+
+impl Pair {
+    /// True if it may be looked at.
+    #[must_use]
+    pub fn undisturbed(&self) -> bool {
+        self.disturbance == Disturbance::None
+    }
+
+    /// The same pair with the arms' names exchanged.
+    #[must_use]
+    pub fn swapped(&self) -> Self {
+        Self { order: self.order.reversed(), base: self.candidate, candidate: self.base, ..*self }
+    }
+}
+
+/// Makes pairs of rounds in the order in which they ran: the first with the second, the third with the fourth. A pair is
+/// as disturbed as either of its rounds.
+///
+/// # Errors
+/// When the rounds were not run in pairs: see [`DesignError`]. The order of the pairs is looked at by [`super::judge`].
+pub fn pair_up(rounds: &[Round]) -> Result<Vec<Pair>, DesignError> {
+    let Some(first) = rounds.first().map(|round| round.arm) else { return Err(DesignError::NoRounds) };
+    let base = rounds.iter().filter(|round| round.arm == Arm::Base).count();
+    let candidate = rounds.len() - base;
+    if base != candidate {
+        return Err(DesignError::Unpaired { base, candidate });
+    }
+    // One pair is both arms one after the other, and as it should be.
+    if base > 1 && rounds[..base].iter().all(|round| round.arm == first) {
+        return Err(DesignError::Sequential { first, rounds: base });
+    }
+    rounds.chunks_exact(2).enumerate().map(|(index, two)| paired(2 * index + 1, [two[0], two[1]])).collect()
+}
+
+/// The pair of two neighbours, of which the first is the `round`-th.
+fn paired(round: usize, [first, second]: [Round; 2]) -> Result<Pair, DesignError> {
+    if first.arm == second.arm {
+        return Err(DesignError::NotAlternating { round, arm: first.arm });
+    }
+    let (base, candidate) = match first.arm {
+        Arm::Base => (first.readings, second.readings),
+        Arm::Candidate => (second.readings, first.readings),
+    };
+    let disturbance = match first.disturbance {
+        Disturbance::None => second.disturbance,
+        found => found,
+    };
+    Ok(Pair { order: first.arm.first(), base, candidate, disturbance })
+}
+
+/// Refuses pairs that did not run in permuted blocks of AB and BA. The last block may be half done. Where a disturbed pair is
+/// run again in its own order, the others are in blocks; where none is run again, all of them are.
+pub(super) fn check(pairs: &[Pair]) -> Result<(), DesignError> {
+    if pairs.is_empty() {
+        return Err(DesignError::NoRounds);
+    }
+    let kept: Vec<Order> = pairs.iter().filter(|pair| pair.undisturbed()).map(|pair| pair.order).collect();
+    let all: Vec<Order> = pairs.iter().map(|pair| pair.order).collect();
+    match (uneven(&kept), uneven(&all)) {
+        (Some(block), Some(_)) => Err(DesignError::NotInBlocks { pair: 2 * block + 1, order: kept[2 * block] }),
+        _ => Ok(()),
+    }
+}
+
+/// The first block of two with one order.
+fn uneven(orders: &[Order]) -> Option<usize> {
+    orders.chunks_exact(2).position(|block| block[0] == block[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::studies::compare::Reading;
+
+    fn rounds(arms: &str) -> Vec<Round> {
+        let round = |(index, arm)| Round {
+            arm: if arm == 'A' { Arm::Base } else { Arm::Candidate },
+            readings: Readings { throughput: Reading::Gating(index as f64), ..Readings::default() },
+            disturbance: Disturbance::None,
+        };
+        arms.chars().enumerate().map(round).collect()
+    }
+
+    #[test]
+    fn rounds_that_were_not_run_in_pairs_are_refused() {
+        let unpaired = |base, candidate| DesignError::Unpaired { base, candidate };
+        for (arms, expected) in [
+            ("", DesignError::NoRounds),
+            ("A", unpaired(1, 0)),
+            ("ABB", unpaired(1, 2)),
+            ("AAAABBB", unpaired(4, 3)),
+            ("AABB", DesignError::Sequential { first: Arm::Base, rounds: 2 }),
+            ("BBBBAAAA", DesignError::Sequential { first: Arm::Candidate, rounds: 4 }),
+            ("ABBBAA", DesignError::NotAlternating { round: 3, arm: Arm::Candidate }),
+        ] {
+            assert_eq!(pair_up(&rounds(arms)), Err(expected), "{arms}");
+        }
+    }
+
+    #[test]
+    fn neighbours_become_pairs_in_the_order_in_which_they_ran() {
+        let mut rounds = rounds("ABBA");
+        rounds[3].disturbance = Disturbance::Steal;
+        let pairs = pair_up(&rounds).unwrap();
+        let seen: Vec<_> = pairs
+            .iter()
+            .map(|pair| (pair.order, pair.base.throughput.value(), pair.candidate.throughput.value(), pair.disturbance))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Order::BaseFirst, Some(0.0), Some(1.0), Disturbance::None),
+                (Order::CandidateFirst, Some(3.0), Some(2.0), Disturbance::Steal),
+            ]
+        );
+        assert!(pair_up(&rounds[..2]).is_ok(), "one pair is no sequence");
+    }
+
+    #[test]
+    fn pairs_in_a_fixed_order_are_refused() {
+        let pairs = |arms: &str| pair_up(&rounds(arms)).unwrap();
+        for good in ["AB", "ABBA", "BAAB", "ABBAABBA", "ABBABAABBA"] {
+            assert_eq!(check(&pairs(good)), Ok(()), "{good}");
+        }
+        let refused = |pair, order| Err(DesignError::NotInBlocks { pair, order });
+        assert_eq!(check(&pairs("ABAB")), refused(1, Order::BaseFirst));
+        assert_eq!(check(&pairs("ABBABABA")), refused(3, Order::CandidateFirst));
+        assert_eq!(check(&[]), Err(DesignError::NoRounds));
+    }
+
+    #[test]
+    fn a_disturbed_pair_that_was_run_again_in_its_order_leaves_the_blocks_whole() {
+        let mut pairs = pair_up(&rounds("ABABBA")).unwrap();
+        assert!(check(&pairs).is_err());
+        pairs[0].disturbance = Disturbance::SpeedProbe;
+        assert_eq!(check(&pairs), Ok(()));
+    }
+
+    #[test]
+    fn a_disturbed_pair_that_was_not_run_again_leaves_the_order_as_it_was_drawn() {
+        let mut pairs = pair_up(&rounds("ABBAABBA")).unwrap();
+        pairs[1].disturbance = Disturbance::Steal;
+        assert_eq!(check(&pairs), Ok(()));
+        let mut pairs = pair_up(&rounds("ABABABABAB")).unwrap();
+        pairs[1].disturbance = Disturbance::Steal;
+        assert!(check(&pairs).is_err(), "no order was drawn");
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_wrong_and_what_would_be_right() {
+        let said = DesignError::NotInBlocks { pair: 3, order: Order::BaseFirst }.to_string();
+        assert!(said.starts_with("undisturbed pairs 3 and 4 both ran the base first: each two"), "{said}");
+        let said = DesignError::Sequential { first: Arm::Base, rounds: 16 }.to_string();
+        assert!(said.contains("all 16 rounds of the base before any") && said.contains("run them in pairs"), "{said}");
+        let said = DesignError::NotAlternating { round: 3, arm: Arm::Candidate }.to_string();
+        assert!(said.starts_with("rounds 3 and 4 are both of the candidate"), "{said}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What differs between two results besides what they measured: the plan, the machine, the version. Printed before any
+//! number, and where it means that the numbers are of different things, the comparison is refused.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::run::report::Report;
+
+/// Something that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Its key in `result.json`.
+    pub what: String,
+    /// Of the base.
+    pub base: String,
+    /// Of the candidate.
+    pub candidate: String,
+}
+
+/// Reason why two results are of different things.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is {base} of the base and {candidate} of the candidate: {because}")]
+pub struct Incomparable {
+    what: String,
+    base: String,
+    candidate: String,
+    because: &'static str,
+}
+
+/// What makes two results incomparable when it differs, and why.
+const DECISIVE: [(&str, &str); 7] = [
+    ("plan.arrivals", "an open loop's times count waits that a closed loop does not make"),
+    ("plan.rate", "two loads are not compared but confused"),
+    ("plan.shape", "two loads are not compared but confused"),
+    ("plan.warmup_us", "one of them leaves out what the other counts"),
+    ("plan.workload.expect", "what counts as a good answer has to be the same"),
+    ("environment.cpu_model", "two machines are compared, and not two programs"),
+    ("environment.cores", "two machines are compared, and not two programs"),
+];
+
+/// What differs between the plans, environments and versions of two results, in the order of their keys.
+#[must_use]
+pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
+    let (base, candidate) = (told(base), told(candidate));
+    let mut keys: Vec<&String> = base.iter().chain(&candidate).map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let of = |told: &[(String, String)], key: &str| {
+        told.iter().find(|(own, _)| own == key).map_or_else(|| "-".to_owned(), |(_, value)| value.clone())
+    };
+    let both = keys.into_iter().map(|key| Difference {
+        what: key.clone(),
+        base: of(&base, key),
+        candidate: of(&candidate, key),
+    });
+    both.filter(|difference| difference.base != difference.candidate).collect()
+}
+
+/// Check that results with this difference may be compared.
+///
+/// # Errors
+/// With the first difference that makes them two different things.
+pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
+    let decisive = DECISIVE.iter().find_map(|(key, because)| {
+        let is_in = |what: &str| what.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let Difference { what, base, candidate } = differences.iter().find(|difference| is_in(&difference.what))?;
+        let (what, base, candidate) = (what.clone(), base.clone(), candidate.clone());
+        Some(Incomparable { what, base, candidate, because })
+    });
+    decisive.map_or(Ok(()), Err)
+}
+
+/// What a result says of what it was made from, by keys.
+fn told(report: &Report) -> Vec<(String, String)> {
+    let mut told = vec![("crawlmark_version".to_owned(), report.crawlmark_version.clone())];
+    let parts = [
+        ("plan", serde_json::to_value(&report.plan).unwrap_or_default()),
+        ("environment", serde_json::to_value(&report.environment).unwrap_or_default()),
+    ];
+    for (name, part) in parts {
+        flatten(name, &part, &mut told);
+    }
+    // The hash says in one word what the keys say one by one.
+    told.retain(|(key, _)| key != "plan.config_hash");
+    told
+}
+
+fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&format!("{name}.{key}"), value, into)),
+        Value::String(text) => into.push((name.to_owned(), text.clone())),
+        other => into.push((name.to_owned(), other.to_string())),
+    }
+}

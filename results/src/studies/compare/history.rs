@@ -1,0 +1,267 @@
+//! Where a history of single runs changed: advice on where to look, and never a verdict.
+//!
+//! Runs that are days apart differ by the machine, its neighbours and its kernel as well as by what was measured. A change
+//! that is found here says between which two results the world became another; which part of the world, only pairs can say.
+//!
+//! # Method
+//!
+//! E-divisive means with hierarchical bisection (Matteson, D. S. and James, N. A. (2014), *A nonparametric approach for
+//! multiple change point analysis of multivariate data*, JASA 109, 334-345), as used on histories of benchmarks by Daly, D. et
+//! al. (2020), *The use of change point detection to identify software performance regressions in a continuous integration
+//! system*, ICPE. A segment of `n` logarithms is parted where the energy distance of its parts, weighted by their lengths,
+//!
+//! ```text
+//! Q = m k / (m + k) * ( 2/(m k) sum |x_i - y_j| - 2/(m (m-1)) sum |x_i - x_j| - 2/(k (k-1)) sum |y_i - y_j| )
+//! ```
+//!
+//! is greatest. Whether that is more than chance is tested by permutations of the segment: `p = (1 + those with a Q no less) /
+//! (1 + permutations)`. Each part is then looked at by itself. Changes by less than 2 % are left out.
+
+use serde::{Deserialize, Serialize};
+
+use super::differences::differences;
+use super::metric::{Metric, Readings};
+use crate::run::report::Report;
+use crawlmark_harness::stats::median;
+
+/// The name of the format.
+pub const HISTORY_SCHEMA: &str = "crawlmark.history/1";
+
+/// The fewest results on either side of a change: of fewer, one bad day is a change.
+const SHORTEST: usize = 5;
+
+/// The fewest results in which a change can be found.
+const NEEDED: usize = 2 * SHORTEST;
+
+/// Permutations of each test: p is known to 0.5 %.
+const PERMUTATIONS: u32 = 199;
+
+/// A change is more than chance from here on.
+const SIGNIFICANT: f64 = 0.01;
+
+/// The smallest change worth a look, as a part of what was before.
+const SMALLEST: f64 = 0.02;
+
+/// The most results that are looked at, the latest: the work grows with the square of their number.
+pub const LONGEST: usize = 400;
+
+/// A change in a history.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The first result after it, counted from 0.
+    pub at: usize,
+    /// The median of what was before, since the last change.
+    pub before: f64,
+    /// The median of what came after, until the next one.
+    pub after: f64,
+    /// How often chance alone parts a segment so well.
+    pub p: f64,
+}
+
+/// Results of one plan on one machine over time, and where they changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// [`HISTORY_SCHEMA`].
+    pub schema: String,
+    /// What every result of it is called.
+    pub name: String,
+    /// The results, the oldest first.
+    pub results: Vec<PastResult>,
+    /// Results that were left out: of another plan, machine or name than the latest, or beyond the [`LONGEST`] history.
+    pub left_out: usize,
+    /// The fewest results in which a change can be found: of fewer, `metrics` says nothing.
+    pub results_needed: usize,
+    /// Each metric that every result has.
+    pub metrics: Vec<MetricHistory>,
+}
+
+/// A result of a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PastResult {
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// Where it lies.
+    pub result: String,
+    /// What it read.
+    pub readings: Readings,
+}
+
+/// A metric over a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricHistory {
+    /// Which.
+    pub metric: Metric,
+    /// Where it changed.
+    pub changes: Vec<Change>,
+}
+
+impl History {
+    /// The history that the latest of these results belongs to; none of none.
+    #[must_use]
+    pub fn of(mut found: Vec<(String, Report)>) -> Option<Self> {
+        // RFC 3339 in UTC sorts as text.
+        found.sort_by(|(_, a), (_, b)| a.started_at.cmp(&b.started_at));
+        let all = found.len();
+        let latest = found.last().map(|(_, report)| report.clone())?;
+        let mut kept: Vec<_> = found.into_iter().filter(|(_, report)| is_like(report, &latest)).collect();
+        kept.drain(..kept.len().saturating_sub(LONGEST));
+        let past = |(result, report): (String, Report)| PastResult {
+            started_at: report.started_at.clone(),
+            result,
+            readings: Readings::taken_from(&report, None),
+        };
+        let results: Vec<PastResult> = kept.into_iter().map(past).collect();
+        let metrics = Metric::ALL.into_iter().filter_map(|metric| {
+            let values: Option<Vec<f64>> = results.iter().map(|past| past.readings.of(metric).value()).collect();
+            Some(MetricHistory { metric, changes: changes(&values?, SEED) })
+        });
+        Some(Self {
+            schema: HISTORY_SCHEMA.to_owned(),
+            name: latest.name,
+            left_out: all - results.len(),
+            results_needed: NEEDED,
+            metrics: metrics.collect(),
+            results,
+        })
+    }
+
+    /// True if there are enough results to find a change in.
+    #[must_use]
+    pub const fn is_enough(&self) -> bool {
+        self.results.len() >= self.results_needed
+    }
+}
+
+/// True if two results are of one plan, whatever the target's port was, on one kind of machine.
+fn is_like(one: &Report, other: &Report) -> bool {
+    let tells_apart = |what: &str| {
+        (what.starts_with("plan.") && what != "plan.target")
+            || ["environment.cpu_model", "environment.cores"].contains(&what)
+    };
+    one.name == other.name && !differences(one, other).iter().any(|difference| tells_apart(&difference.what))
+}
+
+/// What permutations are drawn from: the same history has the same changes, whoever asks.
+const SEED: u64 = 1;
+
+/// Where a history of positive values changed, in order. The same seed gives the same answer.
+#[must_use]
+pub fn changes(values: &[f64], seed: u64) -> Vec<Change> {
+    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    if logarithms.iter().any(|value| !value.is_finite()) {
+        return Vec::new();
+    }
+    let level = |values: &[f64]| median(&mut values.to_vec()).unwrap_or(f64::NAN);
+    let mut found = Vec::new();
+    part(&logarithms, 0, &mut fastrand::Rng::with_seed(seed), &mut found);
+    found.sort_by_key(|(at, _)| *at);
+    let ends: Vec<usize> = std::iter::once(0).chain(found.iter().map(|(at, _)| *at)).chain([values.len()]).collect();
+    let change = |(number, (at, p)): (usize, &(usize, f64))| Change {
+        at: *at,
+        before: level(&values[ends[number]..*at]),
+        after: level(&values[*at..ends[number + 2]]),
+        p: *p,
+    };
+    let changes = found.iter().enumerate().map(change);
+    changes.filter(|change| (change.after / change.before - 1.0).abs() >= SMALLEST).collect()
+}
+
+/// Parts a segment that begins at `start`, and its parts.
+fn part(segment: &[f64], start: usize, draw: &mut fastrand::Rng, found: &mut Vec<(usize, f64)>) {
+    let Some((at, greatest)) = best(segment) else { return };
+    let mut shuffled = segment.to_vec();
+    let as_good = (0..PERMUTATIONS).filter(|_| {
+        draw.shuffle(&mut shuffled);
+        best(&shuffled).is_some_and(|(_, by_chance)| by_chance >= greatest)
+    });
+    let p = (1.0 + as_good.count() as f64) / (1.0 + f64::from(PERMUTATIONS));
+    if p > SIGNIFICANT {
+        return;
+    }
+    found.push((start + at, p));
+    part(&segment[..at], start, draw, found);
+    part(&segment[at..], start + at, draw, found);
+}
+
+/// Where the parts of a segment are furthest from each other, and how far; none when it is too short to be parted.
+fn best(segment: &[f64]) -> Option<(usize, f64)> {
+    let n = segment.len();
+    let distance = |one: f64, others: &[f64]| -> f64 { others.iter().map(|other| (one - other).abs()).sum() };
+    // All to the right; one after the other goes to the left.
+    let (mut left, mut between) = (0.0, 0.0);
+    let mut right: f64 = (0..n).map(|i| distance(segment[i], &segment[i + 1..])).sum();
+    let mut best: Option<(usize, f64)> = None;
+    for at in 1..n {
+        let (to_left, to_right) =
+            (distance(segment[at - 1], &segment[..at - 1]), distance(segment[at - 1], &segment[at..]));
+        left += to_left;
+        right -= to_right;
+        between += to_right - to_left;
+        if at < SHORTEST || n - at < SHORTEST {
+            continue;
+        }
+        let (m, k) = (at as f64, (n - at) as f64);
+        let energy = 2.0 * between / (m * k) - 2.0 * left / (m * (m - 1.0)) - 2.0 * right / (k * (k - 1.0));
+        let q = m * k / (m + k) * energy;
+        if best.is_none_or(|(_, greatest)| q > greatest) {
+            best = Some((at, q));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gaussian noise of 2 % around a level.
+    fn history(seed: u64, levels: &[(usize, f64)]) -> Vec<f64> {
+        let mut draw = fastrand::Rng::with_seed(seed);
+        let mut gaussian = || (0..12).map(|_| draw.f64()).sum::<f64>() - 6.0;
+        levels
+            .iter()
+            .flat_map(|(count, level)| std::iter::repeat_n(*level, *count))
+            .map(|level| level * (1.0 + 0.02 * gaussian()))
+            .collect()
+    }
+
+    #[test]
+    fn a_step_of_5_percent_is_found_where_it_is() {
+        let (mut found, mut near) = (0, 0);
+        for seed in 0..100 {
+            let changes = changes(&history(seed, &[(20, 1_000.0), (20, 950.0)]), seed);
+            found += usize::from(!changes.is_empty());
+            near += usize::from(changes.iter().any(|change| change.at.abs_diff(20) <= 2));
+            for change in changes {
+                assert!(change.p <= SIGNIFICANT && change.before > change.after * 0.9);
+            }
+        }
+        assert!(found >= 98 && near >= 85, "{found}, {near}");
+    }
+
+    #[test]
+    fn the_level_of_an_even_number_of_results_is_the_mean_of_the_middle_two() {
+        let values = [100.0, 104.0, 100.0, 104.0, 100.0, 104.0, 200.0, 208.0, 200.0, 208.0, 200.0, 208.0];
+        let [change] = changes(&values, 1)[..] else { panic!("one change") };
+        assert_eq!((change.at, change.before, change.after), (6, 102.0, 204.0));
+    }
+
+    #[test]
+    fn a_history_without_a_change_has_none_in_98_of_100() {
+        let alarms = (0..300).filter(|seed| !changes(&history(*seed, &[(40, 1_000.0)]), *seed).is_empty()).count();
+        assert!(alarms <= 6, "{alarms}");
+    }
+
+    #[test]
+    fn two_changes_are_told_apart_and_one_bad_day_is_none() {
+        let twice = changes(&history(3, &[(15, 100.0), (15, 120.0), (15, 100.0)]), 3);
+        assert_eq!(twice.len(), 2, "{twice:?}");
+        assert!((twice[0].after - 120.0).abs() < 4.0 && (twice[1].after - 100.0).abs() < 4.0);
+        let mut bad_day = history(4, &[(30, 100.0)]);
+        bad_day[12] = 40.0;
+        assert_eq!(changes(&bad_day, 4), []);
+        for hopeless in [&[][..], &[1.0; 9], &[0.0; 20], &[f64::NAN; 20]] {
+            assert_eq!(changes(hopeless, 1), []);
+        }
+    }
+}

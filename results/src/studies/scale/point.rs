@@ -1,0 +1,105 @@
+//! What the rounds of one size come to, beside those of the smallest.
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::Held;
+use super::estimate::Estimate;
+use super::round::{Round, Size};
+use super::{NEAR_CEILING, Room};
+use crate::run::report::Verdict;
+
+/// A size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Which.
+    #[serde(flatten)]
+    pub size: Size,
+    /// How many times the smallest it is.
+    pub factor: f64,
+    /// Rounds that were run.
+    pub rounds: usize,
+    /// Of these, those that do not count.
+    pub left_out: usize,
+    /// `X`: good items per second.
+    pub items_per_s: Option<Estimate>,
+    /// `S`: how many times what the smallest does.
+    pub speedup: Option<Estimate>,
+    /// `E`: the same for each part of it; 1 is linear.
+    pub efficiency: Option<Estimate>,
+    /// User and system CPU of the shards, us.
+    pub cpu_us_per_attempt: Option<Estimate>,
+    /// `W`: CPU per attempt at the smallest over that at this size.
+    pub cpu_work_efficiency: Option<Estimate>,
+    /// Mean of the shards' times for an item over the greatest.
+    pub balance: Option<Estimate>,
+    /// Median over the rounds of the median service time, us.
+    pub p50_us: Option<f64>,
+    /// The same of its 99th percentile.
+    pub p99_us: Option<f64>,
+    /// Karp and Flatt's serial fraction; none at a base that is not 1.
+    pub serial_fraction: Option<Estimate>,
+    /// Shards and target processes exceed the CPUs.
+    pub colocated: bool,
+    /// Most of its rounds may have lacked CPU.
+    pub lacked_cpu: bool,
+    /// Most of its rounds were limited by the client, or it does more than [`NEAR_CEILING`] of what the client could.
+    pub limited_by_this_side: bool,
+}
+
+impl Point {
+    /// What `rounds` at `size` come to, `base` being those of the smallest size.
+    pub(super) fn new(size: Size, held: Held, (rounds, base): (&[&Round], &[&Round]), room: Room) -> Self {
+        let used: Vec<&Round> = rounds.iter().copied().filter(|round| round.counts()).collect();
+        let smallest = base.first().map_or(size, |round| round.size);
+        let (n, least) = (held.n(size), held.n(smallest));
+        let factor = n / least;
+        let pairs = pairs(&used, base);
+        let over_pairs = |value: &dyn Fn(&Round, &Round) -> Option<f64>| {
+            Estimate::of(pairs.iter().filter_map(|(own, base)| value(own, base)))
+        };
+        let over = |value: &dyn Fn(&Round) -> Option<f64>| Estimate::of(used.iter().filter_map(|round| value(round)));
+        let speedup = |own: &Round, base: &Round| Some(own.items_per_s / base.items_per_s);
+        let serial = |own: &Round, base: &Round| {
+            let s = own.items_per_s / base.items_per_s;
+            (least <= 1.0 && factor > 1.0).then_some((1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor))
+        };
+        let items_per_s = over(&|round| Some(round.items_per_s));
+        let most = |is: &dyn Fn(&Round) -> bool| used.iter().filter(|round| is(round)).count() * 2 > used.len();
+        let near = |ceiling: f64| items_per_s.is_some_and(|x| x.median > ceiling * NEAR_CEILING);
+        Self {
+            size,
+            factor,
+            rounds: rounds.len(),
+            left_out: rounds.len() - used.len(),
+            items_per_s,
+            speedup: over_pairs(&speedup),
+            efficiency: over_pairs(&|own, base| Some(speedup(own, base)? / factor)),
+            cpu_us_per_attempt: over(&|round| round.cpu_us_per_attempt),
+            cpu_work_efficiency: over_pairs(&|own, base| Some(base.cpu_us_per_attempt? / own.cpu_us_per_attempt?)),
+            balance: over(&|round| round.balance),
+            p50_us: over(&|round| round.p50_us).map(|times| times.median),
+            p99_us: over(&|round| round.p99_us).map(|times| times.median),
+            serial_fraction: over_pairs(&serial),
+            // Of a target elsewhere, shards can take the CPUs from each other alone.
+            colocated: room.target_processes > 0 && size.shards as usize + room.target_processes as usize > room.cores,
+            lacked_cpu: most(&|round| round.lacked_cpu()),
+            limited_by_this_side: most(&|round| round.validity == Verdict::ClientLimited)
+                || room.ceiling_per_s.is_some_and(near),
+        }
+    }
+
+    /// True if it says something about scaling: client and target did not take the CPUs from each other.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
+        self.left_out < self.rounds && !(self.colocated && self.lacked_cpu)
+    }
+}
+
+/// Each round that counts beside the one of the smallest size in its replicate, where that counts, too.
+fn pairs<'a>(used: &[&'a Round], base: &[&'a Round]) -> Vec<(&'a Round, &'a Round)> {
+    let beside = |own: &&'a Round| {
+        let base = base.iter().find(|base| base.replicate == own.replicate && base.counts() && base.items_per_s > 0.0);
+        base.map(|base| (*own, *base))
+    };
+    used.iter().filter_map(beside).collect()
+}

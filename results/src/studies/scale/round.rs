@@ -1,0 +1,132 @@
+//! One round at one size, as it is read from its report.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::report::thresholds::RUN_DELAY;
+use crate::run::report::{Report, ShardReport, Verdict};
+use crate::studies::compare::Readings;
+use crawlmark_harness::stats::Series;
+
+/// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one free.
+const MUCH_CPU: f64 = 0.5;
+
+/// How large a round is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Size {
+    /// Processes that crawl.
+    pub shards: u32,
+    /// Connections, over all of them.
+    pub connections: u32,
+}
+
+/// A round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// The replicate that it belongs to, counted from 1.
+    pub replicate: usize,
+    /// How large it was.
+    #[serde(flatten)]
+    pub size: Size,
+    /// The directory of its result.
+    pub result: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC.
+    pub finished_at: String,
+    /// What was found of the run itself.
+    pub validity: Verdict,
+    /// Reason why it does not count; empty when it does.
+    pub left_out: Vec<String>,
+    /// Good items per second.
+    pub items_per_s: f64,
+    /// Items that ended by themselves.
+    pub items: u64,
+    /// Of these, those that failed or were given up.
+    pub failed: u64,
+    /// User and system CPU of the shards, us.
+    pub cpu_us_per_attempt: Option<f64>,
+    /// Mean of the shards' times for an item over the greatest; none when no shard did one.
+    pub balance: Option<f64>,
+    /// Median of the service time.
+    pub p50_us: Option<f64>,
+    /// 99th percentile of the service time.
+    pub p99_us: Option<f64>,
+    /// CPU over time, of the shard that used the most.
+    pub cpu_share: Option<f64>,
+    /// The part of its time that a shard waited for a CPU, of the one that waited longest.
+    pub run_delay_share: Option<f64>,
+    /// CPU over time and CPUs, of all processes of the round: the shards, their supervisor, and the target that it started; of
+    /// a target that it did not start, of everything on the machine.
+    pub machine_cpu_share: Option<f64>,
+}
+
+impl Round {
+    /// The round that `report` tells of: of `replicate`, at `size`, in the directory `result`. `cpu` is what all of its processes used.
+    #[must_use]
+    pub fn new(report: &Report, (replicate, size, result): (usize, Size, String), cpu: Option<Duration>) -> Self {
+        let readings = Readings::taken_from(report, None);
+        let service = report.latency(Series::ServiceOk);
+        let cpus_s = report.environment.cores as f64 * report.totals.duration_s;
+        Self {
+            replicate,
+            size,
+            result,
+            started_at: report.started_at.clone(),
+            finished_at: report.finished_at.clone(),
+            validity: report.validity.verdict,
+            left_out: left_out(report),
+            items_per_s: readings.throughput.value().unwrap_or(0.0),
+            items: report.ledger.ended() - report.ledger.aborted,
+            failed: report.ledger.failed + report.ledger.gave_up,
+            cpu_us_per_attempt: readings.cpu_per_attempt.value(),
+            balance: balance(&report.shards),
+            p50_us: service.and_then(|times| times.p50_us),
+            p99_us: service.and_then(|times| times.p99_us),
+            cpu_share: greatest(report, |shard| shard.usage.cpu_share),
+            run_delay_share: greatest(report, |shard| shard.usage.run_delay_share),
+            machine_cpu_share: cpu.map(|cpu| cpu.as_secs_f64() / cpus_s).filter(|share| share.is_finite()),
+        }
+    }
+
+    /// True if it may be looked at.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.left_out.is_empty()
+    }
+
+    /// True if CPU may have been what it lacked: its processes used half of all CPUs or more, a shard waited for one for more than 5 % of
+    /// its time, or the machine does not say.
+    #[must_use]
+    pub fn lacked_cpu(&self) -> bool {
+        self.machine_cpu_share.is_none_or(|used| used >= MUCH_CPU)
+            || self.run_delay_share.is_none_or(|waited| waited > RUN_DELAY)
+    }
+}
+
+/// What is not the answer of this client at this size. A client that is its own limit is one.
+fn left_out(report: &Report) -> Vec<String> {
+    if report.interrupted {
+        return vec!["it was interrupted".to_owned()];
+    }
+    if report.validity.verdict > Verdict::ClientLimited { report.validity.reasons.clone() } else { Vec::new() }
+}
+
+/// The mean of the times that shards need for an item, over the greatest of them. One that did none would need for ever.
+fn balance(shards: &[ShardReport]) -> Option<f64> {
+    let rates = || shards.iter().map(|shard| shard.totals.items_per_s);
+    let least = rates().fold(f64::INFINITY, f64::min);
+    if !rates().any(|rate| rate > 0.0) {
+        return None;
+    }
+    if least <= 0.0 {
+        return Some(0.0);
+    }
+    let mean = rates().map(|rate| 1.0 / rate).sum::<f64>() / shards.len() as f64;
+    Some((mean * least).min(1.0))
+}
+
+fn greatest(report: &Report, reading: impl Fn(&ShardReport) -> Option<f64>) -> Option<f64> {
+    report.shards.iter().filter_map(reading).max_by(f64::total_cmp)
+}

@@ -1,0 +1,387 @@
+//! A capacity from saved runs: what a probe reads, when it speaks for or against its target, and what is said, drawn and saved of
+//! a search.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test capacity` writes them
+//! anew when a change is meant.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::time::Duration;
+
+use crawlmark_results::run::gates::Condition;
+use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::capacity::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
+use crawlmark_results::studies::capacity::{
+    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, in_hindsight,
+    journal_line, judge, read_journal, search_of, searches_differ,
+};
+
+/// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds, the first of them warm-up,
+/// in which all went well.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    let mut report: Report = serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap();
+    let row = report.intervals.iter().find(|row| row.attempts > 0).unwrap().clone();
+    let row = |start_s| IntervalRow {
+        start_s,
+        attempts: 1_000,
+        items: 1_000,
+        ok: 1_000,
+        not_found: 0,
+        failed: 0,
+        throttled: 0,
+        aborted: 0,
+        ..row.clone()
+    };
+    report.intervals = (0..5).map(row).collect();
+    report.plan.run.warmup = Duration::from_secs(1);
+    report.schedule = None;
+    report.stopped_by = None;
+    report.totals.errors_by_kind.clear();
+    report.validity.verdict = Verdict::Valid;
+    let service = report.latency["service"].clone();
+    report.latency.insert("response".to_owned(), service);
+    if let Some(lag) = report.latency.get_mut("sched_lag") {
+        (lag.p50_us, lag.p90_us, lag.p99_us) = (Some(10.0), Some(20.0), Some(50.0));
+    }
+    report
+}
+
+fn objectives(texts: &[&str]) -> Vec<Condition> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn throttled() -> Vec<Condition> {
+    objectives(&["throttled_rate < 1%", "error_rate < 1%"])
+}
+
+fn wanted(objectives: &[Condition]) -> Wanted<'_> {
+    Wanted { objectives, precision: 0.02 }
+}
+
+fn judged(report: &Report, objectives: &[Condition]) -> (Seen, Vec<String>) {
+    judge(report, wanted(objectives), Connections::Enough)
+}
+
+fn seen(report: &Report, objectives: &[Condition]) -> Seen {
+    judged(report, objectives).0
+}
+
+#[test]
+fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
+    let mut report = saved();
+    assert_eq!(seen(&report, &throttled()), Seen::Pass);
+    // What a limit lets through at once is used up in the warm-up, or refuses there.
+    report.intervals[0].throttled = 900;
+    assert_eq!(seen(&report, &throttled()), Seen::Pass, "warm-up");
+    report.intervals[1].throttled = 30;
+    assert_eq!(seen(&report, &throttled()), Seen::Pass, "0.75 % of all");
+    report.intervals[1].throttled = 0;
+    report.intervals[4].throttled = 30;
+    let (seen, reasons) = judged(&report, &throttled());
+    assert_eq!(seen, Seen::Fail, "1.5 % of the later half");
+    assert_eq!(reasons, ["throttled_rate 1.50 %, where throttled_rate < 0.01 is wanted"]);
+    report.intervals[4] = IntervalRow { throttled: 0, ok: 900, failed: 100, ..report.intervals[4].clone() };
+    assert!(judged(&report, &throttled()).1[0].starts_with("error_rate 5.00 %"));
+}
+
+#[test]
+fn what_this_side_may_have_done_says_nothing_of_the_target() {
+    let slow = objectives(&["response_p50 < 1us"]);
+    let mut report = saved();
+    assert_eq!(seen(&report, &slow), Seen::Fail);
+    for verdict in [Verdict::ClientLimited, Verdict::Disturbed, Verdict::BudgetLimited] {
+        report.validity.verdict = verdict;
+        assert_eq!(seen(&report, &slow), Seen::Void, "{verdict:?}");
+        assert_eq!(seen(&report, &objectives(&["response_p50 < 1h"])), Seen::Pass, "{verdict:?}: it was good enough");
+    }
+    // A refusal is the target's, however busy this machine was.
+    report.validity.verdict = Verdict::ClientLimited;
+    report.intervals[4].throttled = 500;
+    assert_eq!(seen(&report, &throttled()), Seen::Fail);
+    // But not of requests that came late, all at once.
+    report.latency.get_mut("sched_lag").unwrap().p99_us = Some(1e9);
+    assert_eq!(seen(&report, &throttled()), Seen::Void);
+    report.stopped_by = Some("error_rate < 0.5".to_owned());
+    assert_eq!(seen(&report, &throttled()), Seen::Collapse, "what most of goes wrong is not pushed again");
+    report.totals.errors_by_kind.insert("too_many_files".to_owned(), 3);
+    assert_eq!(seen(&report, &throttled()), Seen::Void);
+}
+
+#[test]
+fn refusals_of_what_this_client_sent_in_bunches_say_nothing_of_the_target() {
+    let mut report = saved();
+    // Of 1,000 requests 50 came 40 ms late.
+    let mut lag = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    lag.record_n(10_000, 950).unwrap();
+    lag.record_n(40_000_000, 50).unwrap();
+    let mut bytes = Vec::new();
+    hdrhistogram::serialization::Serializer::serialize(
+        &mut hdrhistogram::serialization::V2Serializer::new(),
+        &lag,
+        &mut bytes,
+    )
+    .unwrap();
+    let entry = report.latency.get_mut("sched_lag").unwrap();
+    (entry.count, entry.censored, entry.p99_us) = (1_000, 0, Some(40_000.0));
+    entry.hdr = Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes));
+    let wanted = objectives(&["response_p99 < 1h", "throttled_rate < 1%"]);
+    report.intervals[4].throttled = 200;
+    let (seen, why) = judged(&report, &wanted);
+    assert_eq!(seen, Seen::Void, "10 % of the later half were refused, and 5 % came late");
+    assert!(why.iter().any(|why| why.starts_with("this client sent 5.0 % of the requests late")), "{why:?}");
+    report.intervals[4].throttled = 300;
+    assert_eq!(judged(&report, &wanted).0, Seen::Fail, "more than that");
+}
+
+#[test]
+fn refusals_that_repeat_to_the_digit_are_the_targets() {
+    let question = question();
+    let (probes, _) = probes();
+    let void = |share: f64| ProbeReport {
+        per_min: Pace::nearest(900.0),
+        rate_per_s: 900.0,
+        seen: Seen::Void,
+        bunched: true,
+        throttled_share: share,
+        kind: Kind::Full,
+        ..probes[0].clone()
+    };
+    let standing = |shares: &[f64]| {
+        let probes: Vec<ProbeReport> = shares.iter().copied().map(void).collect();
+        let read: Vec<Seen> = in_hindsight(&question, probes.clone()).iter().map(|probe| probe.seen).collect();
+        let search = search_of(&question, &probes);
+        let tally = search.rates().next().map(|(_, tally)| tally.standing());
+        (read, tally)
+    };
+    assert_eq!(standing(&[0.0196, 0.0196, 0.0196]), (vec![Seen::Fail; 3], Some(Standing::Fails)));
+    assert_eq!(standing(&[0.0196, 0.05, 0.011]), (vec![Seen::Void; 3], Some(Standing::Unknown)), "that is noise");
+    assert_eq!(standing(&[0.0196, 0.0196]), (vec![Seen::Void; 2], Some(Standing::Unknown)), "twice may be chance");
+}
+
+#[test]
+fn a_search_of_an_earlier_version_is_still_read() {
+    let (probes, _) = probes();
+    let mut line: serde_json::Value = serde_json::to_value(&probes[0]).unwrap();
+    let fields = line.as_object_mut().unwrap();
+    for field in ["accepted_per_s", "let_through_per_s", "let_through_least_per_s", "bunched", "slow"] {
+        assert!(fields.remove(field).is_some(), "{field}");
+    }
+    let text = journal_line(&begun()).unwrap() + &journal_line(&line).unwrap();
+    let (_, read) = read_journal(&text).unwrap();
+    assert_eq!((read[0].let_through_per_s, read[0].bunched, read[0].slow.len()), (None, false, 0));
+}
+
+/// The text of a search with such probes.
+fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
+    let begun = Begun { question, ..begun() };
+    text::capacity_text(&Capacity::new(String::new(), begun, probes, end), 1_000)
+}
+
+#[test]
+fn what_a_search_cannot_have_seen_is_said() {
+    let (probes, ending) = probes();
+    let queue = "a target that queues what it does not manage";
+    let short = Question { probe_s: 2.0, ..question() };
+    assert!(!told(question(), probes.clone(), End::Known(ending)).contains(queue));
+    assert!(told(short.clone(), probes.clone(), End::Known(ending)).contains("up to 2 % above the rate it sustains"));
+    let timeless = Question { objectives: vec!["throttled_rate < 0.01".to_owned()], ..short };
+    assert!(told(timeless, probes.clone(), End::Known(ending)).contains("at any distance above the rate it sustains"));
+    let uneven = |us| {
+        let fail = probes.iter().map(|probe| probe.rate_per_s).find(|rate| (4_001.0..4_060.0).contains(rate)).unwrap();
+        let mut probes = probes.clone();
+        for probe in probes.iter_mut().filter(|probe| probe.per_min == Pace::nearest(fail)) {
+            (probe.throttled_share, probe.sched_lag_p99_us) = (0.02, Some(us));
+        }
+        told(question(), probes, End::Known(ending)).contains("if it lets nothing through at once")
+    };
+    assert!(uneven(50.0) && !uneven(20.0), "a tenth of 247 us");
+    // Ends that noise left further apart than was asked for, and a target that wants to be left alone.
+    let narrow = Question { bounds: Bounds { precision: 0.001, ..question().bounds }, ..question() };
+    assert!(told(narrow, probes.clone(), End::Known(ending)).contains("is as wide as that noise"));
+    let mut asked = probes;
+    asked.last_mut().unwrap().longest_promise_s = 3_600.0;
+    assert!(told(question(), asked, End::OutOfTime).contains("the target asked to be left alone for"));
+}
+
+#[test]
+fn a_narrow_terminal_has_fewer_columns() {
+    let width = |columns| {
+        let text = text::capacity_text(&capacity(), columns);
+        text.lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    for columns in [40, 55, 80] {
+        assert!(width(columns) <= columns, "{} of {columns}", width(columns));
+    }
+}
+
+#[test]
+fn a_lack_of_connections_is_the_targets_if_there_were_enough() {
+    let mut report = saved();
+    report.validity.verdict = Verdict::ConcurrencyLimited;
+    let slow = objectives(&["response_p50 < 1us"]);
+    assert_eq!(judge(&report, wanted(&slow), Connections::Enough).0, Seen::Fail);
+    assert_eq!(judge(&report, wanted(&slow), Connections::Bounded).0, Seen::Void);
+}
+
+#[test]
+fn a_target_that_falls_behind_fails_before_its_times_are_too_long() {
+    let mut report = saved();
+    let slow = objectives(&["response_p99 < 1h", "throttled_rate < 1%"]);
+    let grow = |report: &mut Report, each_us: f64| {
+        for row in &mut report.intervals {
+            row.response_p50_us = Some(20_000.0 + each_us * row.start_s as f64);
+        }
+    };
+    grow(&mut report, 5_000.0);
+    assert_eq!(seen(&report, &slow), Seen::Pass, "half a percent more than it manages is within the precision");
+    grow(&mut report, 30_000.0);
+    let (seen_of, why) = judged(&report, &slow);
+    assert_eq!(seen_of, Seen::Fail);
+    assert_eq!(why, ["the median response time grew by 30.0 ms each second: more came than it managed"]);
+    report.validity.verdict = Verdict::Disturbed;
+    assert_eq!(seen(&report, &slow), Seen::Void, "a disturbed machine may get slower, too");
+    report.validity.verdict = Verdict::Valid;
+    // The seconds after the last request was due only empty the queue, and the warm-up fills it.
+    report.plan.run.duration = Some(Duration::from_secs(4));
+    assert_eq!(seen(&report, &slow), Seen::Pass, "three seconds are too few to tell");
+}
+
+/// What was asked of a simulated target.
+fn question() -> Question {
+    Question {
+        what: "--target-limit 4000/s:burst=100 | <b>".to_owned(),
+        objectives: vec!["response_p99 < 50ms".to_owned(), "throttled_rate < 0.01".to_owned()],
+        by_default: false,
+        arrivals: "constant".to_owned(),
+        bounds: Bounds { least: Pace::nearest(500.0), greatest: Pace::nearest(100_000.0), precision: 0.02 },
+        warmup_s: 1.0,
+        probe_s: 4.0,
+        seed: 1,
+    }
+}
+
+/// A search of a target that bears 4,000/s and whose times grow with the rate.
+fn probes() -> (Vec<ProbeReport>, Ending) {
+    let report = saved();
+    let (mut search, mut probes) = (Search::new(question().bounds), Vec::new());
+    loop {
+        let (pace, kind) = match search.next() {
+            Step::Done(ending) => return (probes, ending),
+            Step::Probe(pace, kind) => (pace, kind),
+        };
+        let number = probes.len() + 1;
+        let result = format!("rounds/{number:03}");
+        let plan = ProbePlan { number, pace, kind, connections: Connections::Enough, result };
+        let rate = pace.per_s();
+        let (seen, reasons) = match () {
+            () if number == 5 => (Seen::Void, vec!["this client sent one request of a hundred 5 ms late".to_owned()]),
+            () if rate <= 4_000.0 => (Seen::Pass, vec![]),
+            () if rate > 7_000.0 => (Seen::Collapse, vec!["stopped".to_owned()]),
+            () => (Seen::Fail, vec!["throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted".to_owned()]),
+        };
+        let us = 1e6 / (4_400.0 - rate.min(4_350.0));
+        search.note(pace, kind, seen);
+        probes.push(ProbeReport {
+            seen,
+            reasons,
+            response_p50_us: Some(us / 2.0),
+            response_p99_us: Some(us),
+            response_p99_at_least: false,
+            achieved_per_s: rate,
+            ..ProbeReport::new(plan, &report, wanted(&[]))
+        });
+    }
+}
+
+/// The same of a machine.
+fn begun() -> Begun {
+    Begun { crawlmark_version: "0.1.0".to_owned(), ..Begun::here(question(), saved().environment, 7) }
+}
+
+fn capacity() -> Capacity {
+    let (probes, ending) = probes();
+    Capacity::new("nightly".to_owned(), begun(), probes, End::Known(ending))
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn a_search_is_told_in_text_and_markdown() {
+    let capacity = capacity();
+    assert_eq!(capacity.outcome, Outcome::Found);
+    let (pass, fail) = (capacity.capacity_per_s.unwrap(), capacity.fails_at_per_s.unwrap());
+    assert!(pass <= 4_000.0 && 4_000.0 < fail && fail / pass <= 1.02, "{pass} to {fail}");
+    golden("capacity.txt", &text::capacity_text(&capacity, 100));
+    golden("capacity.md", &text::capacity_markdown(&capacity));
+}
+
+#[test]
+fn every_outcome_has_a_sentence_of_its_own() {
+    let (probes, _) = probes();
+    let pace = Pace::nearest(4_000.0);
+    let endings = [
+        End::Known(Ending::LeastFails(pace)),
+        End::Known(Ending::GreatestPasses(pace)),
+        End::Known(Ending::ClientLimited(Some(pace))),
+        End::Known(Ending::Unsteady { fail: pace, pass: pace }),
+        End::Known(Ending::Undecided),
+    ];
+    let told = |probes: &[ProbeReport], end| {
+        text::capacity_headline(&Capacity::new(String::new(), begun(), probes.to_vec(), end))
+    };
+    let mut sentences: Vec<String> = endings.into_iter().map(|end| told(&probes, end)).collect();
+    // As far as they settle nothing, neither does the sentence.
+    sentences.extend([told(&probes[..2], End::OutOfTime), told(&probes[..2], End::Known(Ending::ClientLimited(None)))]);
+    sentences.sort();
+    sentences.dedup();
+    assert_eq!(sentences.len(), 7, "{sentences:#?}");
+}
+
+#[test]
+fn its_plot_has_the_limit_the_band_and_what_failed() {
+    let plot = plot::capacity(&capacity());
+    for part in ["what is wanted", "the capacity lies here", "a probe that failed", "the knee", "Capacity: "] {
+        assert!(plot.svg.contains(part), "{part}");
+    }
+    // A search that ended after its first probe has a plot, too.
+    let (probes, _) = probes();
+    let short = Capacity::new(String::new(), begun(), probes[..1].to_vec(), End::OutOfTime);
+    assert!(!plot::capacity(&short).svg.contains("the capacity lies here"));
+}
+
+#[test]
+fn a_journal_is_read_back_though_its_end_was_cut() {
+    let (probes, _) = probes();
+    let mut text = journal_line(&begun()).unwrap();
+    for probe in &probes {
+        text += &journal_line(probe).unwrap();
+    }
+    assert_eq!(read_journal(&text), Ok((begun(), probes.clone())));
+    let cut = &text[..text.len() - 5];
+    assert_eq!(read_journal(cut), Ok((begun(), probes[..probes.len() - 1].to_vec())));
+    assert_eq!(read_journal(&format!("{text}\n")), Ok((begun(), probes.clone())), "an empty line is none");
+    let beyond = text.replacen("\"per_min\":30000,", "\"per_min\":18446744073709551615,", 1);
+    assert_ne!(beyond, text);
+    for wrong in ["", "{}\n", &text.replacen("\"seen\"", "\"saw\"", 1), &beyond] {
+        assert!(read_journal(wrong).is_err());
+    }
+    let differ = |other: &Begun| searches_differ(&begun(), other);
+    assert_eq!(differ(&begun()), Vec::<String>::new());
+    let longer = Begun { question: Question { probe_s: 2.0, ..question() }, ..begun() };
+    assert_eq!(differ(&longer), ["probe_s (4.0)"]);
+    assert_eq!(differ(&Begun { crawlmark_version: "0.2.0".to_owned(), ..begun() }), ["crawlmark (0.1.0)"]);
+    let other_words = Begun { fingerprint: 8, ..begun() };
+    assert_eq!(differ(&other_words), ["values of flags, or the list of URLs (7)"]);
+    let mut moved = begun();
+    moved.environment.nofile = Some(1);
+    assert_eq!(differ(&moved), Vec::<String>::new(), "a limit that was raised is no other machine");
+    moved.environment.cores += 1;
+    assert_eq!(differ(&moved).len(), 1);
+}

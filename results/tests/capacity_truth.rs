@@ -1,0 +1,351 @@
+//! Whole searches of simulated targets whose capacity is known, request by request in virtual time: what is found is never above it.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times and ranks, positive and small")]
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crawlmark_harness::plan::Arrivals;
+use crawlmark_results::run::gates::Condition;
+use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
+use crawlmark_results::show::text;
+use crawlmark_results::studies::capacity::search::{Bounds, Kind, Step};
+use crawlmark_results::studies::capacity::{
+    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, next_step, resolution,
+    times_s,
+};
+
+/// A target with a memory of its own, which forgets between probes as one that is left alone does.
+trait Target {
+    /// What becomes of a request that arrives at `at`, s: none of one that is refused, else the response time, s.
+    fn answer(&mut self, at: f64) -> Option<f64>;
+}
+
+const QUICK: f64 = 0.001;
+
+/// Refills `rate` tokens a second, and holds `burst`.
+struct Bucket {
+    rate: f64,
+    burst: f64,
+    tokens: f64,
+    last: f64,
+}
+
+impl Target for Bucket {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        self.tokens = (self.tokens + (at - self.last) * self.rate).min(self.burst);
+        self.last = at;
+        (self.tokens >= 1.0 - 1e-9).then(|| self.tokens -= 1.0).map(|()| QUICK)
+    }
+}
+
+/// GCRA: a theoretical arrival time, and `burst` requests of tolerance.
+struct Gcra {
+    rate: f64,
+    burst: f64,
+    due: f64,
+}
+
+impl Target for Gcra {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        let due = self.due.max(at);
+        let fits = due - at <= (self.burst - 1.0).max(0.0) / self.rate + 1e-9;
+        fits.then(|| self.due = due + 1.0 / self.rate).map(|()| QUICK)
+    }
+}
+
+/// So many in each window, aligned to `phase`.
+struct Fixed {
+    permits: f64,
+    width: f64,
+    phase: f64,
+    window: f64,
+    used: f64,
+}
+
+impl Target for Fixed {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        let window = ((at + self.phase) / self.width).floor();
+        if window > self.window {
+            (self.window, self.used) = (window, 0.0);
+        }
+        (self.used < self.permits).then(|| self.used += 1.0).map(|()| QUICK)
+    }
+}
+
+/// So many in any window.
+struct Sliding {
+    permits: usize,
+    width: f64,
+    log: VecDeque<f64>,
+}
+
+impl Target for Sliding {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        while self.log.front().is_some_and(|first| *first <= at - self.width) {
+            self.log.pop_front();
+        }
+        (self.log.len() < self.permits).then(|| self.log.push_back(at)).map(|()| QUICK)
+    }
+}
+
+/// M/M/1.
+struct Queue {
+    service: f64,
+    free: f64,
+    draw: fastrand::Rng,
+}
+
+impl Target for Queue {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        self.free = self.free.max(at) - (1.0 - self.draw.f64()).ln() / self.service;
+        Some(self.free - at)
+    }
+}
+
+/// A report of an open loop, of which a probe replaces what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    let mut report: Report = serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap();
+    report.schedule = None;
+    report.stopped_by = None;
+    report.totals.errors_by_kind.clear();
+    report.validity.verdict = Verdict::Valid;
+    report.manners.longest_promise_s = 0.0;
+    if let Some(lag) = report.latency.get_mut("sched_lag") {
+        (lag.p50_us, lag.p90_us, lag.p99_us, lag.hdr) = (Some(10.0), Some(20.0), Some(50.0), None);
+    }
+    report
+}
+
+fn empty(row: &IntervalRow, start_s: u64) -> IntervalRow {
+    IntervalRow {
+        start_s,
+        attempts: 0,
+        items: 0,
+        ok: 0,
+        not_found: 0,
+        failed: 0,
+        throttled: 0,
+        aborted: 0,
+        response_p50_us: None,
+        ..row.clone()
+    }
+}
+
+/// Nearest rank of sorted values.
+fn rank(sorted: &[u64], q: f64) -> Option<f64> {
+    let beyond = sorted.len() as f64 * (1.0 - q);
+    let index = (sorted.len() as f64 * q).ceil() as usize;
+    (beyond >= 9.99).then(|| sorted[index.saturating_sub(1)] as f64 / 1e3)
+}
+
+/// What a probe of `target` saves.
+fn probe(target: &mut dyn Target, (pace, kind): (Pace, Kind), (report, question): (&mut Report, &Question), seed: u64) {
+    let (warmup, measured) = match kind {
+        Kind::Full => times_s(pace.per_s(), question),
+        Kind::Scout => (0.3, 1.0),
+    };
+    let mut draw = fastrand::Rng::with_seed(seed);
+    let length = warmup + measured;
+    let row = report.intervals[0].clone();
+    let mut rows: Vec<IntervalRow> = (0..length.ceil() as u64).map(|second| empty(&row, second)).collect();
+    let mut times: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
+    let (mut at, mut stopped, mut all) = (0.0, None, Vec::new());
+    let (mut attempts, mut refused) = (0_u64, 0_u64);
+    for number in 0.. {
+        at = match question.arrivals.as_str() {
+            "poisson" => at - (1.0 - draw.f64()).ln() / pace.per_s(),
+            _ => f64::from(number) / pace.per_s(),
+        };
+        if at >= length || stopped.is_some_and(|end| at >= end) {
+            break;
+        }
+        let second = at as usize;
+        let answer = target.answer(at);
+        rows[second].attempts += 1;
+        match answer {
+            Some(seconds) => {
+                rows[second].ok += 1;
+                times[second].push((seconds * 1e9) as u64);
+                if at >= warmup {
+                    all.push((seconds * 1e9) as u64);
+                }
+            }
+            None => rows[second].throttled += 1,
+        }
+        if at >= warmup {
+            attempts += 1;
+            refused += u64::from(answer.is_none());
+            // As `--stop-if throttled_rate < 50%` does, at the end of a second.
+            if attempts >= 100 && refused * 2 >= attempts && stopped.is_none() {
+                stopped = Some(at.floor() + 1.0);
+            }
+        }
+    }
+    for (row, times) in rows.iter_mut().zip(&mut times) {
+        times.sort_unstable();
+        row.response_p50_us = rank(times, 0.5);
+    }
+    all.sort_unstable();
+    let mut histogram = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+    for ns in &all {
+        histogram.record((*ns).max(1)).unwrap();
+    }
+    let mut bytes = Vec::new();
+    let mut v2 = hdrhistogram::serialization::V2Serializer::new();
+    hdrhistogram::serialization::Serializer::serialize(&mut v2, &histogram, &mut bytes).unwrap();
+    let response = Latency {
+        count: all.len() as u64,
+        p50_us: rank(&all, 0.5),
+        p90_us: rank(&all, 0.9),
+        p99_us: rank(&all, 0.99),
+        p999_us: rank(&all, 0.999),
+        max_us: all.last().map(|ns| *ns as f64 / 1e3),
+        at_least: Vec::new(),
+        overflow: 0,
+        censored: 0,
+        hdr: Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)),
+        ..report.latency["service"].clone()
+    };
+    report.latency.insert("response".to_owned(), response.clone());
+    report.latency.insert("service".to_owned(), response);
+    report.stopped_by = stopped.map(|_| "throttled_rate < 0.5".to_owned());
+    report.totals.duration_s = stopped.unwrap_or(length).min(length);
+    report.totals.attempts = attempts;
+    report.plan.run.arrivals = if question.arrivals == "poisson" { Arrivals::Poisson } else { Arrivals::Constant };
+    report.plan.run.warmup = Duration::from_secs_f64(warmup);
+    report.plan.run.duration = Some(Duration::from_secs_f64(length));
+    report.intervals = rows;
+}
+
+fn question(arrivals: &str, objective: &str) -> Question {
+    Question {
+        what: String::new(),
+        objectives: vec![objective.to_owned(), "error_rate < 0.01".to_owned(), "throttled_rate < 0.01".to_owned()],
+        by_default: false,
+        arrivals: arrivals.to_owned(),
+        bounds: Bounds { least: Pace::nearest(50.0), greatest: Pace::nearest(100_000.0), precision: 0.02 },
+        warmup_s: 1.0,
+        probe_s: 4.0,
+        seed: 1,
+    }
+}
+
+/// A search to its end; a new target for each probe, by its number.
+fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn Target>) -> Capacity {
+    let objectives: Vec<Condition> = question.objectives.iter().map(|text| text.parse().unwrap()).collect();
+    let wanted = Wanted { objectives: &objectives, precision: question.bounds.precision };
+    let mut report = saved();
+    report.intervals.truncate(1);
+    let mut probes: Vec<ProbeReport> = Vec::new();
+    loop {
+        let (pace, kind) = match next_step(question, &probes) {
+            Step::Done(ending) => {
+                let begun = Begun::here(question.clone(), report.environment.clone(), 0);
+                return Capacity::new(String::new(), begun, probes, End::Known(ending));
+            }
+            Step::Probe(pace, kind) => (pace, kind),
+        };
+        assert!(probes.len() < 200, "no end");
+        let number = probes.len() + 1;
+        let of_probe = seed * 1_000 + number as u64;
+        probe(&mut *target(of_probe), (pace, kind), (&mut report, question), of_probe);
+        let plan = ProbePlan { number, pace, kind, connections: Connections::Enough, result: String::new() };
+        probes.push(ProbeReport::new(plan, &report, wanted));
+    }
+}
+
+/// What is found lies at most 4 % below `true_per_s` and never above it, and it fails above it.
+#[track_caller]
+fn holds(capacity: &Capacity, true_per_s: f64, what: &str) {
+    assert_eq!(capacity.outcome, Outcome::Found, "{what}: {}", text::capacity_text(capacity, 100));
+    let found = capacity.capacity_per_s.unwrap();
+    let fails = capacity.fails_at_per_s.unwrap();
+    assert!(
+        found <= true_per_s * (1.0 + 1e-9) && found >= true_per_s * 0.96 && fails >= true_per_s * 0.995,
+        "{what}: {found} to {fails} of {true_per_s}: {}",
+        text::capacity_text(capacity, 100)
+    );
+}
+
+#[test]
+fn a_capacity_is_not_above_the_limit_in_short_probes_either() {
+    // The probes of `--probe 1s --warmup 300ms`.
+    let question = Question { warmup_s: 0.3, probe_s: 1.0, ..question("constant", "response_p99 < 500ms") };
+    let mut draw = fastrand::Rng::with_seed(5);
+    // The default burst of the bundled target is a fortieth of the rate, and one.
+    let given = [(300.0, 8.0), (150.0, 4.0), (900.0, 23.0), (900.0, 1.0), (900.0, 900.0), (900.0, 2_000.0)];
+    let more: Vec<(f64, f64)> = (0..40)
+        .map(|_| {
+            let rate = 100.0 * 40_f64.powf(draw.f64());
+            (rate, (rate * 0.005 * 400_f64.powf(draw.f64())).round().max(1.0))
+        })
+        .collect();
+    for (seed, (rate, burst)) in (0..).zip(given.into_iter().chain(more)) {
+        let capacity = search(&question, seed, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
+        let what = format!("bucket of {rate}/s and {burst}: {}", text::capacity_text(&capacity, 200));
+        assert_eq!(capacity.outcome, Outcome::Found, "{what}");
+        let found = capacity.capacity_per_s.unwrap();
+        // Three tenths of a second are read to a request.
+        assert!(found <= rate * (1.0 + 1e-9) && found >= rate * 0.96 - 1.0 / 0.3, "{what}");
+    }
+}
+
+#[test]
+fn no_burst_hides_a_limit() {
+    let question = question("constant", "response_p99 < 500ms");
+    let mut draw = fastrand::Rng::with_seed(3);
+    let bursts = [0.0_f64, 1.0, 20.0, 450.0, 900.0, 2_000.0, 3_500.0, 5_000.0];
+    let more: Vec<f64> = (0..12).map(|_| (draw.f64() * 6_000.0).round()).collect();
+    for (case, burst) in bursts.into_iter().chain(more).enumerate() {
+        let rates = [900.0, 100.0 * 60_f64.powf(draw.f64())];
+        for (seed, rate) in (case as u64 * 10..).zip(rates) {
+            let bucket = search(&question, seed, |_| {
+                Box::new(Bucket { rate, burst: burst.max(1.0), tokens: burst.max(1.0), last: 0.0 })
+            });
+            holds(&bucket, rate, &format!("bucket of {rate}/s and {burst}"));
+            let gcra = search(&question, seed, |_| Box::new(Gcra { rate, burst, due: 0.0 }));
+            holds(&gcra, rate, &format!("gcra of {rate}/s and {burst}"));
+        }
+    }
+}
+
+#[test]
+fn no_window_hides_a_limit() {
+    let question = question("constant", "response_p99 < 500ms");
+    for (seed, (permits, width)) in (0..).zip([(900.0, 1.0), (90.0, 0.1), (450.0, 0.5), (1_800.0, 2.0)]) {
+        let rate = permits / width;
+        let fixed = search(&question, seed, |probe| {
+            let phase = fastrand::Rng::with_seed(probe).f64() * width;
+            Box::new(Fixed { permits, width, phase, window: -1.0, used: 0.0 })
+        });
+        holds(&fixed, rate, &format!("fixed window of {permits} in {width} s"));
+        let sliding =
+            search(&question, seed, |_| Box::new(Sliding { permits: permits as usize, width, log: VecDeque::new() }));
+        holds(&sliding, rate, &format!("sliding window of {permits} in {width} s"));
+    }
+}
+
+#[test]
+fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
+    let question = question("poisson", "response_p99 < 100ms");
+    // M/M/1: p99 is ln 100 / (service - rate).
+    let (searches, mut above, mut found) = (12, 0, 0);
+    for (seed, service) in (0..searches).zip([1_000.0, 4_000.0, 300.0].into_iter().cycle()) {
+        let capacity = search(&question, seed, |probe| {
+            Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(!probe) })
+        });
+        let Some(rate) = capacity.capacity_per_s.filter(|_| capacity.outcome == Outcome::Found) else { continue };
+        found += 1;
+        let may = question.bounds.precision.max(resolution(rate, &question).unwrap_or(0.0));
+        let true_per_s = service - 100_f64.ln() / 0.1;
+        above += u32::from(rate > true_per_s * (1.0 + may));
+        assert!(rate > true_per_s * 0.9, "{}", text::capacity_text(&capacity, 100));
+        let says = text::capacity_text(&capacity, 1_000).contains("random arrivals");
+        assert_eq!(says, resolution(rate, &question).is_some(), "{}", text::capacity_text(&capacity, 100));
+    }
+    assert!(found * 4 >= searches * 3, "{found} of {searches} found");
+    assert!(above <= 1, "{above} of {found} are too high");
+}

@@ -1,0 +1,261 @@
+//! A comparison from saved runs: what a run reads as a round, what may be compared, and what is said and drawn of it.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test contest` writes them
+//! anew when a change is meant.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::time::Duration;
+
+use crawlmark_results::export;
+use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::compare::{
+    Arm, Circumstances, Contest, DesignError, Difference, Disturbance, Metric, Order, OrderSchedule, Overall, Reading,
+    Readings, RoundReport, Side, Verdict as Found, comparable, differences, judge_rounds,
+};
+use crawlmark_results::studies::ladder;
+use crawlmark_results::studies::scale::{self, Size};
+
+/// A run as it was saved once, of which a test changes what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
+}
+
+fn reading(value: f64) -> Reading {
+    Reading::Gating(value)
+}
+
+/// Rounds of pairs whose candidate takes `loss` more of everything, with a little noise that repeats.
+fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
+    let round = |pair: usize, arm: Arm, noise: f64| {
+        let factor = noise * if arm == Arm::Candidate { 1.0 + loss } else { 1.0 };
+        RoundReport {
+            pair,
+            arm,
+            result: format!("rounds/{pair:03}-{arm}"),
+            started_at: format!("2026-01-01T00:{:02}:00.000Z", pair % 60),
+            finished_at: format!("2026-01-01T00:{:02}:30.000Z", pair % 60),
+            validity: Verdict::Valid,
+            disturbance: Disturbance::None,
+            readings: Readings {
+                target_cpu_per_attempt: Reading::Absent,
+                cpu_per_attempt: reading(20.0 * noise),
+                throughput: reading(1_000.0 / factor),
+                ok_share: reading(1.0),
+                service_p50: reading(20_000.0 * factor),
+                service_p99: Reading::Informational(30_000.0 * factor),
+            },
+            items: 1_000,
+            failed: 0,
+        }
+    };
+    let mut rounds = Vec::new();
+    for (number, order) in OrderSchedule::new(3).take(pairs).enumerate() {
+        let noise = |seed: usize| 1.0 + (seed * 7 % 11) as f64 * 1e-3;
+        let base = round(number + 1, Arm::Base, noise(2 * number));
+        let candidate = round(number + 1, Arm::Candidate, noise(2 * number + 1));
+        rounds.extend(if order == Order::BaseFirst { [base, candidate] } else { [candidate, base] });
+    }
+    rounds
+}
+
+fn contest(rounds: Vec<RoundReport>) -> Contest {
+    let side = |name: &str, what: &str| Side { name: name.to_owned(), what: what.to_owned() };
+    let circumstances = Circumstances {
+        name: "nightly".to_owned(),
+        sides: [side("base", "--target-latency 20ms"), side("candidate", "a | b <c>")],
+        differences: vec![Difference {
+            what: "plan.connections".to_owned(),
+            base: "8".to_owned(),
+            candidate: "9".to_owned(),
+        }],
+        interrupted: false,
+        noise_floor: None,
+    };
+    Contest::new(rounds, circumstances).unwrap()
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn a_run_reads_as_its_good_items_its_cpu_and_its_times() {
+    let mut report = saved();
+    report.shards[0].usage.cpu_user_s = Some(0.1);
+    let read = Readings::taken_from(&report, None);
+    assert!(report.totals.ok_per_s.unwrap() < report.totals.items_per_s, "some failed");
+    assert_eq!(read.throughput.value(), report.totals.ok_per_s);
+    assert_eq!(read.service_p50.value(), report.latency["service"].p50_us);
+    assert!(matches!(read.cpu_per_attempt, Reading::Gating(us) if us > 0.0));
+    assert_eq!(read.target_cpu_per_attempt, Reading::Absent);
+    // Known, the target's CPU decides in place of the client's: no more than four metrics may.
+    let each = 200_000.0 / report.totals.attempts as f64;
+    let read = Readings::taken_from(&report, Some(Duration::from_millis(200)));
+    assert_eq!(read.target_cpu_per_attempt, Reading::Gating(each));
+    assert!(matches!(read.cpu_per_attempt, Reading::Informational(_)));
+    // What a process costs beside its requests is too much of a few milliseconds.
+    report.shards.iter_mut().for_each(|shard| shard.usage.cpu_user_s = Some(0.001));
+    let read = Readings::taken_from(&report, None);
+    assert!(matches!(read.cpu_per_attempt, Reading::Informational(us) if us > 0.0));
+    // What is only known to be no less decides nothing; what was not measured is absent.
+    let service = report.latency.get_mut("service").unwrap();
+    service.at_least = vec!["p50_us".to_owned()];
+    service.p99_us = None;
+    let read = Readings::taken_from(&report, None);
+    assert!(matches!(read.service_p50, Reading::Informational(_)) && read.service_p99 == Reading::Absent);
+}
+
+#[test]
+fn an_item_that_was_not_found_is_not_good_in_any_rate() {
+    let mut report = saved();
+    let half = report.ledger.ok / 2;
+    report.ledger.ok -= half;
+    report.ledger.not_found += half;
+    let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
+    let good_per_s = report.totals.items_per_s * report.ledger.ok as f64 / ended;
+    // Results of older versions have no rate of good items, and it is computed.
+    for ok_per_s in [Some(good_per_s), None] {
+        report.totals.ok_per_s = ok_per_s;
+        let throughput = Readings::taken_from(&report, None).throughput.value().unwrap();
+        let size = Size { shards: 1, connections: 1 };
+        let scaled = scale::Round::new(&report, (1, size, String::new()), None).items_per_s;
+        let climbed = ladder::Reading::of(&report, None).ok_per_s;
+        for rate in [throughput, scaled, climbed] {
+            assert!((rate - good_per_s).abs() < 1e-9, "{rate}, not {good_per_s}");
+        }
+    }
+}
+
+#[test]
+fn two_arms_that_answer_nothing_do_not_pass_by_their_cpu() {
+    let mut report = saved();
+    report.ledger.failed += report.ledger.ok + report.ledger.not_found;
+    (report.ledger.ok, report.ledger.not_found) = (0, 0);
+    report.totals.ok_per_s = Some(0.0);
+    let readings = Readings::taken_from(&report, None);
+    assert_eq!(readings.throughput, Reading::Gating(0.0), "a reading, and not a missing one");
+    let readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..readings };
+    let rounds =
+        rounds(16, 0.0).into_iter().map(|round| RoundReport { items: 1_000, failed: 1_000, readings, ..round });
+    assert_eq!(contest(rounds.collect()).verdict, Overall::Incomparable);
+}
+
+#[test]
+fn rounds_that_lack_their_partner_are_refused() {
+    let mut rounds = rounds(16, 0.0);
+    rounds.pop();
+    assert!(judge_rounds(&rounds).is_err());
+    rounds.pop();
+    assert!(judge_rounds(&rounds).is_ok());
+}
+
+#[test]
+fn a_machine_is_disturbed_by_what_its_shards_saw_whichever_arm_it_was() {
+    let quiet = saved();
+    assert_eq!(Disturbance::of(&quiet), Disturbance::None);
+    let mut slow = quiet.clone();
+    slow.shards.iter_mut().for_each(|shard| shard.usage.speed_after_us = Some(2_000.0));
+    assert_eq!(Disturbance::of(&slow), Disturbance::SpeedProbe);
+    slow.shards.iter_mut().for_each(|shard| shard.usage.speed_before_us = Some(2_000.0));
+    assert_eq!(Disturbance::of(&slow), Disturbance::None, "as slow after as before");
+    assert_eq!(Disturbance::of_pair([&quiet, &slow]), Disturbance::SpeedProbe, "but not as in the other round");
+    let mut stolen = quiet.clone();
+    stolen.shards[0].usage.steal_share = Some(0.03);
+    stolen.shards[0].usage.measured_s = Some(2.0);
+    assert_eq!(Disturbance::of_pair([&quiet, &stolen]), Disturbance::Steal);
+    let mut frozen = quiet.clone();
+    let lag = frozen.latency["service"].clone();
+    frozen.latency.insert("loop_lag".to_owned(), lag);
+    frozen.latency.get_mut("loop_lag").unwrap().max_us = Some(150_000.0);
+    assert_eq!(Disturbance::of_pair([&frozen, &quiet]), Disturbance::RunQueue);
+}
+
+#[test]
+fn what_differs_is_told_and_two_loads_are_refused() {
+    let base = saved();
+    assert_eq!(differences(&base, &base), []);
+    let mut other = base.clone();
+    other.plan.run.connections = 9;
+    other.plan.config_hash = "other".to_owned();
+    let found = differences(&base, &other);
+    assert_eq!(
+        found.iter().map(|d| (&*d.what, &*d.base, &*d.candidate)).collect::<Vec<_>>(),
+        [("plan.connections", "8", "9")]
+    );
+    assert_eq!(comparable(&found), Ok(()));
+    other.plan.run.rate = None;
+    let refusal = comparable(&differences(&base, &other)).unwrap_err().to_string();
+    assert!(refusal.contains("plan.rate") && refusal.contains("two loads"), "{refusal}");
+    let mut elsewhere = base.clone();
+    elsewhere.environment.cores += 1;
+    assert!(comparable(&differences(&base, &elsewhere)).unwrap_err().to_string().contains("two machines"));
+}
+
+#[test]
+fn a_loss_is_told_in_every_form() {
+    let contest = contest(rounds(16, 0.05));
+    assert_eq!((contest.verdict, contest.comparison.verdict), (Overall::Regression, Overall::Regression));
+    golden("contest.txt", &text::contest_text(&contest, 100));
+    golden("contest.md", &text::contest_markdown(&contest));
+    golden("contest.xml", &export::contest_junit(&contest));
+    let svg = plot::pairs(&contest).svg;
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let count = |tag| document.descendants().filter(|node| node.has_tag_name(tag)).count();
+    // Sixteen pairs of each of the four metrics that were read, and the key.
+    assert_eq!(count("circle"), 4 * 16 + 1);
+    assert!(svg.contains("candidate against base, percent") && !svg.contains("NaN"));
+}
+
+#[test]
+fn equal_arms_pass_and_what_fails_more_does_not() {
+    let equal = contest(rounds(16, 0.0));
+    assert_eq!(equal.verdict, Overall::Pass);
+    let mut failing = rounds(16, 0.0);
+    for round in failing.iter_mut().filter(|round| round.arm == Arm::Candidate) {
+        (round.failed, round.readings.ok_share) = (20, reading(0.98));
+    }
+    let failing = contest(failing);
+    assert_eq!(failing.verdict, Overall::Regression);
+    assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, Found::Regression);
+    assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, Found::Pass);
+    assert!(text::contest_text(&failing, 100).contains("part of the items that were ok -2.0 %"));
+    assert!(export::contest_junit(&failing).contains("<failure"));
+    // Nobody failed: then it is no metric, and takes no share of the error.
+    assert_eq!(equal.comparison.finding(Metric::OkShare), None);
+    // A few of them failing now and then on both sides is no regression.
+    let mut flaky = rounds(16, 0.0);
+    for (number, round) in flaky.iter_mut().enumerate() {
+        round.readings.ok_share = reading(1.0 - (number * 7 % 5) as f64 * 0.01);
+    }
+    assert_ne!(contest(flaky).verdict, Overall::Regression);
+}
+
+#[test]
+fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
+    let mut in_one_order = rounds(4, 0.0);
+    in_one_order.sort_by_key(|round| (round.pair, round.arm == Arm::Candidate));
+    let side = Side { name: String::new(), what: String::new() };
+    let circumstances = || Circumstances {
+        name: String::new(),
+        sides: [side.clone(), side.clone()],
+        differences: Vec::new(),
+        interrupted: false,
+        noise_floor: None,
+    };
+    assert!(matches!(Contest::new(in_one_order, circumstances()), Err(DesignError::NotInBlocks { .. })));
+    assert!(matches!(Contest::new(Vec::new(), circumstances()), Err(DesignError::NoRounds)));
+    // A disturbed pair is run again in its own order.
+    let mut again = rounds(16, 0.0);
+    let disturbed: Vec<RoundReport> =
+        again[6..8].iter().map(|round| RoundReport { disturbance: Disturbance::Steal, ..round.clone() }).collect();
+    again.splice(6..6, disturbed);
+    let contest = Contest::new(again, circumstances()).unwrap();
+    assert_eq!((contest.verdict, contest.comparison.disturbed_pairs), (Overall::Pass, 1));
+    assert_eq!(contest.values(Arm::Base, Metric::Throughput).len(), 16);
+}

@@ -1,0 +1,352 @@
+//! The exports, from reports whose every number is known: each as its format has it, and honest about what is not known.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test export` writes them
+//! anew when a change is meant. That the formats' own readers understand real exports is tested end to end.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use crawlmark_results::export::{ExportError, Format, export};
+use crawlmark_results::run::report::{GateReport, IntervalRow, Report, ScheduleReport, Verdict};
+use crawlmark_results::show::text;
+use proptest::prelude::*;
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use serde_json::{Value, json};
+
+/// A run as it was saved once, of which a test changes what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    let json = golden.splitn(3, "---").nth(2).unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+/// The same run with a verdict that is not `valid`.
+fn judged(verdict: Verdict, reason: &str) -> Report {
+    let mut report = saved();
+    report.validity.verdict = verdict;
+    report.validity.reasons = vec![reason.to_owned()];
+    report
+}
+
+/// The same run as an open loop, whose response times are its service times.
+fn open_loop() -> Report {
+    let mut report = saved();
+    let service = report.latency["service"].clone();
+    report.latency.insert("response".to_owned(), service);
+    report.schedule = Some(ScheduleReport {
+        arrivals: "constant".to_owned(),
+        rate: "2000/s".to_owned(),
+        rate_per_s: 2_000.0,
+        scheduled: 4_000,
+        dropped: 0,
+        dropped_by: std::collections::BTreeMap::new(),
+        postponed: 0,
+        unscheduled: 0,
+        sent_share: 1.0,
+        achieved_per_s: 2_000.0,
+        shifted_s: 0.0,
+        untold_shards: 0,
+    });
+    report
+}
+
+fn seconds(report: &Report, count: u64) -> Vec<IntervalRow> {
+    (0..count)
+        .map(|n| IntervalRow {
+            start_s: n,
+            attempts: 900 + n % 7 * 100,
+            throttled: n % 5,
+            ..report.intervals[0].clone()
+        })
+        .collect()
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn every_format_is_as_it_was() {
+    let mut report = saved();
+    report.intervals = seconds(&report, 12);
+    for format in Format::ALL {
+        golden(&format!("export-{}", format.file_name()), &export(&report, format).unwrap().replace('\r', "␍"));
+    }
+    golden("export-percentiles.txt", &text::percentiles(&open_loop()));
+}
+
+#[test]
+fn a_measurement_that_is_not_valid_says_so_wherever_there_is_a_place() {
+    let report = judged(Verdict::ClientLimited, "shard 0 had no CPU left");
+    for (format, says) in [
+        (Format::Csv, "client_limited\r\n"),
+        (Format::CsvShards, "client_limited\r\n"),
+        (Format::Hgrm, "validity = client_limited]"),
+        (Format::StepSummary, "**The measurement is not valid: `client_limited`.**"),
+        (Format::GithubBenchmarkBigger, "validity: client_limited\\n- shard 0 had no CPU left"),
+        (Format::GithubBenchmarkSmaller, "validity: client_limited"),
+        (Format::Junit, "<property name=\"validity\" value=\"client_limited\"/>"),
+        (Format::OpenMetrics, "crawlmark_validity{verdict=\"client_limited\"} 1\n"),
+    ] {
+        let text = export(&report, format).unwrap();
+        assert!(text.contains(says), "{format}: {text}");
+        assert!(!export(&saved(), format).unwrap().contains(says), "{format}");
+    }
+    let valid = |report: &Report| {
+        let bencher = read(&export(report, Format::Bencher).unwrap())["golden"]["valid"]["value"].clone();
+        let k6 = read(&export(report, Format::K6Summary).unwrap());
+        (bencher, k6["root_group"]["checks"][0]["fails"].clone(), k6["metrics"]["checks"]["values"]["rate"].clone())
+    };
+    assert_eq!(valid(&report), (json!(0), json!(1), json!(0.0)));
+    assert_eq!(valid(&saved()), (json!(1), json!(0), json!(1.0)));
+}
+
+#[test]
+fn a_part_of_a_run_is_no_point_of_a_history() {
+    let incomplete = judged(Verdict::Incomplete, "a shard died");
+    let interrupted = Report { interrupted: true, ..saved() };
+    for format in Format::ALL {
+        let is_history =
+            matches!(format, Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller | Format::Bencher);
+        for (report, why) in [(&incomplete, "is incomplete"), (&interrupted, "was stopped early")] {
+            let expected = if is_history { Err(ExportError::Partial(format, why)) } else { Ok(()) };
+            assert_eq!(export(report, format).map(|_| ()), expected, "{format}");
+        }
+    }
+    let mut idle = saved();
+    (idle.totals.items_per_s, idle.totals.attempts_per_s) = (0.0, 0.0);
+    assert_eq!(
+        export(&idle, Format::GithubBenchmarkBigger),
+        Err(ExportError::Nothing(Format::GithubBenchmarkBigger)),
+        "every change from 0 is infinite"
+    );
+}
+
+#[test]
+fn a_percentile_that_may_be_higher_is_never_shown_as_its_value() {
+    let exact = saved();
+    let mut report = saved();
+    let service = report.latency.get_mut("service").unwrap();
+    assert_eq!((service.p90_us.is_some(), service.is_at_least("p90_us")), (true, false));
+    service.at_least.push("p90_us".to_owned());
+    report.shards[0].latency.get_mut("service").unwrap().at_least.push("p90_us".to_owned());
+    let names = |report: &Report| -> Vec<String> {
+        let entries = read(&export(report, Format::GithubBenchmarkSmaller).unwrap());
+        entries.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(names(&exact).contains(&"golden/service p90".to_owned()));
+    assert!(!names(&report).contains(&"golden/service p90".to_owned()));
+    assert!(export(&report, Format::GithubBenchmarkSmaller).unwrap().contains("left out: service p90 is"));
+    let bencher = |report: &Report| read(&export(report, Format::Bencher).unwrap())["golden"]["service-p90-ns"].clone();
+    assert!(bencher(&exact)["value"].is_f64() && bencher(&report).is_null());
+    let k6 = |report: &Report| read(&export(report, Format::K6Summary).unwrap())["metrics"].clone();
+    let values = k6(&exact)["http_req_duration"]["values"].clone();
+    for stat in ["avg", "min", "med", "max", "p(90)", "p(95)"] {
+        assert!(values[stat].is_f64(), "{stat}: {values}");
+    }
+    assert_eq!(k6(&exact)["http_req_duration"]["thresholds"]["service_p90 < 250ms"], json!({"ok": true}));
+    // Without the trend its gate has another home.
+    assert!(k6(&report)["http_req_duration"].is_null());
+    assert_eq!(k6(&report)["crawlmark_gates"]["thresholds"]["service_p90 < 250ms"], json!({"ok": true}));
+    assert!(export(&report, Format::StepSummary).unwrap().contains("p90 \\>= "));
+    let field = |report: &Report| {
+        let table = export(report, Format::CsvShards).unwrap();
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+        let column = rows[0].iter().position(|name| *name == "service_p90_us").unwrap();
+        (rows[1][column].to_owned(), rows[2][column].to_owned())
+    };
+    assert_eq!(field(&report), (String::new(), field(&exact).1));
+}
+
+#[test]
+fn an_open_loop_is_about_its_response_times() {
+    let report = open_loop();
+    assert!(export(&report, Format::Hgrm).unwrap().contains("#[Series  = response, ms"));
+    let bencher = read(&export(&report, Format::Bencher).unwrap());
+    assert!(bencher["golden"]["response-p90-ns"]["value"].is_f64());
+    assert!(bencher["golden"]["response-mean-ns"].is_null(), "it is the latency");
+    let k6 = read(&export(&report, Format::K6Summary).unwrap());
+    assert_eq!(k6["metrics"]["dropped_iterations"]["values"]["count"], json!(0));
+    assert!(k6["metrics"]["crawlmark_response"]["values"]["avg"].is_f64());
+}
+
+#[test]
+fn a_run_without_a_good_answer_has_no_table_of_percentiles() {
+    let mut report = saved();
+    report.latency.remove("service");
+    assert_eq!(export(&report, Format::Hgrm), Err(ExportError::NoTimes(Format::Hgrm, "service")));
+    for format in Format::ALL.into_iter().filter(|format| *format != Format::Hgrm) {
+        assert!(export(&report, format).is_ok(), "{format}");
+    }
+    assert_eq!(text::percentiles(&report), "");
+}
+
+#[test]
+fn the_table_of_percentiles_ends_where_what_was_cut_off_begins() {
+    let mut whole = saved();
+    whole.latency.get_mut("service").unwrap().censored = 0;
+    let rows = |report: &Report| -> Vec<[f64; 4]> {
+        let table = export(report, Format::Hgrm).unwrap();
+        let rows = table.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let row = |line: &str| {
+            let fields: Vec<f64> = line.split_whitespace().map(|field| field.parse().unwrap()).collect();
+            fields.try_into().unwrap()
+        };
+        rows.map(row).collect()
+    };
+    let of_whole = rows(&whole);
+    let service = &whole.latency["service"];
+    let [greatest, all, count, nines] = *of_whole.last().unwrap();
+    assert_eq!((all, count, nines), (1.0, service.count as f64, f64::INFINITY));
+    // To a thousandth, and three decimals.
+    assert!((greatest - service.max_us.unwrap() / 1e3).abs() < 0.011, "{greatest}");
+    assert!(of_whole.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][2] <= pair[1][2]));
+    let median = of_whole.iter().find(|row| row[1] >= 0.5).unwrap();
+    assert!((median[0] - service.p50_us.unwrap() / 1e3).abs() < 0.011, "{median:?}");
+
+    whole.latency.get_mut("service").unwrap().censored = service.count;
+    let of_half = rows(&whole);
+    assert!(of_half.iter().all(|row| row[1] <= 0.5), "{of_half:?}");
+    let all_that_have_a_value = whole.latency["service"].count as f64;
+    assert_eq!(of_half.last().map(|row| (row[0], row[2])), Some((greatest, all_that_have_a_value)));
+
+    // A third without a value: the last that has one lies between two ticks.
+    whole.latency.get_mut("service").unwrap().censored = whole.latency["service"].count / 2;
+    let [value, part, count, _] = *rows(&whole).last().unwrap();
+    assert_eq!((value, count), (greatest, all_that_have_a_value));
+    assert!((part - 2.0 / 3.0).abs() < 1e-6, "{part}");
+    assert!(export(&whole, Format::Hgrm).unwrap().contains("of the total count have no value"));
+}
+
+/// The tables of a summary: a row of cells each, as GitHub reads them.
+fn tables(markdown: &str) -> Vec<Vec<Vec<String>>> {
+    let mut tables: Vec<Vec<Vec<String>>> = Vec::new();
+    let mut in_table = false;
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Table(_)) => {
+                in_table = true;
+                tables.push(Vec::new());
+            }
+            Event::End(TagEnd::Table) => in_table = false,
+            Event::Start(Tag::TableHead | Tag::TableRow) => tables.last_mut().unwrap().push(Vec::new()),
+            Event::Start(Tag::TableCell) => tables.last_mut().unwrap().last_mut().unwrap().push(String::new()),
+            Event::Text(text) | Event::Code(text) if in_table => {
+                tables.last_mut().unwrap().last_mut().unwrap().last_mut().unwrap().push_str(&text);
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+#[test]
+fn a_step_summary_says_first_whether_it_may_be_believed() {
+    let mut report = saved();
+    report.intervals = seconds(&report, 200);
+    let text = export(&report, Format::StepSummary).unwrap();
+    assert!(text.lines().nth(2).unwrap().starts_with("**The measurement is valid**"), "{text}");
+    let [figures, gates, course] = &tables(&text)[..] else { panic!("three tables: {text}") };
+    assert!(figures.contains(&vec!["target".to_owned(), "http://127.0.0.1:8080/items/{id}".to_owned()]));
+    assert_eq!(gates[1][1], report.gates[1].expression, "what did not pass comes first");
+    assert!(gates[1][0].ends_with("undecided") && gates[2][0].ends_with("passed"), "{gates:?}");
+    assert_eq!(course[1][0], "attempts/s");
+    assert_eq!(course[1][1].chars().count(), 50);
+}
+
+#[test]
+fn what_others_call_things_reads_as_they_wrote_it() {
+    let mut report = saved();
+    let words = "a|b `c` <i>d</i> *e* _f_ [g](h) ![i](j) \\ & &amp; ~~k~~ $l$ #m @n https://o.p !";
+    words.clone_into(&mut report.plan.run.target);
+    words.clone_into(&mut report.gates[0].expression);
+    let text = export(&report, Format::StepSummary).unwrap();
+    let [figures, gates, ..] = &tables(&text)[..] else { panic!("two tables at least: {text}") };
+    assert_eq!(figures[1], ["target", words]);
+    assert!(gates.iter().any(|gate| gate[1] == words), "{gates:?}");
+}
+
+#[test]
+fn each_gate_is_a_test_case_whatever_it_is_called() {
+    let mut report = judged(Verdict::Disturbed, "the CPU changed its speed");
+    let like = report.gates[0].clone();
+    let words = "a < \"b\" & 'c' ]]> \u{1}\u{fffe}é";
+    report.gates = [Some(true), Some(false), None, Some(false)].map(|ok| gate(words.to_owned(), ok, &like)).to_vec();
+    report.name = words.to_owned();
+    let text = export(&report, Format::Junit).unwrap();
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let found = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).collect::<Vec<_>>();
+    let counts = ["testcase", "failure", "error"].map(|name| found(name).len().to_string());
+    assert_eq!(counts, ["4", "2", "1"]);
+    for suite in [found("testsuites")[0], found("testsuite")[0]] {
+        let told = ["tests", "failures", "errors"].map(|name| suite.attribute(name).unwrap().to_owned());
+        assert_eq!(told, counts);
+    }
+    assert!(found("testcase").iter().all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> é")));
+    let validity = found("property").into_iter().find(|property| property.attribute("name") == Some("validity"));
+    assert_eq!(validity.unwrap().attribute("value"), Some("disturbed"));
+}
+
+/// A gate of any words.
+fn gate(expression: String, ok: Option<bool>, like: &GateReport) -> GateReport {
+    GateReport { why: Some(expression.clone()), expression, ok, ..like.clone() }
+}
+
+/// GitHub's limit, bytes.
+const MIB: usize = 1 << 20;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_step_summary_is_a_summary_whatever_a_report_is_called(
+        words in "\\PC{0,40}|[|`<>_*\\\\\\[\\]@#$&!~\n\r]{1,20}",
+        times in prop_oneof![Just(1_usize), Just(40), Just(3_000)],
+        many in prop_oneof![Just(0_u64), Just(3), Just(4_000)],
+        ok in prop_oneof![Just(None), Just(Some(true)), Just(Some(false))],
+    ) {
+        let words = words.repeat(times);
+        let mut report = judged(Verdict::Disturbed, &words);
+        report.name.clone_from(&words);
+        report.plan.run.target.clone_from(&words);
+        report.stopped_by = Some(words.clone());
+        report.crawlmark_version.clone_from(&words);
+        report.environment.cpu_model = Some(words.clone());
+        report.validity.reasons = vec![words.clone(); usize::try_from(many).unwrap() + 1];
+        report.tags = (0..many).map(|n| (format!("{n}{words}"), words.clone())).collect();
+        report.totals.attempts_by_status = (0..many).map(|n| (format!("{n}{words}"), u64::MAX - n)).collect();
+        report.totals.errors_by_kind = (0..many).map(|n| (format!("{words}{n}"), n)).collect();
+        let like = report.gates[0].clone();
+        report.gates = (0..many).map(|_| gate(words.clone(), ok, &like)).collect();
+        report.intervals = seconds(&report, many);
+        let text = export(&report, Format::StepSummary).unwrap();
+        prop_assert!(text.len() < MIB, "{} bytes", text.len());
+        // Nothing of it is markup: the tables have the columns that they ought to have, and there is no HTML but ours.
+        let tables = tables(&text);
+        prop_assert!(tables[0].iter().all(|row| row.len() == 2));
+        prop_assert_eq!(tables.len(), if many > 0 { 3 } else { 1 });
+        let html: Vec<String> = Parser::new_ext(&text, Options::ENABLE_TABLES)
+            .filter_map(|event| match event {
+                Event::Html(html) | Event::InlineHtml(html) => Some(html.to_string()),
+                Event::Start(Tag::Link { .. } | Tag::Image { .. }) => Some("a link".to_owned()),
+                _ => None,
+            })
+            .collect();
+        prop_assert_eq!(html, ["<sub>", "</sub>"]);
+    }
+}
+
+#[test]
+fn a_series_of_somebody_elses_is_not_made_the_name_of_a_metric() {
+    let mut report = saved();
+    let service = report.latency["service"].clone();
+    report.latency.insert("a{b=\"c\"} 1\n# EOF\nd".to_owned(), service);
+    let text = export(&report, Format::OpenMetrics).unwrap();
+    assert!(text.lines().filter(|line| *line == "# EOF").count() == 1 && text.ends_with("# EOF\n"), "{text}");
+    assert!(text.contains("crawlmark_service_seconds_bucket{") && !text.contains("crawlmark_a{"), "{text}");
+}

@@ -1,0 +1,290 @@
+//! The page of a run: how it is built, that no text of a report can get out of its place, and that it needs nothing else.
+//!
+//! The golden file is `tests/golden/page.txt.snap`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test page` writes
+//! it anew when a change is meant. Pages are well-formed XML, which is how they are read here.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crawlmark_results::run::report::{CommandLine, GateReport, Report, Verdict, Witness};
+use crawlmark_results::show::page;
+use crawlmark_results::show::plot;
+use proptest::prelude::*;
+use roxmltree::{Document, Node, ParsingOptions};
+
+/// A run as it was saved once, of which a test changes what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    let json = golden.splitn(3, "---").nth(2).unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+fn gate(expression: &str, ok: Option<bool>) -> GateReport {
+    GateReport {
+        expression: expression.to_owned(),
+        kind: "fail_if".to_owned(),
+        metric: "rate".to_owned(),
+        window_s: None,
+        unit: "per_s".to_owned(),
+        limit: 1_500.0,
+        value: ok.map(|_| 2_000.0),
+        at_least: false,
+        margin: ok.map(|_| 0.333),
+        ok,
+        why: ok.is_none().then(|| "not enough data: 5 samples, 100 needed".to_owned()),
+        windows: None,
+        until_s: None,
+    }
+}
+
+/// A run with something to say in each part of its page.
+fn full() -> Report {
+    let mut report = saved();
+    report.validity.verdict = Verdict::Disturbed;
+    report.validity.reasons = vec!["the CPU was slow; use --shards 2".to_owned()];
+    report.validity.unavailable = vec!["steal".to_owned()];
+    report.gates = vec![gate("rate > 1500", Some(true)), gate("rate < 9", Some(false)), gate("rate > 9", None)];
+    report.command = Some(CommandLine {
+        arguments: ["crawlmark", "run", "http://h/{id}", "--rate", "5k"].map(str::to_owned).to_vec(),
+        withheld: vec!["--body ...".to_owned()],
+    });
+    let ledger = serde_json::json!({ "requests": 5 });
+    report.witness = Some(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger });
+    report
+}
+
+fn page(report: &Report) -> String {
+    page::html(report, &plot::all(report))
+}
+
+fn parsed(page: &str) -> Document<'_> {
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn text_of(node: Node<'_, '_>) -> String {
+    node.descendants().filter(Node::is_text).filter_map(|node| node.text()).collect()
+}
+
+/// Whether it belongs to a picture, or only says where a line ends or does not.
+fn is_beside_structure(node: &Node<'_, '_>) -> bool {
+    let is_flag = node.has_tag_name("span") && node.attribute("class") == Some("flag");
+    is_flag || node.has_tag_name("br") || node.ancestors().any(|node| node.tag_name().name() == "svg")
+}
+
+/// Every element of a page, with the names of its attributes.
+fn structure(page: &str) -> Vec<String> {
+    let document = parsed(page);
+    let elements = document.descendants().filter(Node::is_element).filter(|node| !is_beside_structure(node));
+    let attributes = |node: &Node<'_, '_>| node.attributes().map(|a| a.name().to_owned()).collect::<Vec<_>>();
+    elements.map(|node| format!("{} {:?}", node.tag_name().name(), attributes(&node))).collect()
+}
+
+#[test]
+fn a_page_is_built_as_it_was() {
+    let page = page(&full());
+    let document = parsed(&page);
+    let mut out = String::new();
+    for node in document.descendants().filter(Node::is_element) {
+        let text = text_of(node);
+        let _ = match node.tag_name().name() {
+            tag @ ("title" | "h1" | "h2" | "h3" | "summary") if !text.is_empty() => writeln!(out, "{tag}: {text}"),
+            "figure" => writeln!(out, "figure {}", node.attribute("id").unwrap()),
+            "caption" => writeln!(out, "table: {text}"),
+            "thead" => {
+                let headings = node.descendants().filter(|node| node.has_tag_name("th"));
+                writeln!(out, "  {}", headings.map(text_of).collect::<Vec<_>>().join(" | "))
+            }
+            "dt" => writeln!(out, "  {text}: {}", node.next_sibling_element().map(text_of).unwrap()),
+            "pre" => writeln!(out, "pre: {}", text.lines().next().unwrap()),
+            "p" | "li" if !node.descendants().any(|node| node.has_tag_name("span")) => {
+                writeln!(out, "  {}", text.trim())
+            }
+            _ => Ok(()),
+        };
+    }
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("page.txt", out);
+    });
+}
+
+#[test]
+fn a_page_needs_nothing_else_and_lets_nothing_in() {
+    let page = page(&full());
+    let document = parsed(&page);
+    for node in document.descendants().filter(Node::is_element) {
+        for attribute in node.attributes() {
+            let name = attribute.name();
+            let loads = ["src", "href", "srcset", "action", "data", "poster"].contains(&name) || name.starts_with("on");
+            assert!(!loads, "{} has {name}", node.tag_name().name());
+        }
+    }
+    assert!(!page.contains("url(") && !page.contains("@import"));
+    let policy = document.descendants().find(|node| node.attribute("http-equiv").is_some()).unwrap();
+    assert!(policy.attribute("content").unwrap().starts_with("default-src 'none';"));
+    assert_eq!(document.descendants().filter(|node| node.has_tag_name("script")).count(), 1);
+    assert_eq!(document.descendants().filter(|node| node.has_tag_name("style")).count(), 1, "once for all plots");
+}
+
+#[test]
+fn a_picture_is_told_by_text_of_the_page_which_it_does_not_repeat() {
+    let report = full();
+    let page = page(&report);
+    let document = parsed(&page);
+    let by_id = |id: &str| {
+        let found: Vec<_> = document.descendants().filter(|node| node.attribute("id") == Some(id)).collect();
+        assert_eq!(found.len(), 1, "{id}");
+        text_of(found[0])
+    };
+    let pictures: Vec<_> = document.descendants().filter(|node| node.tag_name().name() == "svg").collect();
+    let plots = plot::all(&report);
+    assert_eq!(pictures.len(), plots.len());
+    for (picture, plot) in pictures.into_iter().zip(plots) {
+        assert_eq!(picture.attribute("role"), Some("img"));
+        assert_eq!(by_id(picture.attribute("aria-labelledby").unwrap()), plot.title);
+        assert_eq!(by_id(picture.attribute("aria-describedby").unwrap()), plot.caption);
+        let texts: Vec<String> =
+            picture.descendants().filter(|node| node.tag_name().name() == "text").map(text_of).collect();
+        let first_line = plot.caption.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        for said in [plot.title, &first_line] {
+            assert!(!texts.iter().any(|text| text.trim().starts_with(said)), "{}: {said}", plot.name);
+        }
+        // Nothing of what is left lies above the part that is shown.
+        let frame: Vec<f64> = picture.attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
+        for node in picture.descendants().filter(|node| matches!(node.tag_name().name(), "text" | "rect")) {
+            let y: f64 = node.attribute("y").unwrap().parse().unwrap();
+            assert!(y >= frame[1] && y <= frame[1] + frame[3], "{}: {y} in {frame:?}", plot.name);
+        }
+    }
+}
+
+#[test]
+fn no_two_elements_have_the_same_id() {
+    let page = page(&full());
+    let document = parsed(&page);
+    let mut ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "{ids:?}");
+}
+
+#[test]
+fn the_verdict_is_said_before_any_number() {
+    for verdict in [Verdict::Valid, Verdict::ClientLimited, Verdict::Incomplete] {
+        let mut report = full();
+        report.validity.verdict = verdict;
+        let page = page(&report);
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
+        assert!(at(&verdict.name().replace('_', "-")) < at("id=\"headline\""), "{verdict:?}");
+        assert!(at(verdict.meaning()) < at("id=\"headline\""));
+    }
+}
+
+#[test]
+fn what_a_run_did_not_have_is_left_out() {
+    let mut report = saved();
+    (report.gates, report.witness, report.command) = (Vec::new(), None, None);
+    let page = page(&report);
+    assert!(!page.contains("id=\"gates\"") && !page.contains("<button") && !page.contains("own books"));
+    assert!(page.contains("No command line asked for this run"));
+    report.intervals.clear();
+    report.latency.clear();
+    assert!(self::page(&report).contains("Seconds that were measured: 0."));
+}
+
+#[test]
+fn a_figure_that_is_only_known_to_be_no_less_says_so() {
+    let mut report = full();
+    let service = report.latency.get_mut("service").unwrap();
+    (service.at_least, service.censored) = (vec!["p90_us".to_owned()], 8);
+    let page = page(&report);
+    assert!(page.contains("&gt;= ") && page.contains("8 requests did not finish (timed out, or open at the end)"));
+    let service = report.latency.get_mut("service").unwrap();
+    service.at_least = ["p50_us", "p90_us", "p99_us"].map(str::to_owned).to_vec();
+    let captions: Vec<String> = plot::all(&report).into_iter().map(|plot| plot.caption).collect();
+    assert!(captions[1].contains("a median of at least 6.00 ms and a p99 of at least 10.0 ms"), "{}", captions[1]);
+    assert!(captions[2].starts_with("Too many were cut off for a percentile of the service time"), "{}", captions[2]);
+}
+
+#[test]
+fn an_hour_of_64_shards_is_a_small_page() {
+    let mut report = full();
+    let (second, shard) = (report.intervals[0].clone(), report.shards[0].clone());
+    report.intervals = vec![second; 3_600];
+    report.intervals.iter_mut().zip(0..).for_each(|(row, start_s)| row.start_s = start_s);
+    report.shards = vec![shard; 64];
+    let page = page(&report);
+    assert!(page.len() < 3 << 20, "{} bytes", page.len());
+    assert!(page.contains("Seconds that were measured: 3,600."));
+}
+
+/// The report with this text wherever somebody else's can be.
+fn spoilt(text: &str) -> Report {
+    let mut report = full();
+    let text = || text.to_owned();
+    report.name = text();
+    report.tags = BTreeMap::from([(text(), text())]);
+    (report.started_at, report.finished_at, report.crawlmark_version) = (text(), text(), text());
+    report.plan.run.target = text();
+    report.plan.run.workload = BTreeMap::from([(text(), text())]);
+    report.plan.config_hash = text();
+    report.validity.reasons = vec![text()];
+    (report.validity.checked, report.validity.unavailable) = (vec![text()], vec![text()]);
+    for gate in &mut report.gates {
+        (gate.expression, gate.unit, gate.why) = (text(), text(), Some(text()));
+    }
+    report.totals.attempts_by_status = BTreeMap::from([(text(), 5)]);
+    report.totals.errors_by_kind = BTreeMap::from([(text(), 5)]);
+    report.shards[0].fault = Some(text());
+    report.shards[1].exits = vec![text()];
+    report.latency.insert(text(), report.latency["service"].clone());
+    report.environment.cpu_model = Some(text());
+    report.environment.git_revision = Some(text());
+    report.command = Some(CommandLine { arguments: vec![text()], withheld: vec![text()] });
+    report.budget.as_mut().unwrap().rate = text();
+    let ledger = serde_json::json!({ text(): text() });
+    report.witness = Some(Witness { agrees: Some(false), cut_off: 0, differences: vec![text()], ledger });
+    report
+}
+
+#[track_caller]
+fn assert_stays_text(text: &str) {
+    let page = page(&spoilt(text));
+    assert_eq!(structure(&page), structure(&self::page(&spoilt("x"))), "{text:?}");
+    let document = parsed(&page);
+    let heading = document.descendants().find(|node| node.has_tag_name("h1")).map(text_of).unwrap();
+    let expected: String = text.chars().filter(|c| !c.is_control()).collect();
+    assert_eq!(heading.replace(['\n', '\t'], ""), expected);
+    let tags = ["svg", "rect", "text", "polyline", "circle", "polygon", "line"];
+    for node in document.descendants().filter(|node| node.is_element() && is_beside_structure(node)) {
+        let tag = node.tag_name().name();
+        assert!(tags.contains(&tag) || ["br", "span"].contains(&tag), "{tag}");
+    }
+}
+
+#[test]
+fn hostile_words_stay_words() {
+    for text in [
+        "<script>alert(1)</script>",
+        "\"><img src=x onerror=alert(1)>",
+        "' onmouseover='alert(1)",
+        "</style></pre></code></svg><b>",
+        "]]><!-- --> &lt;b&gt; &#60;",
+        "--flag<b> --x=\"y\"",
+        "\u{202e}\u{0}\u{b}\u{7f}x",
+    ] {
+        assert_stays_text(text);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_opens_a_tag(text in "x[<>&\"'/=!a-c \n\t\u{0}-\u{1f}\u{e9}\u{202e};#-]{0,24}") {
+        assert_stays_text(&text);
+    }
+}

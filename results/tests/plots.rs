@@ -1,0 +1,339 @@
+//! The plots, from reports whose every number is known: what is in them, and that they are drawn whatever a run was like.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test plots` writes them
+//! anew when a change is meant. They hold each plot's words and how many shapes it has, not where each one lies.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use crawlmark_results::run::report::{
+    BindingReport, BudgetReport, BusiestReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Spread,
+    WindowReport,
+};
+use crawlmark_results::show::plot::{self, Plot};
+use hdrhistogram::serialization::Serializer;
+use proptest::prelude::*;
+
+/// A run as it was saved once, of which a test changes what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    let json = golden.splitn(3, "---").nth(2).unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+/// A second in which all went as in the others, but for a stall of the target in the sixth.
+fn second(n: u64, like: &IntervalRow) -> IntervalRow {
+    let stalls = n % 20 == 6;
+    let p50_us = if stalls { 400_000.0 } else { 2_000.0 + (n % 5) as f64 * 100.0 };
+    IntervalRow {
+        start_s: n,
+        offered: Some(1_000.0),
+        attempts: if stalls { 600 } else { 990 + n % 10 },
+        throttled: if n % 10 == 3 { 40 } else { 0 },
+        retries: if n % 10 == 4 { 40 } else { 0 },
+        in_flight: if stalls { 64 } else { 4 },
+        p50_us: Some(p50_us),
+        p90_us: Some(p50_us * 1.5),
+        p99_us: Some(p50_us * 4.0),
+        response_p50_us: Some(p50_us * 1.2),
+        response_p90_us: Some(p50_us * 2.0),
+        response_p99_us: Some(p50_us * 9.0),
+        max_sched_lag_us: 300.0,
+        cpu_us: 400_000,
+        connections_opened: if n == 0 { 64 } else { 0 },
+        binding: BindingReport {
+            rate: if stalls { 0.1 } else { 0.9 },
+            concurrency: if stalls { 0.9 } else { 0.1 },
+            ..BindingReport::default()
+        },
+        limit: Some(32),
+        pace_per_s: None,
+        spread: Some(Spread { first: if stalls { 50 } else { 30 }, counts: vec![5, 100, 700, 180, 0, 5] }),
+        ..like.clone()
+    }
+}
+
+fn shard(number: u32, seconds: u64, like: &ShardReport) -> ShardReport {
+    let mut shard = like.clone();
+    let steps = seconds.div_ceil(600).max(1);
+    let length = usize::try_from(seconds.div_ceil(steps)).unwrap();
+    // The second one is the slowest.
+    let attempts = if number == 1 { 300 } else { 500 };
+    shard.shard = number;
+    shard.totals.attempts = attempts * seconds;
+    shard.course = Course {
+        step_s: steps,
+        attempts: (0..length).map(|n| (n != 3).then_some(attempts * steps + n as u64 % 7 * 20)).collect(),
+        max_sched_lag_us: (0..length).map(|n| Some(10f64.powf((n as f64 + f64::from(number)) % 7.0))).collect(),
+        cpu_us: (0..length).map(|n| Some(steps * (n as u64 % 10) * 100_000)).collect(),
+    };
+    shard
+}
+
+/// A run of so many seconds and shards.
+fn long(seconds: u64, shards: u32) -> Report {
+    let mut report = saved();
+    report.intervals = (0..seconds).map(|n| second(n, &report.intervals[0])).collect();
+    report.shards = (0..shards).map(|number| shard(number, seconds, &report.shards[0])).collect();
+    report.totals.duration_s = seconds as f64;
+    report.totals.attempts_per_s = 980.0;
+    report
+}
+
+/// The same as an open loop.
+fn open(mut report: Report) -> Report {
+    report.budget = None;
+    report.schedule = Some(ScheduleReport {
+        arrivals: "constant".to_owned(),
+        rate: "1000/s".to_owned(),
+        rate_per_s: 1_000.0,
+        scheduled: 20_000,
+        dropped: 0,
+        dropped_by: std::collections::BTreeMap::new(),
+        postponed: 0,
+        unscheduled: 0,
+        sent_share: 1.0,
+        achieved_per_s: 980.0,
+        shifted_s: 0.0,
+        untold_shards: 0,
+    });
+    let service = report.latency["service"].clone();
+    report.latency.insert("response".to_owned(), service);
+    report
+}
+
+/// Asserts what holds of every plot, and returns how many of each shape it has.
+fn shapes(plot: &Plot) -> BTreeMap<String, usize> {
+    let document = roxmltree::Document::parse(&plot.svg).unwrap_or_else(|error| panic!("{}: {error}", plot.name));
+    let root = document.root_element();
+    assert_eq!(root.attribute("role"), Some("img"), "{}", plot.name);
+    let text = |tag| root.children().find(|node| node.has_tag_name(tag)).and_then(|node| node.text());
+    assert_eq!((text("title"), text("desc")), (Some(plot.title), Some(&*plot.caption)));
+    assert!(plot.svg.len() < 512 << 10, "{} has {} bytes", plot.name, plot.svg.len());
+    assert!(plot.caption.ends_with('.') && plot.caption.len() < 280, "{}: {}", plot.name, plot.caption);
+    for unwanted in ["NaN", "inf", "Infinity"] {
+        assert!(!plot.svg.contains(unwanted), "{} has {unwanted}", plot.name);
+    }
+    let frame: Vec<f64> = root.attribute("viewBox").unwrap().split(' ').map(|n| n.parse().unwrap()).collect();
+    let mut counts = BTreeMap::new();
+    for node in root.descendants().filter(roxmltree::Node::is_element) {
+        *counts.entry(node.tag_name().name().to_owned()).or_default() += 1;
+        let number = |name| node.attribute(name).map_or(0.0, |n: &str| n.parse::<f64>().unwrap());
+        match node.tag_name().name() {
+            "polyline" => {
+                let points = node.attribute("points").unwrap().split_whitespace();
+                let points = points.map(|point| point.split_once(',').unwrap());
+                let points: Vec<(f64, f64)> = points.map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap())).collect();
+                assert!(points.iter().all(|(x, y)| *x >= 0.0 && *x <= frame[2] && *y >= 0.0 && *y <= frame[3]));
+                assert!(points.is_sorted_by(|a, b| a.0 <= b.0), "{}: time goes on", plot.name);
+            }
+            "rect" => {
+                assert!(number("width") >= 0.0 && number("height") >= 0.0, "{}", plot.name);
+                assert!(number("x") + number("width") <= frame[2], "{}", plot.name);
+                assert!(number("y") + number("height") <= frame[3], "{}", plot.name);
+            }
+            "text" => {
+                let anchor = node.attribute("text-anchor").unwrap();
+                let text = node.text().unwrap().trim();
+                assert!(!text.is_empty(), "{}", plot.name);
+                // By the widest common sans-serif.
+                let width = text.chars().count() as f64 * number("font-size") * 0.56;
+                let left = number("x")
+                    - if anchor == "end" {
+                        width
+                    } else if anchor == "middle" {
+                        width / 2.0
+                    } else {
+                        0.0
+                    };
+                assert!(left >= 0.0 && left + width <= frame[2], "{}: `{text}` is cut", plot.name);
+                assert!(number("y") > 0.0 && number("y") < frame[3], "{}: `{text}` is outside", plot.name);
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+fn texts(plot: &Plot) -> Vec<String> {
+    let document = roxmltree::Document::parse(&plot.svg).unwrap();
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    texts.map(|node| node.text().unwrap().trim().to_owned()).collect()
+}
+
+fn named(report: &Report, name: &str) -> Plot {
+    plot::all(report).into_iter().find(|plot| plot.name == name).unwrap()
+}
+
+#[test]
+fn the_plots_of_a_run_say_what_they_said() {
+    let mut out = String::new();
+    for plot in plot::all(&open(long(20, 4))).into_iter().chain(plot::all(&long(20, 4)).pop()) {
+        let _ = writeln!(out, "# {}: {}\n{}", plot.name, plot.title, plot.caption);
+        let _ = writeln!(out, "{:?}\n{}\n", shapes(&plot), texts(&plot).join(" | "));
+    }
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("plots.txt", out);
+    });
+}
+
+#[test]
+fn an_hour_of_64_shards_is_drawn_like_a_minute_of_one() {
+    let of_hour = plot::all(&long(3_600, 64));
+    for plot in &of_hour {
+        shapes(plot);
+    }
+    assert!(named(&long(3_600, 64), "throughput").svg.contains("each step is the mean of 14 s"));
+    assert_eq!(of_hour.len(), plot::all(&long(60, 1)).len());
+    shapes(&named(&long(600, 1_024), "shards"));
+}
+
+#[test]
+fn degenerate_runs_are_drawn_too() {
+    let mut nothing = long(0, 1);
+    nothing.totals.duration_s = 0.0;
+    nothing.latency.values_mut().for_each(|latency| (latency.count, latency.hdr) = (0, None));
+    nothing.shards[0].course = Course::default();
+    let mut unanswered = long(5, 2);
+    unanswered.latency.values_mut().for_each(|latency| (latency.count, latency.hdr) = (0, None));
+    for row in &mut unanswered.intervals {
+        (row.spread, row.p50_us, row.p90_us, row.p99_us) = (None, None, None, None);
+        (row.response_p50_us, row.response_p90_us, row.response_p99_us) = (None, None, None);
+    }
+    let mut odd = long(3, 1);
+    odd.totals.duration_s = f64::NAN;
+    odd.intervals[1].p50_us = Some(f64::NAN);
+    odd.intervals[2].p99_us = Some(0.0);
+    odd.intervals[0].offered = Some(f64::INFINITY);
+    odd.latency.values_mut().for_each(|latency| latency.hdr = Some("no base64!".to_owned()));
+    let mut short = long(1, 1);
+    short.totals.duration_s = 0.004;
+    let mut audit = long(2, 1);
+    audit.budget = Some(BudgetReport {
+        worst_window: None,
+        busiest: Vec::new(),
+        unaudited_shards: 1,
+        ..audit.budget.clone().unwrap()
+    });
+    for report in [nothing, unanswered, odd, short, audit, saved(), open(saved())] {
+        for plot in plot::all(&report) {
+            shapes(&plot);
+        }
+    }
+    let said = |report: &Report, name, what: &str| texts(&named(report, name)).iter().any(|text| text == what);
+    let mut unanswered = long(2, 1);
+    unanswered.intervals.iter_mut().for_each(|row| row.spread = None);
+    assert!(said(&unanswered, "heat", "no attempt had a good answer"));
+}
+
+#[test]
+fn what_was_not_reported_is_a_gap() {
+    let lines = |report: &Report| {
+        let plot = named(report, "throughput");
+        let document = roxmltree::Document::parse(&plot.svg).unwrap();
+        document.descendants().filter(|node| node.has_tag_name("polyline")).count()
+    };
+    let whole = long(9, 1);
+    let mut gap = whole.clone();
+    gap.intervals.remove(4);
+    // Offered, achieved and throttled are broken once each.
+    assert_eq!(lines(&gap), lines(&whole) + 3);
+    let mut not_a_number = whole.clone();
+    not_a_number.intervals[4].offered = Some(f64::NAN);
+    assert_eq!(lines(&not_a_number), lines(&whole) + 1, "what is offered is broken, for nobody knows it");
+    let achieved = texts(&named(&gap, "throughput"));
+    assert_eq!(achieved, texts(&named(&whole, "throughput")), "no rate is halved by a second that nobody knows");
+}
+
+#[test]
+fn the_last_percentile_is_not_cut() {
+    let mut all = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    (0..110_000).for_each(|n| all.record(1_000_000 + n).unwrap());
+    let mut bytes = Vec::new();
+    hdrhistogram::serialization::V2Serializer::new().serialize(&all, &mut bytes).unwrap();
+    let mut report = long(5, 1);
+    let service = report.latency.get_mut("service").unwrap();
+    (service.count, service.hdr) = (110_000, Some(STANDARD.encode(bytes)));
+    let plot = named(&report, "spectrum");
+    shapes(&plot);
+    assert!(texts(&plot).iter().any(|text| text == "99.999 %"));
+}
+
+#[test]
+fn the_end_of_a_run_is_no_second() {
+    let mut report = long(5, 2);
+    report.totals.duration_s = 4.05;
+    let cells = |report: &Report| shapes(&named(report, "heat"))["rect"];
+    report.intervals[4].spread = Some(Spread { first: 34, counts: vec![1] });
+    let with_a_sliver = cells(&report);
+    report.intervals[4].spread = None;
+    assert_eq!(with_a_sliver, cells(&report), "a few answers of the last moment are no column");
+    report.totals.duration_s = 0.3;
+    report.intervals.truncate(1);
+    report.intervals[0].in_flight = 0;
+    report.totals.peak_in_flight = 7;
+    let plot = named(&report, "in-flight");
+    assert!(plot.caption.starts_with("At most 7 of"), "{}", plot.caption);
+    assert!(texts(&plot).iter().all(|text| text != "in flight"), "nothing is known of the end of a second");
+}
+
+#[test]
+fn the_straggler_is_named() {
+    assert!(named(&long(30, 4), "shards").caption.starts_with("Shard 1 straggled: it made 60 %"));
+    assert!(texts(&named(&long(30, 4), "shards")).iter().any(|text| text == "\u{25b8} 1"));
+    let mut even = long(30, 4);
+    even.shards[1].totals.attempts = even.shards[0].totals.attempts;
+    assert!(named(&even, "shards").caption.starts_with("No shard straggled: the slowest made 100 %"));
+}
+
+#[test]
+fn a_budget_that_was_broken_stands_out() {
+    let mut report = long(5, 1);
+    let budget = report.budget.as_mut().unwrap();
+    budget.kept = false;
+    budget.busiest = vec![BusiestReport { width_ms: 1_000, host: None, admitted: 1_500, allowed: 1_000 }];
+    budget.worst_window = Some(WindowReport { shard: 0, host: None, width_ms: 12.34, admitted: 9, allowed: 10 });
+    let plot = named(&report, "budget");
+    shapes(&plot);
+    assert!(plot.caption.contains("NOT kept"));
+    assert!(texts(&plot).iter().any(|text| text == "1,500 of 1,000"));
+    let in_excess = roxmltree::Document::parse(&plot.svg).unwrap();
+    let bars =
+        in_excess.descendants().filter(|node| node.has_tag_name("rect") && node.attribute("fill") == Some("#D55E00"));
+    assert_eq!(bars.count(), 1);
+}
+
+#[test]
+fn hostile_words_stay_words() {
+    let mut report = long(5, 2);
+    report.shards[1].fault = Some("<script>&\"'".to_owned());
+    let plot = named(&report, "shards");
+    shapes(&plot);
+    assert!(plot.caption.contains("<script>&") && !plot.svg.contains("<script>"));
+    report.totals.errors_by_kind = BTreeMap::from([("<b>&".to_owned(), 3)]);
+    shapes(&named(&report, "errors"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_was_counted_is_drawn(
+        counts in prop::collection::vec((0..u64::from(u32::MAX), 0..1_000_u64, 0..400_u32, prop::option::of(0.0..1e9f64)), 1..12),
+        duration_s in 0.0..20.0f64,
+    ) {
+        let mut report = long(counts.len() as u64, 2);
+        report.totals.duration_s = duration_s;
+        for (row, (attempts, failed, cell, us)) in report.intervals.iter_mut().zip(counts) {
+            (row.attempts, row.failed, row.p50_us, row.p99_us) = (attempts, failed, us, us);
+            row.spread = us.map(|_| Spread { first: cell, counts: vec![1, attempts] });
+        }
+        for plot in plot::all(&report) {
+            shapes(&plot);
+        }
+    }
+}

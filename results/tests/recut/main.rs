@@ -1,0 +1,233 @@
+//! Parts of saved runs: the whole is the report, and its parts add up to it.
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod hour;
+mod run;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use crawlmark_harness::plan::Arrivals;
+use crawlmark_results::run::cut::{Ask, Cut, CutError, CutReport, Outcomes, SCHEMA, Span};
+use crawlmark_results::run::report::Latency;
+use crawlmark_results::run::result_dir::{self, LOG};
+use crawlmark_results::show::text;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+
+use crate::run::{Saved, Size, saved};
+
+const SMALL: Size = Size { shards: 3, seconds: 6, attempts: 400, warmup: Duration::ZERO };
+
+fn cut(saved: &Saved, ask: &Ask) -> CutReport {
+    let cut = Cut::of(&saved.report, ask).unwrap();
+    result_dir::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap()
+}
+
+fn part(from: u64, to: u64, shards: &str) -> Ask {
+    let shards = (!shards.is_empty()).then(|| shards.parse().unwrap());
+    Ask { span: Span::Seconds { from: Some(from), to: Some(to) }, shards, ..Ask::EVERYTHING }
+}
+
+fn histogram(latency: &Latency) -> Histogram<u64> {
+    let bytes = STANDARD.decode(latency.hdr.as_ref().unwrap()).unwrap();
+    Deserializer::new().deserialize(&mut &*bytes).unwrap()
+}
+
+/// The histograms of several parts, added.
+fn sum(parts: &[CutReport]) -> BTreeMap<String, Histogram<u64>> {
+    let mut sum: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
+    for (series, latency) in parts.iter().flat_map(|part| &part.latency) {
+        let histogram = histogram(latency);
+        sum.entry(series.clone()).and_modify(|sum| sum.add(&histogram).unwrap()).or_insert(histogram);
+    }
+    sum
+}
+
+/// Two figures of which one is exact and one is known to 0.1 %.
+fn assert_close(close: Option<f64>, exact: Option<f64>) {
+    let (close, exact) = (close.unwrap(), exact.unwrap());
+    assert!((close - exact).abs() <= exact * 0.001, "{close} for {exact}");
+}
+
+/// The times of a part are those of the report.
+fn assert_is_the_report(cut: &CutReport, saved: &Saved) {
+    assert_eq!(cut.latency.len(), 6);
+    for (series, told) in &cut.latency {
+        let whole = &saved.report.latency[series];
+        assert!(whole.hdr.is_some() && told.hdr == whole.hdr, "{series}");
+        assert_eq!(
+            (told.count, told.censored, &told.at_least),
+            (whole.count, whole.censored, &whole.at_least),
+            "{series}"
+        );
+        assert_eq!(told.p50_us, whole.p50_us, "{series}");
+        // No percentile is above the greatest value, which the report knows exactly.
+        assert_eq!((told.p90_us.is_some(), told.p99_us.is_some()), (whole.p90_us.is_some(), whole.p99_us.is_some()));
+        assert_close(told.p90_us, whole.p90_us);
+        assert_close(told.p99_us.or(Some(0.0)), whole.p99_us.or(Some(0.0)));
+        assert_close(told.min_us, whole.min_us);
+        assert_close(told.mean_us, whole.mean_us);
+        assert_close(told.slowest_us(), whole.slowest_us());
+        // An age beyond the bounds is in the topmost cell of the log.
+        assert!(told.max_us <= whole.max_us.map(|us| us * 1.001) && told.max_us >= told.slowest_us(), "{series}");
+    }
+    assert_eq!(cut.notes, Vec::<String>::new());
+}
+
+#[test]
+fn the_cut_of_everything_is_the_report() {
+    let saved = saved(SMALL, 1);
+    let cut = cut(&saved, &Ask::EVERYTHING);
+    assert_is_the_report(&cut, &saved);
+    assert!(cut.latency["response"].at_least.contains(&"p99_us".to_owned()), "something is cut off");
+    let (counted, totals) = (cut.counted.unwrap(), &saved.report.totals);
+    assert_eq!((counted.attempts, counted.throttled), (totals.attempts, totals.throttled));
+    assert_eq!((counted.items_per_s, counted.attempts_per_s), (totals.items_per_s, totals.attempts_per_s));
+    assert_eq!(cut.answers.values().map(|answered| answered.count).sum::<u64>(), totals.attempts_sent);
+    assert_eq!((cut.part.from_s, cut.part.to_s, &*cut.part.chosen, &*cut.schema), (0, 6, "whole", SCHEMA));
+    assert!(
+        (counted.binding.rate, counted.binding.concurrency) == (0.75, 0.25) && counted.cpu_us_per_attempt == Some(20.0)
+    );
+    assert_eq!(serde_json::from_str::<CutReport>(&serde_json::to_string(&cut).unwrap()).unwrap(), cut);
+}
+
+#[test]
+fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
+    let mut saved = saved(SMALL, 4);
+    saved.report.plan.run.duration = Some(Duration::from_secs(5));
+    let until = |saved: &Saved| {
+        let everything = cut(saved, &Ask::EVERYTHING);
+        let counted = everything.counted.unwrap();
+        assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.items as f64));
+        let words = format!(" over {:.2} s", everything.part.duration_s);
+        assert!(text::text(&saved.report, 200).contains(&words), "{words}");
+        Some(everything.part.duration_s)
+    };
+    assert_close(until(&saved), Some(6.0));
+    saved.report.plan.run.arrivals = Arrivals::Asap;
+    assert_close(until(&saved), Some(6.0));
+}
+
+#[test]
+fn parts_that_cover_the_run_add_up_to_it() {
+    let saved = saved(SMALL, 2);
+    let whole = sum(&[cut(&saved, &Ask::EVERYTHING)]);
+    let seconds: Vec<CutReport> = (0..6).map(|second| cut(&saved, &part(second, second + 1, ""))).collect();
+    assert_eq!(sum(&seconds), whole);
+    let shards: Vec<CutReport> = ["0", "1-2"].iter().map(|shards| cut(&saved, &part(0, 6, shards))).collect();
+    assert_eq!(sum(&shards), whole);
+    assert!(shards.iter().all(|part| part.counted.is_none()));
+    let attempts = seconds.iter().map(|part| part.counted.unwrap().attempts).sum::<u64>();
+    assert_eq!(attempts, saved.report.totals.attempts);
+    let outcomes =
+        Outcomes::ALL[1..].iter().map(|outcomes| cut(&saved, &Ask { outcomes: *outcomes, ..Ask::EVERYTHING }));
+    let outcomes: Vec<CutReport> = outcomes.collect();
+    assert_eq!(outcomes.iter().map(|part| part.latency.len()).collect::<Vec<_>>(), [2, 2, 2]);
+    assert_eq!(sum(&outcomes), whole);
+}
+
+#[test]
+fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
+    let saved = saved(Size { warmup: Duration::from_secs(2), ..SMALL }, 3);
+    let after = cut(&saved, &Ask::EVERYTHING);
+    assert_eq!((after.part.from_s, after.part.to_s), (2, 6));
+    assert_is_the_report(&after, &saved);
+    let warm_up = cut(&saved, &Ask { span: Span::Seconds { from: None, to: Some(2) }, ..Ask::EVERYTHING });
+    assert_eq!((warm_up.part.from_s, warm_up.counted.unwrap().attempts), (0, 2 * 3 * 400));
+}
+
+#[test]
+fn a_log_is_whole_when_the_warm_up_ended_within_a_second() {
+    let saved = saved(Size { warmup: Duration::from_millis(1_500), ..SMALL }, 3);
+    let after = cut(&saved, &Ask::EVERYTHING);
+    assert_eq!((after.part.from_s, after.notes), (2, Vec::new()));
+    assert_eq!(after.latency["service"].at_least, cut(&saved, &part(2, 6, "")).latency["service"].at_least);
+    assert_eq!(after.latency["service_throttled"].censored, 0);
+}
+
+#[test]
+fn what_the_log_cannot_tell_is_told() {
+    let mut saved = saved(SMALL, 4);
+    let log = saved.directory().join(LOG);
+    let whole = fs::read_to_string(&log).unwrap();
+    // As a version wrote it that did not log what was cut off.
+    let without_ages: Vec<&str> = whole.lines().filter(|line| !line.contains("_censored,")).collect();
+    fs::write(&log, without_ages.join("\n") + "\n").unwrap();
+    let second = cut(&saved, &part(1, 2, "0"));
+    let service = &second.latency["service"];
+    let of_shard = &saved.report.shards[0].latency["service"];
+    assert_eq!(service.censored, of_shard.censored);
+    assert!(service.at_least.contains(&"p90_us".to_owned()), "{service:?}");
+    assert!(
+        second.notes[0].contains("cut off or never sent are in no second of the log: for service,"),
+        "{:?}",
+        second.notes
+    );
+    saved.report.shards[1].fault = Some("died".to_owned());
+    let notes = cut(&saved, &part(1, 2, "1-2")).notes.join("\n");
+    assert!(notes.contains("shard 1 did not live to tell its whole story (died)"), "{notes}");
+    let shorter: Vec<&str> = whole.lines().take(40).collect();
+    fs::write(&log, shorter.join("\n") + "\n").unwrap();
+    let notes = cut(&saved, &Ask::EVERYTHING).notes.join("\n");
+    assert!(notes.contains("fewer service times than the result: it is not whole"), "{notes}");
+}
+
+#[test]
+fn a_damaged_log_is_refused_with_the_number_of_the_line() {
+    let saved = saved(SMALL, 5);
+    let log = saved.directory().join(LOG);
+    let whole = fs::read_to_string(&log).unwrap();
+    let complaint = |text: &[u8]| {
+        fs::write(&log, text).unwrap();
+        let cut = Cut::of(&saved.report, &Ask::EVERYTHING).unwrap();
+        result_dir::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap_err().to_string()
+    };
+    let said = complaint(&whole.as_bytes()[..whole.len() - 5]);
+    let lines = whole.lines().count();
+    assert!(said.contains(&format!("latency.hlog, line {lines}: it is cut short")), "{said}");
+    let said = complaint(whole.replacen("shard-0", "shard-9", 1).as_bytes());
+    assert!(said.contains("line 7: it is of shard 9, which the result does not have"), "{said}");
+    let said = complaint(whole.replacen(",0.000,", ",6.000,", 1).as_bytes());
+    assert!(said.contains("line 7: it is of second 6, which the result does not have"), "{said}");
+    let said = complaint(&[&b"#"[..], &vec![b'x'; 1 << 20], b"\n"].concat());
+    assert!(said.contains("line 1: it is longer than any line"), "{said}");
+    assert!(complaint(b"# \xff\n").contains("line 1: it is no text"));
+    fs::remove_file(&log).unwrap();
+    let cut = Cut::of(&saved.report, &Ask::EVERYTHING).unwrap();
+    let said = result_dir::recut(&saved.directory(), &saved.report, cut, |_| {}).unwrap_err().to_string();
+    assert!(said.contains("latency.hlog does not exist: a result can only be cut"), "{said}");
+}
+
+#[test]
+fn a_part_that_the_run_does_not_have_is_refused() {
+    let saved = saved(Size { attempts: 3, ..SMALL }, 6);
+    let refusal = |ask: &Ask| Cut::of(&saved.report, ask).unwrap_err().to_string();
+    assert_eq!(refusal(&part(2, 7, "")), "--to 7s is outside the run, whose seconds are 0 s to 6 s");
+    assert_eq!(refusal(&part(3, 3, "")), "--from 3s is not before --to 3s: there is no second between them");
+    assert_eq!(refusal(&part(0, 1, "1-3")), "--shards names shard 3, and the run's are 0 to 2");
+    assert!(
+        refusal(&Ask { span: Span::Steady, ..Ask::EVERYTHING })
+            .starts_with("find a steady state: 6 whole seconds between")
+    );
+    let mut empty = saved.report.clone();
+    empty.intervals.clear();
+    assert_eq!(Cut::of(&empty, &Ask::EVERYTHING), Err(CutError::Empty));
+}
+
+#[test]
+fn a_part_reads_as_it_did() {
+    let saved = saved(SMALL, 7);
+    let golden = |name: &str, text: &str| {
+        let text = text.replace(env!("CARGO_PKG_VERSION"), "0.0.0");
+        insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(name, text);
+        });
+    };
+    let some = cut(&saved, &part(2, 5, "0,2"));
+    golden("cut.txt", &text::cut_text(&some, 100));
+    golden("cut.md", &text::cut_markdown(&cut(&saved, &Ask::EVERYTHING)));
+}

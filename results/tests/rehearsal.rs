@@ -1,0 +1,744 @@
+//! Whole runs in virtual time: everything is done once, and the report adds up.
+#![expect(clippy::unwrap_used, reason = "a test whose rehearsal cannot run is over")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crawlmark_harness::clock::{Clock, Nanos};
+use crawlmark_harness::fixtures::plan;
+use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
+use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
+
+use proptest::prelude::*;
+
+use crawlmark_harness::process::ShardExit;
+use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat, Sample};
+use crawlmark_harness::units::{IdRange, Rate};
+use crawlmark_harness::workload::{Flight, InFlight, Workload};
+
+const MS: Duration = Duration::from_millis(1);
+const S: Duration = Duration::from_secs(1);
+
+/// A target in memory: how long each item of each shard takes, and what it comes to.
+struct Target {
+    clock: Clock,
+    shard: u32,
+    takes: fn(u32, Nanos) -> Duration,
+    answer: fn(u32, Nanos) -> (Outcome, Advice),
+}
+
+impl Workload for Target {
+    async fn perform(&self, _: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let sent = clear_to_send().await;
+        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
+        tokio::time::sleep((self.takes)(self.shard, sent)).await;
+        let (outcome, advice) = (self.answer)(self.shard, sent);
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done: self.clock.now(),
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome,
+            advice,
+        }
+    }
+}
+
+const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None });
+
+trait Reported {
+    fn report(&self, plan: &RunPlan) -> Report;
+}
+
+impl Reported for Rehearsal {
+    fn report(&self, plan: &RunPlan) -> Report {
+        Report::new(Source {
+            plan,
+            labels: &Labels::default(),
+            record: &self.record,
+            intervals: self.intervals.iter().map(IntervalRow::new).collect(),
+            environment: Environment::read(Placement::Apart),
+        })
+    }
+}
+
+fn run(plan: &RunPlan, incidents: &[Incident], takes: fn(u32, Nanos) -> Duration) -> Rehearsal {
+    run_against(plan, incidents, takes, |_, _| GOOD)
+}
+
+fn run_against(
+    plan: &RunPlan,
+    incidents: &[Incident],
+    takes: fn(u32, Nanos) -> Duration,
+    answer: fn(u32, Nanos) -> (Outcome, Advice),
+) -> Rehearsal {
+    let target = |shard: &ShardPlan, clock| Target { clock, shard: shard.shard, takes, answer };
+    rehearse(plan, incidents, target).unwrap()
+}
+
+fn run_of(shards: u32, connections: u32, ids: u64) -> RunPlan {
+    RunPlan { shards, connections, ids: IdRange { start: 0, end: ids }, ..plan() }
+}
+
+fn ok(rehearsal: &Rehearsal) -> u64 {
+    rehearsal.record.shards.iter().map(|shard| shard.stats.counters.ok).sum()
+}
+
+#[test]
+fn every_item_is_done_once_and_the_seconds_add_up_to_the_whole() {
+    // Two lanes of a millisecond each for two shards: 4,000 items a second.
+    let plan = run_of(2, 4, 10_000);
+    let rehearsal = run(&plan, &[], |_, _| MS);
+    let mut ids: Vec<u64> = rehearsal.samples.iter().map(|sample| sample.permit.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..10_000).collect::<Vec<_>>());
+    let report = rehearsal.report(&plan);
+    assert_eq!((report.totals.attempts, report.ledger.ok, report.intervals.len()), (10_000, 10_000, 3));
+    // What ends at the full second is in the next one.
+    assert_eq!(report.intervals.iter().map(|row| row.ok).collect::<Vec<_>>(), [3_996, 4_000, 2_004]);
+    let scheduled: Vec<_> = report.intervals.iter().map(|row| row.scheduled).collect();
+    assert_eq!(scheduled, [Some(4_000), Some(4_000), Some(2_000)]);
+    assert!(rehearsal.record.shards.iter().all(|shard| shard.last_done == Nanos::default().plus(2_500 * MS)));
+    assert_eq!(report.latency["service"].max_us, Some(1_000.0));
+    for shard in &rehearsal.record.shards {
+        assert_eq!((shard.exit, &shard.fault, shard.remaining), (ShardExit::Clean, &None, 0));
+    }
+    for shard in &report.shards {
+        assert_eq!(shard.course.attempts, [Some(1_998), Some(2_000), Some(1_002)], "as the seconds have it");
+    }
+    let spread = report.intervals.iter().flat_map(|row| &row.spread).flat_map(|spread| &spread.counts);
+    assert_eq!(spread.sum::<u64>(), 10_000);
+}
+
+#[test]
+fn items_move_to_a_shard_that_is_done() {
+    // Alone, the slow shard would take 5,000 x 10 ms / 2 lanes = 25 s.
+    let plan = run_of(2, 4, 10_000);
+    let rehearsal = run(&plan, &[], |shard, _| if shard == 0 { 10 * MS } else { MS });
+    assert_eq!(ok(&rehearsal), 10_000);
+    assert!(rehearsal.record.moved.ids > 3_000, "{:?}", rehearsal.record.moved);
+    let ended = rehearsal.record.shards.iter().map(|shard| shard.last_done).max().unwrap();
+    assert!(ended < Nanos::default().plus(5 * S), "{ended:?}");
+    let plots = crawlmark_results::show::plot::all(&rehearsal.report(&plan));
+    assert!(plots.iter().any(|plot| plot.caption.starts_with("Shard 0 straggled")), "its plots name it");
+}
+
+#[test]
+fn a_shard_that_cannot_use_its_share_of_the_budget_gives_it_up() {
+    let mut plan = run_of(2, 20, 1 << 40);
+    (plan.rate, plan.burst, plan.at_start) = (Some(Rate { permits: 200, period_ns: 1_000_000_000 }), 2, 2);
+    plan.duration = Some(10 * S);
+    // Ten lanes of a second each leave nine tenths of 100/s unused: 1,100 requests if nothing moved.
+    let rehearsal = run(&plan, &[], |shard, _| if shard == 0 { S } else { MS });
+    assert!(rehearsal.record.moved.shares > 0);
+    assert!(ok(&rehearsal) > 1_250, "{}", ok(&rehearsal));
+    assert!(rehearsal.record.shards.iter().all(|shard| shard.budgets.iter().all(|(_, used)| used.kept)));
+}
+
+#[test]
+fn what_one_shard_is_told_all_shards_keep() {
+    let mut plan = run_of(3, 6, 1 << 40);
+    plan.duration = Some(10 * S);
+    let rehearsal = run_against(
+        &plan,
+        &[],
+        |_, _| MS,
+        |shard, sent| {
+            let refused = shard == 0 && sent == Nanos::default().plus(3 * S);
+            if refused {
+                (Outcome::Throttled, Advice { repeat: Repeat::MayHelp, wait: Some(2 * S), quota: None, held_ns: None })
+            } else {
+                GOOD
+            }
+        },
+    );
+    let told = Nanos::default().plus(3 * S + MS);
+    let early =
+        rehearsal.samples.iter().map(Sample::sent).filter(|sent| (Nanos(told.0 + 1)..told.plus(2 * S)).contains(sent));
+    assert_eq!(early.count(), 0);
+    assert_eq!(rehearsal.record.moved.pauses, 1);
+    assert!(rehearsal.samples.iter().any(|sample| sample.sent() > told.plus(2 * S)));
+}
+
+#[test]
+fn a_signal_ends_the_run_and_what_is_under_way_has_a_second() {
+    // From the third second on nothing is answered for an hour.
+    let plan = run_of(2, 10, 1 << 40);
+    let stuck = |_, sent: Nanos| if sent >= Nanos::default().plus(3 * S) { 3_600 * S } else { MS };
+    let rehearsal = run(&plan, &[Incident::Signal { at: 5 * S, number: 2 }], stuck);
+    let report = rehearsal.report(&plan);
+    assert_eq!((rehearsal.record.interrupted, report.ledger.ok, report.ledger.aborted), (Some(2), 30_000, 10));
+    assert_eq!(rehearsal.record.shards.iter().map(|shard| shard.last_done).max(), Some(Nanos::default().plus(6 * S)));
+}
+
+/// A target whose requests note when they are looked at.
+struct Noted {
+    clock: Clock,
+    looks: Rc<RefCell<BTreeMap<Nanos, u64>>>,
+}
+
+impl Workload for Noted {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let target = Target { clock: self.clock, shard: 0, takes: |_, _| MS, answer: |_, _| GOOD };
+        let mut attempt = std::pin::pin!(target.perform(id, flight, clear_to_send));
+        poll_fn(|cx| {
+            *self.looks.borrow_mut().entry(self.clock.now()).or_default() += 1;
+            attempt.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+#[test]
+fn nothing_runs_while_the_client_is_blocked() {
+    let mut plan = run_of(2, 10, 1 << 40);
+    plan.duration = Some(2 * S);
+    let looks = Rc::default();
+    let blocked = Incident::Block { at: S, lasts: 300 * MS };
+    let noted = |_: &ShardPlan, clock| Noted { clock, looks: Rc::clone(&looks) };
+    let rehearsal = rehearse(&plan, &[blocked], noted).unwrap();
+    let (from, to) = (Nanos::default().plus(S), Nanos::default().plus(1_300 * MS));
+    let looks = looks.take();
+    let within = looks.range(Nanos(from.0 + 1)..to).count();
+    assert_eq!(within, 0, "something ran");
+    assert!(looks.contains_key(&to) && looks.contains_key(&Nanos(from.0 - 1_000_000)));
+    // Each lane had one attempt under way, and that one took as long as the block; every other one a millisecond.
+    let slow: Vec<u64> = rehearsal.samples.iter().map(Sample::service_ns).filter(|ns| *ns > 1_000_000).collect();
+    assert_eq!(slow.len(), 10);
+    assert!(slow.iter().all(|ns| (300_000_000..=301_000_000).contains(ns)), "{slow:?}");
+}
+
+/// Hosts whose connections take time to open, each request a new one: ID `i` is asked of host `i` modulo their number.
+struct Cold {
+    clock: Clock,
+    hosts: u32,
+    delays_ms: Rc<Vec<u64>>,
+    /// How long the connection of each ID took to open, ns.
+    opened: Rc<RefCell<BTreeMap<u64, u64>>>,
+}
+
+impl Workload for Cold {
+    fn host(&self, id: u64) -> u32 {
+        u32::try_from(id % u64::from(self.hosts)).unwrap()
+    }
+
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let began = self.clock.now();
+        let delay_ms = self.delays_ms[usize::try_from(id).unwrap() % self.delays_ms.len()];
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        let connect_ns = self.clock.now().since(began);
+        flight.opened(connect_ns);
+        self.opened.borrow_mut().insert(id, connect_ns);
+        let sent = clear_to_send().await;
+        tokio::time::sleep(MS).await;
+        let done = self.clock.now();
+        let (outcome, advice) = GOOD;
+        let (first_byte, bytes_sent, bytes_received, status) = (None, 0, 0, None);
+        Attempt { sent: Some(sent), first_byte, done, bytes_sent, bytes_received, status, outcome, advice }
+    }
+}
+
+/// The report, the samples by when they were sent, and how long the connection of each ID took to open, ns.
+fn run_cold(plan: &RunPlan, delays_ms: &[u64]) -> (Report, Vec<Sample>, BTreeMap<u64, u64>) {
+    let (hosts, delays_ms) = (plan.per_host.hosts, Rc::new(delays_ms.to_vec()));
+    let opened = Rc::default();
+    let cold =
+        |_: &ShardPlan, clock| Cold { clock, hosts, delays_ms: Rc::clone(&delays_ms), opened: Rc::clone(&opened) };
+    let rehearsal = rehearse(plan, &[], cold).unwrap();
+    let report = rehearsal.report(plan);
+    let mut samples = rehearsal.samples;
+    samples.sort_by_key(Sample::sent);
+    (report, samples, opened.take())
+}
+
+/// When these were sent, ns after the start, which is what the report counts from.
+fn sends<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<u64> {
+    samples.into_iter().map(|sample| sample.sent().0).collect()
+}
+
+/// True if every window of every width holds at most a burst and what the rate comes to in it.
+fn conforms(sent: &[u64], rate: Rate, burst: u64) -> bool {
+    let allowed = |first: usize, last: usize| burst + rate.permits_in(sent[last] - sent[first]);
+    (0..sent.len()).all(|first| (first..sent.len()).all(|last| (last - first + 1) as u64 <= allowed(first, last)))
+}
+
+/// The most requests in any window of a width, wherever it begins.
+fn most_in(sent: &[u64], width_ns: u64) -> u64 {
+    let from = |first: usize| sent[first..].iter().take_while(|at| **at < sent[first] + width_ns).count();
+    (0..sent.len()).map(from).max().unwrap_or(0) as u64
+}
+
+const fn per_s(permits: u64) -> Rate {
+    Rate { permits, period_ns: 1_000_000_000 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn however_long_connections_take_a_budget_is_kept_by_what_is_sent(
+        shards in 1..4_u32, rate in 1..400_u64, burst in 0..60_u64, ids in 1..160_u64,
+        delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..40),
+    ) {
+        let mut plan = run_of(shards, 40 * shards, ids);
+        let burst = burst.max(u64::from(shards));
+        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), burst, burst);
+        let (report, samples, opened) = run_cold(&plan, &delays_ms);
+        prop_assert_eq!(report.ledger.ok, ids);
+        prop_assert_eq!(report.totals.connections_opened, ids);
+        let sent = sends(&samples);
+        prop_assert!(conforms(&sent, per_s(rate), plan.at_once()), "{sent:?}");
+        let budget = report.budget.unwrap();
+        prop_assert!(budget.kept, "{budget:?}");
+        for window in &budget.busiest {
+            let width_ns = window.width_ms * 1_000_000;
+            let range = most_in(&sent, width_ns)..=most_in(&sent, width_ns + 10_000);
+            prop_assert!(range.contains(&window.admitted), "{window:?}, where it is {range:?}");
+        }
+        for sample in &samples {
+            let (permit, attempt) = (sample.permit, sample.attempt);
+            let in_order = [permit.intended, permit.ready, permit.admitted, sample.sent(), attempt.done];
+            prop_assert!(in_order.is_sorted(), "no part is negative: {in_order:?}");
+            let parts = sample.sched_lag_ns() + sample.budget_wait_ns() + sample.pool_wait_ns() + sample.service_ns();
+            prop_assert_eq!(parts, sample.response_ns());
+            prop_assert_eq!(sample.pool_wait_ns(), opened[&permit.id], "what the budget held back is its own");
+        }
+    }
+
+    #[test]
+    fn each_host_is_kept_from_more_than_its_rate_and_slow_requests_are_kept_apart(
+        shards in 1..9_u32, rate in prop_oneof![1..6_u64, 6..300_u64], hosts in 1..4_u32, ids in 1..60_u64,
+        delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
+    ) {
+        let mut plan = run_of(shards, 10 * shards, ids);
+        (plan.per_host.hosts, plan.per_host.rate) = (hosts, Some(per_s(rate)));
+        let (report, samples, _) = run_cold(&plan, &delays_ms);
+        prop_assert_eq!(report.ledger.ok, ids);
+        let at_once = plan.per_host.at_once(shards).unwrap();
+        let mut most = 0;
+        for host in 0..u64::from(hosts) {
+            let sent = sends(samples.iter().filter(|sample| sample.permit.id % u64::from(hosts) == host));
+            prop_assert!(conforms(&sent, per_s(rate), at_once), "{at_once} at once: {sent:?}");
+            if rate <= 5 {
+                let least = sent.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(u64::MAX);
+                prop_assert!(least >= 1_000_000_000 / rate, "{least} ns apart");
+            }
+            most = most.max(most_in(&sent, 1_000_000_000));
+        }
+        let budget = report.host_budget.unwrap();
+        prop_assert!(budget.kept && budget.burst == at_once, "{budget:?}");
+        prop_assert!(budget.worst_window.is_some_and(|window| window.host < Some(hosts)), "{budget:?}");
+        let [.., second] = &budget.busiest[..] else { unreachable!("{budget:?}") };
+        prop_assert_eq!((second.width_ms, second.admitted >= most), (1_000, true), "{:?}, {}", second, most);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn slow_requests_of_a_run_are_kept_apart_and_its_budget_is_used(
+        shards in 1..9_u32, rate in 1..6_u64, host_rate in prop::option::of(1..6_u64),
+        delays_ms in prop::collection::vec(prop_oneof![Just(0), 0..30_u64, 0..900_u64], 1..20),
+    ) {
+        let ids = 40;
+        let mut plan = run_of(shards, 10 * shards, ids);
+        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), u64::from(shards), u64::from(shards));
+        (plan.per_host.hosts, plan.per_host.rate) = (2, host_rate.map(per_s));
+        let (report, samples, _) = run_cold(&plan, &delays_ms);
+        prop_assert_eq!(report.ledger.ok, ids);
+        let sent = sends(&samples);
+        let least = sent.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(u64::MAX);
+        prop_assert!(least >= 1_000_000_000 / rate, "{least} ns apart: {sent:?}");
+        if host_rate.is_none() {
+            // It is used but for what connections take: no turn is lost.
+            let took_s = (sent[sent.len() - 1] - sent[0]) as f64 / 1e9;
+            let connects_s = *delays_ms.iter().max().unwrap() as f64 / 1e3;
+            let most_s = ids as f64 * (1.02 / rate as f64 + connects_s) + 2.0;
+            prop_assert!(took_s <= most_s, "{took_s} s at {rate}/s: {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_over_sends_what_was_let_through_no_sooner_than_it_may() {
+    // Forty at once at the start and ten a second after them, whose connections all open a moment before the end.
+    let mut plan = run_of(1, 80, 1 << 40);
+    (plan.rate, plan.burst, plan.at_start, plan.duration) = (Some(per_s(10)), 40, 40, Some(S));
+    let delays_ms: Vec<u64> = [900; 40].into_iter().chain((0..9).rev().map(|tenths| tenths * 100)).collect();
+    let (report, samples, _) = run_cold(&plan, &delays_ms);
+    let sent = sends(&samples);
+    assert!(
+        (48..=50).contains(&sent.len()) && sent.last() >= Some(&1_500_000_000) && conforms(&sent, per_s(10), 40),
+        "{sent:?}"
+    );
+    assert_eq!((report.ledger.ok, report.ledger.aborted), (sent.len() as u64, 0));
+}
+
+#[test]
+fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_much() {
+    for arrivals in [crawlmark_harness::plan::Arrivals::Constant, crawlmark_harness::plan::Arrivals::Poisson] {
+        let mut plan = run_of(2, 20, 1 << 40);
+        (plan.rate, plan.arrivals, plan.duration) = (Some(per_s(200)), arrivals, Some(10 * S));
+        let rehearsal = run(&plan, &[], |_, _| MS);
+        let mut record = rehearsal.record;
+        // As the supervisor has it of a shard that was last heard after 4 s.
+        let dead = &mut record.shards[1];
+        (dead.fault, dead.last_done) =
+            (Some(crawlmark_harness::supervisor::ShardFault::Died), Nanos::default().plus(4 * S));
+        dead.timetable = None;
+        (dead.stats.counters.attempts, dead.stats.counters.attempts_sent) = (400, 400);
+        let lived = record.shards[0].stats.counters.attempts;
+        let report = Rehearsal { record, ..rehearsal }.report(&plan);
+        let schedule = report.schedule.unwrap();
+        assert_eq!(schedule.scheduled, lived);
+        assert_eq!((schedule.unscheduled, report.shards[1].unscheduled), (600, Some(600)));
+        assert_eq!(report.shards[0].unscheduled, None);
+        let sent = lived as f64 + 400.0;
+        assert!((schedule.sent_share - sent / (sent + 600.0)).abs() < 1e-9, "{schedule:?}");
+        let offered: Vec<f64> = report.intervals.iter().filter_map(|row| row.offered).collect();
+        assert!((offered[..4].iter().sum::<f64>() - 800.0).abs() < 1e-6, "{offered:?}");
+        // The last second ends with the last answer.
+        assert!((offered[4..10].iter().sum::<f64>() - 600.0).abs() < 2.0, "{offered:?}");
+        let reason = "about 600 requests of its part of the schedule were never sent";
+        assert!(report.validity.reasons.iter().any(|said| said.contains(reason)), "{:?}", report.validity.reasons);
+    }
+}
+
+/// One shard of an open loop at so many requests per second, for so long.
+fn timed(connections: u32, per_s: u64, duration: Duration) -> RunPlan {
+    let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
+    let arrivals = crawlmark_harness::plan::Arrivals::Constant;
+    RunPlan { rate: Some(rate), arrivals, duration: Some(duration), ..run_of(1, connections, 1 << 40) }
+}
+
+#[test]
+fn an_open_loop_is_as_fast_as_its_answers_came() {
+    // 50 connections of 1.9 s each carry 26.3/s. In 10 s they start 275 requests, the last of which ends at 11.88 s.
+    let plan = timed(50, 50, 10 * S);
+    let report = run(&plan, &[], |_, _| 1_900 * MS).report(&plan);
+    assert_eq!((report.totals.attempts, report.totals.duration_s), (275, 11.88));
+    for per_s in [report.totals.items_per_s, report.totals.attempts_per_s, report.shards[0].totals.items_per_s] {
+        assert!((per_s - 275.0 / 11.88).abs() < 1e-9, "{per_s}");
+    }
+    // What was intended in the warm-up is left out, and so is its time.
+    let plan = RunPlan { warmup: 4 * S, ..plan };
+    let report = run(&plan, &[], |_, _| 1_900 * MS).report(&plan);
+    let (warm, all) = (report.warmup.unwrap().items, report.totals.attempts);
+    assert!((report.totals.items_per_s - (all - warm) as f64 / 7.88).abs() < 1e-9, "{}", report.totals.items_per_s);
+    assert!(report.totals.items_per_s <= 50.0 / 1.9);
+}
+
+#[test]
+fn a_stall_is_a_hole_and_then_a_spike_of_answers() {
+    let plan = timed(1_000, 100, 8 * S);
+    let stall = |_, sent: Nanos| {
+        let over = Nanos::default().plus(5 * S + MS);
+        if sent >= Nanos::default().plus(3 * S) { Duration::from_nanos(over.since(sent)).max(MS) } else { MS }
+    };
+    let rows = run(&plan, &[], stall).report(&plan).intervals;
+    let items: Vec<u64> = rows.iter().map(|row| row.items).collect();
+    assert_eq!(items[..8], [100, 100, 100, 0, 0, 300, 100, 100]);
+    let attempts: Vec<u64> = rows.iter().map(|row| row.attempts).collect();
+    assert_eq!(attempts, items);
+    let scheduled: Vec<_> = rows.iter().filter_map(|row| row.scheduled).collect();
+    assert_eq!(scheduled[..8], [100; 8]);
+    assert_eq!((scheduled.iter().sum::<u64>(), items.iter().sum::<u64>()), (800, 800));
+    // Times are of the second in which a request was due.
+    assert!(rows[3].response_p50_us > Some(1_400_000.0) && rows[5].response_p50_us < Some(10_000.0));
+}
+
+#[test]
+fn a_target_that_is_dead_for_a_third_of_a_run_spoils_it_however_few_attempts_that_are() {
+    fn is_dead(sent: Nanos) -> bool {
+        (Nanos::default().plus(10 * S)..Nanos::default().plus(20 * S)).contains(&sent)
+    }
+    let plan = RunPlan { duration: Some(30 * S), timeout: 2 * S, ..run_of(1, 4, 1 << 40) };
+    let takes = |_, sent| if is_dead(sent) { 2 * S } else { MS };
+    let answer = |_, sent| {
+        if is_dead(sent) { (Outcome::Error(crawlmark_harness::sample::ErrorKind::Timeout), GOOD.1) } else { GOOD }
+    };
+    let report = run_against(&plan, &[], takes, answer).report(&plan);
+    let failed: u64 = report.totals.errors_by_kind.values().sum();
+    assert!(failed > 0 && failed * 1_000 < report.totals.attempts, "{failed} of {}", report.totals.attempts);
+    assert_eq!(
+        report.validity.verdict,
+        crawlmark_results::run::report::Verdict::TargetLimited,
+        "{:?}",
+        report.validity
+    );
+    assert!(report.validity.reasons[0].contains("no good answer for 10 of the 30 seconds"), "{:?}", report.validity);
+}
+
+#[test]
+fn a_slow_target_that_lives_is_not_dead() {
+    // Waves of 200 requests that take 5 s each, one of which fails in every wave: no good answer comes for 4 of 5 seconds.
+    let plan = RunPlan { duration: Some(30 * S), ..run_of(1, 200, 1 << 40) };
+    let waves = std::cell::Cell::new((Nanos::default(), 0));
+    let target = |shard: &ShardPlan, clock| Waves { clock, shard: shard.shard, seen: waves.clone() };
+    let report = rehearse(&plan, &[], target).unwrap().report(&plan);
+    assert!(report.totals.errors_by_kind["reset"] >= 6, "{:?}", report.totals);
+    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
+    // Nothing came of most seconds, and nothing failed.
+    let plan = RunPlan { duration: Some(60 * S), timeout: 40 * S, grace: 60 * S, ..run_of(1, 1, 1 << 40) };
+    let report = run(&plan, &[], |_, _| 25 * S).report(&plan);
+    assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
+}
+
+/// A target that takes 5 s, and fails the first request of each wave.
+struct Waves {
+    clock: Clock,
+    shard: u32,
+    seen: std::cell::Cell<(Nanos, u64)>,
+}
+
+impl Workload for Waves {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let (wave, count) = self.seen.get();
+        let now = self.clock.now();
+        let first = count == 0 || now != wave;
+        self.seen.set((now, count + 1));
+        let target = Target { clock: self.clock, shard: self.shard, takes: |_, _| 5 * S, answer: |_, _| GOOD };
+        let attempt = target.perform(id, flight, clear_to_send).await;
+        let outcome = if first { Outcome::Error(crawlmark_harness::sample::ErrorKind::Reset) } else { attempt.outcome };
+        Attempt { outcome, ..attempt }
+    }
+}
+
+/// Throttles what comes from a second on, and asks for an hour of patience.
+fn throttled_from_a_second_on(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    let wait = Some(3_600 * S);
+    let asks = Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None };
+    if sent >= Nanos::default().plus(S) { (Outcome::Throttled, asks) } else { GOOD }
+}
+
+#[test]
+fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says_so() {
+    for arrivals in [crawlmark_harness::plan::Arrivals::Constant, crawlmark_harness::plan::Arrivals::Poisson] {
+        let mut plan = RunPlan { arrivals, ..timed(20, 100, 6 * S) };
+        (plan.shards, plan.manners.max_pause) = (2, 7_200 * S);
+        let whole = run(&plan, &[], |_, _| MS).report(&plan).schedule.unwrap();
+        let report = run_against(&plan, &[], |_, _| MS, throttled_from_a_second_on).report(&plan);
+        let schedule = report.schedule.clone().unwrap();
+        let attempts = report.totals.attempts;
+        assert!((80..=125).contains(&attempts), "{attempts}");
+        assert_eq!((schedule.scheduled, schedule.dropped), (whole.scheduled, 0), "the timetable is the same");
+        assert_eq!(schedule.postponed, schedule.scheduled - attempts);
+        assert!((schedule.sent_share - attempts as f64 / schedule.scheduled as f64).abs() < 1e-9, "{schedule:?}");
+        assert!((4.8..=5.0).contains(&schedule.shifted_s), "{schedule:?}");
+        assert!((schedule.achieved_per_s - attempts as f64 / 6.0).abs() < 1e-9, "{schedule:?}");
+        assert_eq!(
+            report.validity.verdict,
+            crawlmark_results::run::report::Verdict::TargetLimited,
+            "{:?}",
+            report.validity
+        );
+        let said = report.validity.reasons.join("; ");
+        let never = format!("({}) were never sent, because the target throttled", schedule.postponed);
+        assert!(said.contains(&never) && !said.contains("does not add up"), "{said}");
+        let text = crawlmark_results::show::text::text(&report, usize::MAX);
+        assert!(text.contains(&format!("{} were moved past the end by throttle pauses", schedule.postponed)), "{text}");
+        assert!(!text.contains("when they were due"), "{text}");
+    }
+}
+
+#[test]
+fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
+    // Of two hosts, the timetable goes on during the pause of one, and waits for it.
+    let mut plan = timed(20, 100, 6 * S);
+    (plan.per_host.hosts, plan.manners.max_pause) = (2, 7_200 * S);
+    let report = run_against(&plan, &[], |_, _| MS, throttled_from_a_second_on).report(&plan);
+    let schedule = report.schedule.clone().unwrap();
+    assert!(schedule.dropped > 400, "{schedule:?}");
+    assert_eq!(
+        (schedule.scheduled, schedule.dropped_by[&crawlmark_harness::wire::Binding::Pause]),
+        (600, schedule.dropped)
+    );
+    assert_eq!(
+        report.validity.verdict,
+        crawlmark_results::run::report::Verdict::TargetLimited,
+        "{:?}",
+        report.validity
+    );
+    let said = report.validity.reasons.join("; ") + &crawlmark_results::show::text::text(&report, usize::MAX);
+    assert!(said.contains("because a host throttled") && !said.contains("connections was free"), "{said}");
+    assert!(said.contains("were still waiting for a throttle pause to end"), "{said}");
+}
+
+#[test]
+fn all_that_is_shown_of_a_run_has_the_same_attempts_per_second() {
+    // Answers come for 1.9 s after the last request was due; a budget allows five at once, which a short run is mostly made of.
+    let late = timed(50, 50, 10 * S);
+    let mut short = run_of(1, 20, 12);
+    (short.rate, short.burst, short.at_start) = (Some(per_s(10)), 5, 5);
+    let mut paused = timed(20, 100, 6 * S);
+    paused.manners.max_pause = 7_200 * S;
+    let slow: fn(u32, Nanos) -> Duration = |_, _| 1_900 * MS;
+    for (plan, takes, answer) in [
+        (late, slow, (|_, _| GOOD) as fn(u32, Nanos) -> (Outcome, Advice)),
+        (short, |_, _| MS, |_, _| GOOD),
+        (paused, |_, _| MS, throttled_from_a_second_on),
+    ] {
+        let report = run_against(&plan, &[], takes, answer).report(&plan);
+        let per_s = report.totals.attempts as f64 / report.totals.duration_s;
+        assert!((report.totals.attempts_per_s - per_s).abs() < 1e-9);
+        let plots = crawlmark_results::show::plot::all(&report);
+        let caption = &plots.iter().find(|plot| plot.name == "throughput").unwrap().caption;
+        let page = crawlmark_results::show::page::html(&report, &plots);
+        let text = crawlmark_results::show::text::text(&report, usize::MAX);
+        assert!(text.contains(&format!("({per_s:.1} attempts/s")), "{per_s}: {text}");
+        assert!(page.contains(&format!("{per_s:.1}/s")), "{per_s}");
+        let said: f64 = caption.split(' ').find_map(|word| word.parse().ok()).unwrap();
+        assert!((said - per_s).abs() <= per_s * 0.006, "{per_s}: {caption}");
+        assert!(!text.contains(" achieved"), "a second average: {text}");
+    }
+}
+
+#[test]
+fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
+    // Half of the answers are 500 and 503 by turns, which say nothing of throttling; one in ten is refused a connection.
+    struct Failing(Clock);
+    impl Workload for Failing {
+        async fn perform(&self, id: u64, _: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+            let sent = clear_to_send().await;
+            tokio::time::sleep(MS).await;
+            let (status, outcome) = match id % 10 {
+                0 => (None, Outcome::Error(crawlmark_harness::sample::ErrorKind::ConnectRefused)),
+                // The status came, and the rest of the answer did not.
+                1 => (Some(500), Outcome::Error(crawlmark_harness::sample::ErrorKind::Incomplete)),
+                2 | 4 => (Some(500), Outcome::Rejected),
+                6 | 8 => (Some(503), Outcome::Rejected),
+                _ => (Some(200), Outcome::Ok),
+            };
+            let advice = Advice::default();
+            let done = self.0.now();
+            Attempt {
+                sent: Some(sent),
+                first_byte: None,
+                done,
+                bytes_sent: 0,
+                bytes_received: 0,
+                status,
+                outcome,
+                advice,
+            }
+        }
+    }
+    let plan = run_of(2, 4, 1_000);
+    let report = rehearse(&plan, &[], |_, clock| Failing(clock)).unwrap().report(&plan);
+    let causes = "200 status 500, 200 status 503, 100 connection refused, 100 closed in the answer";
+    let said = report.validity.reasons.join("; ");
+    assert!(said.contains(&format!("60 % of requests failed ({causes})")), "{said}");
+    let plots = crawlmark_results::show::plot::all(&report);
+    let errors = plots.iter().find(|plot| plot.name == "errors").unwrap().svg.clone();
+    let page = crawlmark_results::show::page::html(&report, &plots);
+    let summary = crawlmark_results::export::export(&report, crawlmark_results::export::Format::StepSummary).unwrap();
+    for shown in [crawlmark_results::show::text::text(&report, usize::MAX), errors, page, format!("{summary:?}")] {
+        for name in ["connection refused", "closed in the answer"] {
+            assert!(shown.contains(name), "{name}: {shown}");
+        }
+        assert!(!shown.contains("connect_refused:") && !shown.contains("connect refused"), "{shown}");
+    }
+}
+
+#[test]
+fn a_wait_to_the_end_of_the_duration_is_in_the_rates() {
+    // A closed loop that is told after a second to wait for an hour.
+    let plan = RunPlan { duration: Some(6 * S), ..run_of(2, 4, 1 << 40) };
+    let mut plan = RunPlan { warmup: 500 * MS, ..plan };
+    plan.manners.max_pause = 7_200 * S;
+    let report = run_against(&plan, &[], |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
+    let (totals, warm) = (&report.totals, report.warmup.unwrap());
+    assert!((totals.duration_s - 6.0).abs() < 1e-9, "{}", totals.duration_s);
+    let per_s = |all: u64, warm: u64| (all - warm) as f64 / 5.5;
+    assert!((totals.attempts_per_s - per_s(totals.attempts, warm.attempts)).abs() < 1e-9, "{totals:?}");
+    assert!((totals.items_per_s - per_s(report.ledger.ended(), warm.items)).abs() < 1e-9, "{totals:?}");
+    // A run whose items are done ends with them, and so does one that is stopped.
+    let done = RunPlan { ids: IdRange { start: 0, end: 100 }, ..plan.clone() };
+    let ended = |report: &Report| report.totals.duration_s;
+    assert!(ended(&run(&done, &[], |_, _| 10 * MS).report(&done)) < 0.4);
+    let stop = [Incident::Signal { at: 2 * S, number: 2 }];
+    let stopped = run_against(&plan, &stop, |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
+    assert!(ended(&stopped) < 2.5, "{}", ended(&stopped));
+}
+
+#[test]
+fn a_target_that_hangs_until_the_end_is_found() {
+    // Four requests of thousands get no answer: too few to be a share of the failures.
+    fn hangs_in_the_sixth_second(_: u32, sent: Nanos) -> Duration {
+        if sent >= Nanos::default().plus(5_500 * MS) { 3_600 * S } else { MS }
+    }
+    let plan = RunPlan { duration: Some(10 * S), timeout: 7_200 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
+    let report = run(&plan, &[], hangs_in_the_sixth_second).report(&plan);
+    assert_eq!(report.ledger.aborted, 4);
+    assert_eq!(
+        report.validity.verdict,
+        crawlmark_results::run::report::Verdict::TargetLimited,
+        "{:?}",
+        report.validity
+    );
+    let said = report.validity.reasons.join("; ");
+    assert!(said.contains("no answer came in the last 4 of 10 seconds, and 4 items were cut off"), "{said}");
+    // Answers that always take as long, and a pause that the target asked for, are no silence.
+    let slow = run(&plan, &[], |_, _| 4 * S).report(&plan);
+    assert!(slow.ledger.aborted > 0 && !slow.validity.reasons.join("; ").contains("no answer"), "{:?}", slow.validity);
+    let mut paused = plan;
+    paused.manners.max_pause = 7_200 * S;
+    let takes = |_, sent: Nanos| if sent >= Nanos::default().plus(990 * MS) { 50 * MS } else { MS };
+    let report = run_against(&paused, &[], takes, throttled_from_a_second_on).report(&paused);
+    assert!(!report.validity.reasons.join("; ").contains("no answer"), "{:?}", report.validity);
+}
+
+#[test]
+fn two_signals_of_one_stop_are_one_and_a_later_one_ends_the_run_at_once() {
+    // `timeout` signals the program and then its group. What is under way takes half a second more.
+    let plan = run_of(2, 4, 1 << 40);
+    let stopped = |millis: [u32; 2]| {
+        let incidents = millis.map(|ms| Incident::Signal { at: ms * MS, number: 15 });
+        run(&plan, &incidents, |_, _| 900 * MS).record
+    };
+    let once = stopped([1_000, 1_150]);
+    assert!(once.shards.iter().all(|shard| shard.fault.is_none()), "{:?}", once.shards);
+    assert_eq!(once.interrupted, Some(15));
+    let twice = stopped([1_000, 1_250]);
+    assert!(twice.shards.iter().all(|shard| shard.fault.is_some()), "{:?}", twice.shards);
+}
+
+#[test]
+fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
+    let mut plan = run_of(1, 4, 200);
+    (plan.per_host.hosts, plan.per_host.rate) = (1, Some(per_s(50)));
+    let by = |plan: &RunPlan| {
+        let text = crawlmark_results::show::text::text(&run(plan, &[], |_, _| MS).report(plan), usize::MAX);
+        text.lines().find(|line| line.trim_start().starts_with("limited by")).unwrap().to_owned()
+    };
+    assert!(by(&plan).contains("limited by  --per-host-rate "), "{}", by(&plan));
+    (plan.rate, plan.per_host.rate) = (plan.per_host.rate, None);
+    (plan.burst, plan.at_start) = (1, 1);
+    assert!(by(&plan).contains("limited by  --rate "), "{}", by(&plan));
+}
+
+#[test]
+fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_alike() {
+    use crawlmark_results::studies::compare::{Disturbance, Metric, Order, Pair, Readings, Rule, Verdict, judge};
+
+    let mut plan = RunPlan { duration: Some(6 * S), ..run_of(1, 4, 1 << 40) };
+    plan.manners.max_pause = 7_200 * S;
+    let free = Readings::taken_from(&run(&plan, &[], |_, _| 10 * MS).report(&plan), None);
+    let held = run_against(&plan, &[], |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
+    let held = Readings::taken_from(&held, None);
+    let verdict = |base: Readings, candidate: Readings| {
+        let order = |n| if n % 2 == 0 { Order::BaseFirst } else { Order::CandidateFirst };
+        let pair = |n| Pair { order: order(n), base, candidate, disturbance: Disturbance::None };
+        let pairs: Vec<Pair> = (0..16).map(pair).collect();
+        let findings = judge(&pairs, &Rule::standard()).unwrap().findings;
+        findings.into_iter().find(|finding| finding.metric == Metric::Throughput).unwrap().verdict
+    };
+    // The 1 s in which it was served is as fast as ever; the run is not.
+    assert_eq!(verdict(free, held), Verdict::Regression);
+    assert_eq!([verdict(held, held), verdict(held, free)], [Verdict::Pass, Verdict::Pass]);
+}

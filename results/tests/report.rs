@@ -1,0 +1,562 @@
+//! The report and its renderings, from a run whose every number is known.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test report` writes
+//! them anew when a change is meant.
+
+use std::collections::{BTreeMap, HashSet};
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crawlmark_harness::adaptive::Standing;
+use crawlmark_harness::clock::Nanos;
+use crawlmark_harness::machine::{CpuTicks, HostRecord};
+use crawlmark_harness::pacer::WorstWindow;
+use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::process::ShardExit;
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
+use crawlmark_harness::stats::{Bounds, Series, ShardStats};
+use crawlmark_harness::supervisor::{
+    BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
+};
+use crawlmark_harness::units::{IdRange, Rate, RateShape};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scheduled, Scope, Usage, WarmUp};
+use crawlmark_results::export;
+use crawlmark_results::run::gates::{Breach, Lookout, Objective};
+use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
+use crawlmark_results::run::result_dir::{RESULT, ResultDir, ResultError, default_path, left_over, made_from, read};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn plan() -> RunPlan {
+    RunPlan {
+        target: "http://127.0.0.1:8080/items/{id}".to_owned(),
+        workload: BTreeMap::from([("method".to_owned(), "GET".to_owned())]),
+        ids: IdRange { start: 0, end: 4_000 },
+        shards: 2,
+        connections: 8,
+        rate: Some(Rate { permits: 2_000, period_ns: 1_000_000_000 }),
+        shape: RateShape::Constant,
+        burst: 10,
+        at_start: 10,
+        arrivals: Arrivals::Asap,
+        pacing: Pacing::Sleep,
+        manners: Manners::default(),
+        per_host: PerHost::default(),
+        duration: None,
+        warmup: Duration::ZERO,
+        grace: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
+        shard_deadline: Duration::from_secs(10),
+        seed: 1,
+        pinning: Pinning::None,
+    }
+}
+
+/// Attempt `id`: sent `id` milliseconds after the start, served in one to ten milliseconds.
+fn sample(id: u64) -> Sample {
+    let (outcome, status) = match id % 500 {
+        0 => (Outcome::Rejected, Some(500)),
+        1 => (Outcome::Throttled, Some(429)),
+        2 => (Outcome::NotFound, Some(404)),
+        3 => (Outcome::Error(ErrorKind::Timeout), None),
+        4 => (Outcome::SoftBlocked, Some(403)),
+        _ => (Outcome::Ok, Some(200)),
+    };
+    let sent = Nanos(id * MS);
+    Sample {
+        permit: Permit { id, attempt: 0, first_intended: sent, intended: sent, ready: sent, admitted: sent },
+        attempt: Attempt {
+            sent: Some(sent),
+            first_byte: Some(Nanos(sent.0 + MS / 2)),
+            done: Nanos(sent.0 + MS + id % 10 * MS),
+            bytes_sent: 90,
+            bytes_received: 119,
+            status,
+            outcome,
+            advice: Advice::default(),
+        },
+        fate: Fate::Ended,
+    }
+}
+
+/// Records attempt `id`, and the connection that one in a thousand opens.
+fn record(stats: &mut ShardStats, id: u64) {
+    stats.record(&sample(id));
+    if id % 1_000 == 7 {
+        stats.open_connection(80_000, &Series::ALL);
+    }
+}
+
+fn courtesy() -> Courtesy {
+    Courtesy {
+        promises: 9,
+        longest_promise_ns: 1_500_000_000,
+        honoured: 3,
+        paused_ns: 1_050 * MS,
+        recoveries: 3,
+        recovery_sum_ns: 1_200 * MS,
+        recovery_max_ns: 450 * MS,
+        ..Courtesy::default()
+    }
+}
+
+#[expect(clippy::unwrap_used, reason = "what a test is made of must be there")]
+fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
+    let mut stats = ShardStats::new(Bounds::for_timeout(plan.timeout));
+    let ids = plan.ids.start..plan.ids.end - u64::from(fault.is_some()) * 500;
+    for id in ids {
+        record(&mut stats, id);
+    }
+    if fault.is_some() {
+        // Of a shard that died, the supervisor has counters only.
+        stats = ShardStats::from_parts(stats.bounds(), stats.counters, BTreeMap::new());
+    }
+    let whole = fault.is_none();
+    ShardRecord {
+        pid: 4_000 + i32::try_from(plan.shard).unwrap_or(0),
+        exit: if whole { ShardExit::Clean } else { ShardExit::Signal(9) },
+        fault,
+        stats: ToldStats::of(&stats).unwrap(),
+        peak_in_flight: if whole { 4 } else { 0 },
+        remaining: 0,
+        first_sent: whole.then_some(Nanos(3 * MS)),
+        last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
+        timetable: None,
+        warmup: WarmUp::default(),
+        budgets: whole
+            .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true })
+            .map(|used| (Scope::Run, used))
+            .into_iter()
+            .collect(),
+        usage: whole.then_some(Usage {
+            cpu_user_us: 9_000,
+            cpu_system_us: 11_000,
+            max_rss_bytes: 12 << 20,
+            run_delay_ns: None,
+            involuntary_switches: 3,
+        }),
+        cpu: whole.then_some(CpuHealth {
+            measured_ns: 2_000 * MS,
+            ticks: Some(CpuTicks { stolen: 1, all: 200 }),
+            speed_before_ns: Some(1_520_000),
+            speed_after_ns: Some(1_550_000),
+        }),
+        ids: vec![plan.ids],
+        binding: BindingTimes {
+            rate_ns: 1_800 * MS,
+            concurrency_ns: 150 * MS,
+            pause_ns: 50 * MS,
+            ..BindingTimes::NONE
+        },
+        courtesy: if whole { courtesy() } else { Courtesy::default() },
+        plan,
+    }
+}
+
+/// The first second of the run.
+fn first_second() -> Interval {
+    let mut merged = ShardStats::new(Bounds::for_timeout(plan().timeout));
+    (0..1_000).for_each(|id| record(&mut merged, id));
+    Interval {
+        index: 0,
+        scheduled: Scheduled {
+            requests: 1_000,
+            good: merged.counters.ok + merged.counters.not_found,
+            failed: merged.counters.failed,
+        },
+        merged,
+        shards: Vec::new(),
+        in_flight: 7,
+        cpu_us: 9_000,
+        max_sched_lag_ns: 1_500,
+        binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::NONE },
+        standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
+        seconds: [0, 1]
+            .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
+            .to_vec(),
+    }
+}
+
+fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
+    let plan = plan();
+    let mut parts = plan.split(&[]);
+    let last = parts.remove(1);
+    let record = RunRecord {
+        started_at: SystemTime::UNIX_EPOCH + Duration::from_hours(500_000),
+        finished_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_002),
+        start: Nanos(0),
+        interrupted,
+        stopped: Stopped::No,
+        suspended: Duration::ZERO,
+        moved: Moved { ranges: 1, ids: 20, shares: 2, pauses: 3 },
+        busiest: BTreeMap::from([(
+            Scope::Run,
+            vec![
+                BusiestWindow { width: Duration::from_millis(10), sent: 28, end_ns: 80 * MS },
+                BusiestWindow { width: Duration::from_millis(100), sent: 209, end_ns: 130 * MS },
+                BusiestWindow { width: Duration::from_secs(1), sent: 2_001, end_ns: 1_510 * MS },
+            ],
+        )]),
+        shards: vec![shard(parts.remove(0), None), shard(last, fault)],
+        supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
+        effort: Effort { starting_us: 3_000, running_us: 5_000, running: Duration::from_secs(2) },
+        host: HostRecord {
+            watched_ns: 10_000 * MS,
+            cpu_pressure_us: Some(100_000),
+            retransmits: Some(1),
+            tcp_timeouts: None,
+            listen_overflows: Some(0),
+            listen_drops: Some(0),
+            sockets_in_use: Some(14),
+            time_wait: Some(2),
+            ports_held: Some(1),
+        },
+    };
+    let environment = Environment {
+        cpu_model: Some("Example 9000".to_owned()),
+        cores: 2,
+        kernel: Some("Linux 6.1".to_owned()),
+        cpu_governor: None,
+        memory_bytes: Some(8 << 30),
+        nofile: Some(20_000),
+        local_ports: Some([32_768, 60_999]),
+        colocated: true,
+        git_revision: None,
+    };
+    let labels = Labels { name: "golden".to_owned(), tags: BTreeMap::from([("branch".to_owned(), "main".to_owned())]) };
+    let intervals = vec![IntervalRow::new(&first_second())];
+    let mut report = Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals, environment });
+    // The rest of the identity is this process.
+    report.run_id = format!("{}-1", report.started_at);
+    "0.0.0".clone_into(&mut report.crawlmark_version);
+    report
+}
+
+/// A condition and what follows when it is broken.
+#[expect(clippy::unwrap_used, reason = "a test whose condition is none is over")]
+fn objective((text, breach): (&str, Breach)) -> Objective {
+    Objective { condition: text.parse().unwrap(), breach }
+}
+
+/// The report with a gate for each of these, of a run without seconds.
+fn gated(mut report: Report, conditions: &[(&str, Breach)]) -> Report {
+    let objectives: Vec<Objective> = conditions.iter().copied().map(objective).collect();
+    Lookout::new(&objectives, &plan()).close(&mut report);
+    report
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+#[test]
+fn a_whole_run_reads_as_it_did() {
+    let mut report = report(None, None);
+    report.hear(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger: serde_json::Value::Null });
+    let report = gated(report, &[("service_p90 < 250ms", Breach::Fails), ("rate[10s] > 1500", Breach::Stops)]);
+    golden("whole.xml", &export::export(&report, export::Format::Junit).unwrap());
+    golden("whole.txt", &text::text(&report, 100));
+    golden("whole.md", &text::markdown(&report));
+    golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
+    assert_eq!(report.validity.verdict, Verdict::Valid);
+}
+
+#[test]
+fn a_run_that_lost_a_shard_says_what_is_missing() {
+    let conditions = ["service_p90 < 10ms", "throttled_rate < 0.1%", "item_p(99.9) < 1s", "valid == true", "rate > 2k"];
+    let report = gated(report(Some(ShardFault::Died), Some(2)), &conditions.map(|text| (text, Breach::Fails)));
+    golden("incomplete.xml", &export::export(&report, export::Format::Junit).unwrap());
+    golden("incomplete.txt", &text::text(&report, 100));
+    golden("incomplete.md", &text::markdown(&report));
+    assert_eq!(report.validity.verdict, Verdict::Incomplete);
+    assert_eq!((report.ledger.lost, report.ledger.not_attempted), (500, 0));
+    let states = report.ledger;
+    assert_eq!(states.ended() + states.not_attempted + states.lost, states.planned);
+}
+
+/// The verdict on a run of one shard whose record was spoilt.
+fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
+    let plan = plan();
+    let mut shard = shard(plan.split(&[]).remove(0), None);
+    spoil(&mut shard);
+    let record = RunRecord {
+        started_at: SystemTime::UNIX_EPOCH,
+        finished_at: SystemTime::UNIX_EPOCH,
+        start: Nanos(0),
+        interrupted: None,
+        stopped: Stopped::No,
+        suspended: Duration::ZERO,
+        moved: Moved::default(),
+        busiest: BTreeMap::new(),
+        shards: vec![shard],
+        supervisor: Usage::default(),
+        effort: Effort::default(),
+        host: HostRecord::default(),
+    };
+    let environment = report(None, None).environment;
+    let labels = Labels::default();
+    let report =
+        Report::new(Source { plan: &plan, labels: &labels, record: &record, intervals: Vec::new(), environment });
+    let said = report.validity.reasons.is_empty();
+    assert_eq!(said, report.validity.verdict == Verdict::Valid, "a verdict has its reasons: {:?}", report.validity);
+    report.validity.verdict
+}
+
+#[test]
+fn a_busy_shard_is_the_limit_and_a_short_run_is_not_judged() {
+    let busy = |cpu_user_us: u64, last_done: u64| {
+        verdict(|shard| {
+            shard.last_done = Nanos(last_done);
+            shard.usage = shard.usage.map(|usage| Usage { cpu_user_us, cpu_system_us: 0, ..usage });
+            shard.cpu = shard.cpu.map(|cpu| CpuHealth { measured_ns: last_done, ..cpu });
+        })
+    };
+    assert_eq!(busy(860_000, 1_000 * MS), Verdict::ClientLimited);
+    assert_eq!(busy(840_000, 1_000 * MS), Verdict::Valid);
+    assert_eq!(busy(99_000, 100 * MS), Verdict::Valid);
+}
+
+#[test]
+fn a_shard_that_does_not_end_well_or_does_not_add_up_makes_a_run_incomplete() {
+    assert_eq!(verdict(|_| {}), Verdict::Valid);
+    assert_eq!(verdict(|shard| shard.exit = ShardExit::Code(3)), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.exit = ShardExit::Signal(11)), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.remaining = 1), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.stats.counters.ok -= 1), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.fault = Some(ShardFault::Died)), Verdict::Incomplete);
+}
+
+#[test]
+fn a_run_of_mostly_errors_measured_how_fast_they_came() {
+    let errors = |count: u64| {
+        verdict(|shard| {
+            let counters = &mut shard.stats.counters;
+            *counters.by_error.entry(ErrorKind::ConnectRefused).or_default() += count;
+            counters.ok -= count;
+            counters.failed += count;
+        })
+    };
+    assert_eq!((errors(5), errors(900), errors(1_100)), (Verdict::Valid, Verdict::Errors, Verdict::TargetLimited));
+}
+
+#[test]
+fn books_that_differ_make_a_run_incomplete() {
+    let heard = |agrees| {
+        let mut report = report(None, None);
+        report.hear(Witness {
+            agrees,
+            cut_off: 0,
+            differences: vec!["requests".to_owned()],
+            ledger: serde_json::Value::Null,
+        });
+        report.validity.verdict
+    };
+    assert_eq!([Some(true), None, Some(false)].map(heard), [Verdict::Valid, Verdict::Valid, Verdict::Incomplete]);
+}
+
+#[test]
+fn a_gate_is_judged_by_the_report() {
+    let judged = |text: &str| {
+        let report = gated(report(None, None), &[(text, Breach::Fails)]);
+        (report.gates[0].ok, report.gates[0].value)
+    };
+    // 4,000 attempts in two seconds: 3,960 good, 8 not found, 8 throttled, and 24 that came to nothing.
+    for (text, ok, value) in [
+        ("rate == 2000", Some(true), Some(2_000.0)),
+        ("attempts_rate > 2000", Some(false), Some(2_000.0)),
+        ("throttled_rate <= 0.2%", Some(true), Some(0.002)),
+        ("error_rate < 0.6%", Some(false), Some(0.006)),
+        ("errors == 24", Some(true), Some(24.0)),
+        ("ok_rate >= 99%", Some(true), Some(0.99)),
+        ("retry_rate == 0", Some(true), Some(0.0)),
+        ("items == 4k", Some(true), Some(4_000.0)),
+        ("failed < 24", Some(false), Some(24.0)),
+        ("soft_blocked == 8", Some(true), Some(8.0)),
+        ("lost == 0", Some(true), Some(0.0)),
+        ("connections_opened == 4", Some(true), Some(4.0)),
+        ("valid == true", Some(true), Some(1.0)),
+        // The timeouts are cut off: the greatest time is no less than what was seen.
+        ("service_max < 1s", None, Some(10_000.0)),
+        ("service_max < 5ms", Some(false), Some(10_000.0)),
+        ("service_min >= 1ms", Some(true), Some(1_000.0)),
+        ("service_p99 < 250ms", None, None),
+        ("service_p999 < 1us", None, None),
+        ("connect_max < 1ms", Some(true), Some(80.0)),
+        ("connect_p50 < 1ms", None, None),
+        ("response_p50 < 1ms", None, None),
+    ] {
+        assert_eq!(judged(text), (ok, value), "{text}");
+    }
+    let (ok, value) = judged("service_p(90) < 10ms");
+    assert_eq!(ok, Some(false), "{value:?}");
+    let (ok, value) = judged("service_p(75) < 9ms");
+    assert_eq!(ok, Some(true), "{value:?}");
+    assert_eq!(
+        ["cpu_us_per_attempt < 10.1us", "cpu_us_per_attempt < 9.9us"].map(|text| judged(text).0),
+        [Some(true), Some(false)]
+    );
+}
+
+#[test]
+fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
+    let stop = [objective(("errors[1s] < 5", Breach::Stops))];
+    let closed = |interrupted| {
+        let mut report = report(None, None);
+        report.interrupted = interrupted;
+        let mut lookout = Lookout::new(&stop, &plan());
+        lookout.hear(&first_second());
+        assert!(lookout.has_enough());
+        lookout.close(&mut report);
+        assert_eq!((report.gates[0].ok, report.gates[0].until_s), (Some(false), Some(1)));
+        report
+    };
+    let stopped = closed(true);
+    assert_eq!(stopped.stopped_by.as_deref(), Some("errors[1s] < 5"));
+    assert!(text::text(&stopped, 200).contains("this stopped the run"));
+    assert!(text::markdown(&stopped).contains("(stopped by a threshold, partial)"));
+    assert_eq!(closed(false).stopped_by, None);
+}
+
+#[test]
+fn a_report_survives_json() {
+    let report = gated(report(None, None), &[("rate > 5", Breach::Fails), ("item_p999 < 5ms", Breach::Fails)]);
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+}
+
+#[test]
+fn a_result_is_never_overwritten_and_never_left_half_made() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("result");
+    let report = report(None, None);
+    ResultDir::create(&path).unwrap().finish(&report).unwrap();
+    let summary = std::fs::read_to_string(path.join("summary.md")).unwrap();
+    for plot in plot::all(&report) {
+        assert_eq!(
+            std::fs::read_to_string(path.join("plots").join(plot.name).with_extension("svg")).unwrap(),
+            plot.svg
+        );
+        assert!(summary.contains(&format!("(plots/{}.svg): {}\n", plot.name, plot.caption)));
+    }
+    assert!(matches!(ResultDir::create(&path), Err(ResultError::Exists(_))));
+    drop(ResultDir::create(&home.path().join("other/one")).unwrap());
+    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["result"]);
+    let empty = home.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    ResultDir::create(&empty).unwrap().finish(&report).unwrap();
+    assert!(empty.join("result.json").exists(), "an empty directory may become a result");
+}
+
+#[test]
+fn a_result_whose_name_was_taken_meanwhile_is_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("result");
+    let mine = ResultDir::create(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("other"), "somebody else's").unwrap();
+    let Err(ResultError::Rename { kept, .. }) = mine.finish(&report(None, None)) else { panic!("the name is taken") };
+    assert!(kept.join("result.json").exists());
+}
+
+/// Where an unfinished result of `path` lies.
+fn unfinished(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.partial", std::process::id()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A disk that takes some of the files and not the others costs those and nothing else, whichever they are.
+    #[test]
+    fn a_file_that_cannot_be_written_costs_no_other(blocked in prop::collection::vec(any::<prop::sample::Index>(), 1..4)) {
+        // A true one: what is read back has to add up.
+        let report: Report = serde_json::from_str(include_str!("../../results/example/result.json")).unwrap();
+        let names: Vec<String> =
+            iter::once(RESULT.to_owned()).chain(made_from(&report).into_iter().map(|(name, _)| name)).collect();
+        let blocked: HashSet<&String> = blocked.iter().map(|index| index.get(&names)).collect();
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("result");
+        let directory = ResultDir::create(&path).unwrap();
+        std::fs::write(directory.place().join("latency.hlog"), "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n").unwrap();
+        for name in &blocked {
+            // Nothing can be renamed to a directory that is not empty.
+            std::fs::create_dir_all(directory.place().join(name).join("x")).unwrap();
+        }
+        let error = directory.finish(&report).unwrap_err();
+        let place = if blocked.contains(&RESULT.to_owned()) { unfinished(&path) } else { path.clone() };
+        prop_assert_eq!(error.place(), Some(&*place));
+        let said = error.to_string();
+        prop_assert!(blocked.iter().any(|name| said.starts_with(&format!("write {name}: "))), "{said}");
+        prop_assert!(said.contains(&format!("Kept in {}: latency.hlog", place.display())), "{said}");
+        prop_assert!(place.join("latency.hlog").is_file());
+        if place == path {
+            prop_assert!(said.contains(&format!("`crawlmark report {}`", path.display())), "{said}");
+            for name in &names {
+                prop_assert_eq!(place.join(name).is_file(), !blocked.contains(name), "{}", name);
+            }
+            prop_assert_eq!(read(&path).err().map(|error| error.to_string()), None);
+            prop_assert!(!unfinished(&path).exists());
+        }
+    }
+}
+
+#[test]
+fn what_was_measured_outlives_whoever_gives_up() {
+    for (file, text, is_measured) in [
+        ("latency.hlog", "#[comment]\n", false),
+        ("latency.hlog", "#[comment]\nTag=shard-0.service,0.000,1.000,1,x\n", true),
+        ("probes.jsonl", "{}\n", false),
+        ("probes.jsonl", "{}\n{}\n", true),
+        ("rounds/001-base.log", "error: no such host\n", false),
+        ("rounds/001-base/result.json", "{}", true),
+        ("rounds/.001-base.7.partial/latency.hlog", "Tag=shard-0.service,0.000,1.000,1,x\n", true),
+        ("unheard-of", "", true),
+    ] {
+        for by in [|directory: ResultDir| drop(directory), |directory: ResultDir| drop(directory.leave())] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join("result");
+            let directory = ResultDir::create(&path).unwrap();
+            let file = directory.place().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, text).unwrap();
+            by(directory);
+            assert_eq!(file.exists(), is_measured, "{}", file.display());
+            assert_eq!(unfinished(&path).exists(), is_measured);
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_left_over_once_nobody_is_at_it() {
+    let home = tempfile::tempdir().unwrap();
+    let left = |pid: u32| home.path().join(format!(".old.{pid}.partial"));
+    // This process lives, and yet it was another of its number that left that.
+    for place in [left(4_294_967), left(std::process::id()), home.path().join(".not-ours.partial")] {
+        std::fs::create_dir(place).unwrap();
+    }
+    let mine = ResultDir::create(&home.path().join("result")).unwrap();
+    let mut expected = [left(4_294_967), left(std::process::id())];
+    expected.sort_unstable();
+    assert_eq!(left_over(home.path()), expected, "what is in use is left out");
+    drop(mine);
+    assert_eq!(left_over(&home.path().join("nowhere")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn runs_of_one_second_have_names_of_their_own() {
+    let home = tempfile::tempdir().unwrap();
+    let next = || default_path(home.path(), SystemTime::UNIX_EPOCH, "crawl");
+    let (first, started) = (next(), ResultDir::create(&next()).unwrap());
+    let second = next();
+    assert_ne!(first, second);
+    assert_eq!(started.finish(&report(None, None)).unwrap(), first);
+    assert_eq!(next(), second);
+}

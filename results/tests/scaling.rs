@@ -1,0 +1,221 @@
+//! How throughput grows, from rounds as they are read from reports to what is said and drawn of them.
+//!
+//! The golden files are in `tests/golden`; `INSTA_UPDATE=always cargo test -p crawlmark-results --test scaling` writes them
+//! anew when a change is meant.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::time::Duration;
+
+use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::show::plot;
+use crawlmark_results::show::text;
+use crawlmark_results::studies::scale::{Ceiling, Circumstances, Held, Round, Scaling, Size};
+
+/// A run as it was saved once, of which a test changes what it is about.
+fn saved() -> Report {
+    let golden = include_str!("golden/whole.json.snap");
+    serde_json::from_str(golden.splitn(3, "---").nth(2).unwrap()).unwrap()
+}
+
+const SIZE: Size = Size { shards: 2, connections: 8 };
+
+fn read(report: &Report) -> Round {
+    Round::new(report, (1, SIZE, "rounds/001".to_owned()), Some(Duration::from_millis(100)))
+}
+
+#[test]
+fn a_round_is_read_from_its_report() {
+    let mut report = saved();
+    report.validity.verdict = Verdict::Valid;
+    let round = read(&report);
+    let good = report.ledger.ok as f64;
+    let ended = (report.ledger.ended() - report.ledger.aborted) as f64;
+    assert!(
+        (round.items_per_s - report.totals.items_per_s * good / ended).abs() < 1e-9,
+        "what failed is no throughput"
+    );
+    assert_eq!(round.p50_us, report.latency["service"].p50_us);
+    let share = 0.1 / (report.environment.cores as f64 * report.totals.duration_s);
+    assert!((round.machine_cpu_share.unwrap() - share).abs() < 1e-12);
+    assert!(round.counts());
+    // The slowest shard of two takes 1/1 per item, the other 1/3: the mean of which is two thirds of the greatest.
+    report.shards[0].totals.items_per_s = 3.0;
+    report.shards[1].totals.items_per_s = 1.0;
+    report.shards.truncate(2);
+    assert!((read(&report).balance.unwrap() - 2.0 / 3.0).abs() < 1e-12);
+    report.shards[1].totals.items_per_s = 0.0;
+    assert_eq!(read(&report).balance, Some(0.0), "a shard that does nothing is waited for without end");
+    report.shards[0].totals.items_per_s = 0.0;
+    assert_eq!(read(&report).balance, None);
+}
+
+#[test]
+fn what_the_client_is_the_limit_of_counts_and_what_was_disturbed_does_not() {
+    let mut report = saved();
+    report.validity.reasons = vec!["why".to_owned()];
+    for (verdict, counts) in [
+        (Verdict::Valid, true),
+        (Verdict::ClientLimited, true),
+        (Verdict::TargetLimited, false),
+        (Verdict::Disturbed, false),
+        (Verdict::Incomplete, false),
+    ] {
+        report.validity.verdict = verdict;
+        let round = read(&report);
+        assert_eq!(round.counts(), counts, "{verdict:?}");
+        assert_eq!(round.left_out.is_empty(), counts);
+    }
+    report.validity.verdict = Verdict::Valid;
+    report.interrupted = true;
+    assert_eq!(read(&report).left_out, ["it was interrupted"]);
+}
+
+/// A sweep of 1 to 16 shards: what it would look like on a machine of `cores`.
+fn scaling(cores: usize, machine_cpu_share: f64, x: impl Fn(usize, f64) -> f64) -> Scaling {
+    let mut report = saved();
+    report.validity.verdict = Verdict::Valid;
+    report.environment.cores = cores;
+    let mut rounds = Vec::new();
+    for replicate in 1..=5 {
+        for shards in [1, 2, 4, 8, 16] {
+            let size = Size { shards, connections: shards * 8 };
+            let round = Round::new(&report, (replicate, size, format!("rounds/{replicate}-{shards}")), None);
+            let n = f64::from(shards);
+            rounds.push(Round {
+                items_per_s: x(replicate, n),
+                cpu_us_per_attempt: Some(60.0 + n / 16.0 + replicate as f64 * 0.1),
+                balance: Some(1.0 - n * 1e-3),
+                p50_us: Some(50_200.0),
+                p99_us: Some(51_900.0),
+                run_delay_share: Some(0.01),
+                machine_cpu_share: Some(machine_cpu_share),
+                started_at: "2026-01-01T00:00:00.000Z".to_owned(),
+                finished_at: "2026-01-01T00:00:03.000Z".to_owned(),
+                failed: 0,
+                ..round
+            });
+        }
+    }
+    // One that was disturbed.
+    rounds[8].left_out = vec!["the CPU was slower after the run".to_owned()];
+    rounds[8].validity = Verdict::Disturbed;
+    let ceiling = Ceiling {
+        size: Size { shards: 16, connections: 128 },
+        items_per_s: 12_000.0,
+        validity: Verdict::ClientLimited,
+        result: "ceiling".to_owned(),
+    };
+    let circumstances = Circumstances {
+        name: "scale".to_owned(),
+        interrupted: false,
+        target: "the bundled target (--target-latency 50ms; 1 process) | <b>".to_owned(),
+        round_s: 3.0,
+        repeats: 5,
+        seed: 1,
+        environment: report.environment,
+        target_processes: 1,
+    };
+    Scaling::new(rounds, &[Held::ConnectionsPerShard(8)], Some(ceiling), circumstances)
+}
+
+/// Nearly linear, with a little noise that repeats.
+fn linear(replicate: usize, n: f64) -> f64 {
+    159.0 * n * (1.0 + (replicate as f64 * 7.0 + n * 3.0) % 5.0 * 1e-3 - 2e-3)
+}
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+fn count(svg: &str, tag: &str) -> usize {
+    let document = roxmltree::Document::parse(svg).unwrap();
+    document.descendants().filter(|node| node.has_tag_name(tag)).count()
+}
+
+#[test]
+fn what_waits_for_answers_scales_and_says_so() {
+    let scaling = scaling(2, 0.1, linear);
+    let headline = text::scaling_headline(&scaling);
+    assert!(headline.starts_with("16 shards do 16.00 times what 1 does ("), "{headline}");
+    assert!(headline.contains(": 100 % efficient; CPU per attempt 1.02 times."), "{headline}");
+    let point = scaling.curves[0].told().unwrap();
+    assert!(point.colocated && point.counts(), "CPU was not scarce");
+    golden("scaling.txt", &text::scaling_text(&scaling, 120));
+    golden("scaling.md", &text::scaling_markdown(&scaling));
+    let svg = plot::scaling(&scaling).svg;
+    // Five sizes in four fields, and the key.
+    assert_eq!(count(&svg, "circle"), 4 * 5 + 1);
+    for told in ["good items per second", "efficiency", "CPU of the client", "balance", "linear", "law (USL)"] {
+        assert!(svg.contains(told), "{told}");
+    }
+    assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    assert!(!svg.contains("what this side can do"), "a ceiling far above is not drawn");
+}
+
+#[test]
+fn what_fights_for_cpus_is_hollow_and_no_answer() {
+    let scaling = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
+    let headline = text::scaling_headline(&scaling);
+    assert!(
+        headline.ends_with("But client and target took the CPUs from each other: that is no answer about scaling.")
+    );
+    let text = text::scaling_text(&scaling, 120);
+    assert!(text.contains("no fit: it takes 4 sizes that count, and there are 0"), "{text}");
+    assert!(
+        text.contains("colocated, client limited") && text.contains("at 1, 2, 4, 8, 16: shards and 1 process"),
+        "{text}"
+    );
+    let plot = plot::scaling(&scaling);
+    // A ring is two circles.
+    assert_eq!(count(&plot.svg, "circle"), 2 * (4 * 5 + 1) + 1);
+    assert!(plot.svg.contains("CPUs shared with the target") && plot.svg.contains("what this side can do"));
+    assert_eq!(plot.caption, headline);
+}
+
+#[test]
+fn a_table_has_as_many_columns_as_there_is_room_for() {
+    let scaling = scaling(2, 0.1, linear);
+    for columns in [60, 80, 100, 200] {
+        let text = text::scaling_text(&scaling, columns);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns, "{columns}: {widest}\n{text}");
+        assert!(text.contains("balance") || columns < 100, "{text}");
+        assert!(!text.contains("balance") || columns > 60, "{text}");
+    }
+}
+
+#[test]
+fn what_is_saved_reads_back_and_says_the_same() {
+    let scaling = scaling(2, 0.1, linear);
+    let read: Scaling = serde_json::from_str(&serde_json::to_string(&scaling).unwrap()).unwrap();
+    assert_eq!(read, scaling);
+    assert_eq!(plot::scaling(&read), plot::scaling(&scaling));
+}
+
+#[test]
+fn a_ceiling_that_says_nothing_marks_nothing() {
+    let sound = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
+    assert!(sound.curves[0].points.iter().any(|point| point.limited_by_this_side));
+    for (items_per_s, validity, why) in
+        [(0.0, Verdict::Valid, "without a good item"), (12_000.0, Verdict::Disturbed, "disturbed")]
+    {
+        let ceiling = Ceiling { items_per_s, validity, ..sound.ceiling.clone().unwrap() };
+        let held = [Held::ConnectionsPerShard(8)];
+        let scaling = Scaling::new(sound.rounds.clone(), &held, Some(ceiling), sound.circumstances.clone());
+        assert!(scaling.curves[0].points.iter().all(|point| !point.limited_by_this_side), "{why}");
+        let text = text::scaling_text(&scaling, 120);
+        let told = format!("no ceiling: its round, with 16 shards and 128 connections, was {why}");
+        assert!(text.contains(&told) && !text.contains("inf"), "{text}");
+        assert!(!plot::scaling(&scaling).svg.contains("what this side can do"));
+    }
+}
+
+#[test]
+fn the_level_is_that_of_the_least_sure_row() {
+    // The second replicate's round of 8 shards was disturbed: of five pairs there are four.
+    let text = text::scaling_text(&scaling(2, 0.1, linear), 120);
+    assert!(text.contains("at least 87.5 %"), "{text}");
+}

@@ -1,0 +1,125 @@
+//! Synthetic rounds: what a noisy, drifting machine would read. Seeded, so that every trial is the same for good.
+
+use crawlmark_results::studies::compare::{Disturbance, Metric, Order, OrderSchedule, Pair, Reading, Readings};
+
+/// Neighbouring rounds share the machine's mood: an autoregressive process of this coefficient and standard deviation.
+const MOOD_COEFFICIENT: f64 = 0.9;
+const MOOD_SD: f64 = 0.06;
+
+/// From the first round to the last, the machine slows by so much.
+const DRIFT: f64 = 0.10;
+
+/// The second round of a pair is slower by so much, whichever arm it is.
+const SECOND_IS_SLOWER: f64 = 0.02;
+
+/// The longest comparison, in pairs.
+const PAIRS: usize = 44;
+
+/// How the machine errs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Noise {
+    /// Independent Gaussian noise of this standard deviation per round of one arm.
+    Gaussian(f64),
+    /// The same, and one round in ten takes longer by 30 % on average, exponentially.
+    Contaminated(f64),
+    /// A drift, a shared mood and a slower second round. All that pairing leaves of them, and independent Gaussian noise,
+    /// come to this standard deviation per round of one arm: that of the pairs' log ratios over the square root of 2,
+    /// which is what a comparison can measure.
+    Drifting(f64),
+}
+
+/// A source of comparisons.
+pub(crate) struct Machine {
+    draw: fastrand::Rng,
+    noise: Noise,
+    spare: Option<f64>,
+}
+
+impl Machine {
+    pub(crate) fn new(seed: u64, noise: Noise) -> Self {
+        Self { draw: fastrand::Rng::with_seed(seed), noise, spare: None }
+    }
+
+    /// The pairs of one comparison of `metrics`, of which the candidate is worse in the first, by `loss` of the base.
+    pub(crate) fn pairs(&mut self, metrics: &[Metric], loss: f64) -> Vec<Pair> {
+        let blank = |order| Pair {
+            order,
+            base: Readings::default(),
+            candidate: Readings::default(),
+            disturbance: Disturbance::None,
+        };
+        let seed = self.draw.u64(..);
+        let mut pairs: Vec<Pair> = OrderSchedule::new(seed).take(PAIRS).map(blank).collect();
+        for (index, metric) in metrics.iter().enumerate() {
+            self.read(&mut pairs, *metric, if index == 0 { loss } else { 0.0 });
+        }
+        pairs
+    }
+
+    fn read(&mut self, pairs: &mut [Pair], metric: Metric, loss: f64) {
+        let mut mood = MOOD_SD * self.gaussian();
+        for (index, pair) in pairs.iter_mut().enumerate() {
+            let mut worse = [0.0; 2];
+            for (second, worse) in worse.iter_mut().enumerate() {
+                mood = MOOD_COEFFICIENT * mood + MOOD_SD * innovation() * self.gaussian();
+                *worse = self.round(2 * index + second, mood);
+            }
+            let [base, candidate] = match pair.order {
+                Order::BaseFirst => worse,
+                Order::CandidateFirst => [worse[1], worse[0]],
+            };
+            let reading = |worse| Reading::Gating(metric.toward_worse(worse).exp());
+            *slot(&mut pair.base, metric) = reading(base);
+            *slot(&mut pair.candidate, metric) = reading(candidate + metric.loss(loss));
+        }
+    }
+
+    /// How much worse than usual a round is, as a logarithm.
+    fn round(&mut self, index: usize, mood: f64) -> f64 {
+        match self.noise {
+            Noise::Gaussian(sd) => sd * self.gaussian(),
+            Noise::Contaminated(sd) => {
+                let outlier = if self.draw.f64() < 0.1 { -(1.0 - self.draw.f64()).ln() * 0.3 } else { 0.0 };
+                sd * self.gaussian() + outlier.ln_1p()
+            }
+            Noise::Drifting(sd) => {
+                let slower = if index % 2 == 1 { SECOND_IS_SLOWER } else { 0.0 };
+                let drift = DRIFT * index as f64 / (2 * PAIRS) as f64;
+                mood + drift + slower + own_sd(sd) * self.gaussian()
+            }
+        }
+    }
+
+    /// A standard Gaussian number (Box and Muller, 1958).
+    fn gaussian(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        let length = (-2.0 * (1.0 - self.draw.f64()).ln()).sqrt();
+        let (sin, cos) = (std::f64::consts::TAU * self.draw.f64()).sin_cos();
+        self.spare = Some(length * sin);
+        length * cos
+    }
+}
+
+/// What a mood adds each round, of its standard deviation.
+fn innovation() -> f64 {
+    (1.0 - MOOD_COEFFICIENT.powi(2)).sqrt()
+}
+
+/// What is left for independent noise: two neighbours' moods differ by a variance of `2 (1 - coefficient)` of the mood's,
+/// and a slower second round is either added to a log ratio or taken from it.
+fn own_sd(sd: f64) -> f64 {
+    (sd.powi(2) - MOOD_SD.powi(2) * (1.0 - MOOD_COEFFICIENT) - SECOND_IS_SLOWER.powi(2) / 2.0).sqrt()
+}
+
+fn slot(readings: &mut Readings, metric: Metric) -> &mut Reading {
+    match metric {
+        Metric::TargetCpuPerAttempt => &mut readings.target_cpu_per_attempt,
+        Metric::CpuPerAttempt => &mut readings.cpu_per_attempt,
+        Metric::Throughput => &mut readings.throughput,
+        Metric::OkShare => &mut readings.ok_share,
+        Metric::ServiceP50 => &mut readings.service_p50,
+        Metric::ServiceP99 => &mut readings.service_p99,
+    }
+}
