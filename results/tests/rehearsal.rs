@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
+use crawlmark_results::run::result_dir::{self, RESULT};
 
 use proptest::prelude::*;
 
@@ -53,11 +55,23 @@ impl Workload for Target {
 const GOOD: (Outcome, Advice) = (Outcome::Ok, Advice { repeat: Repeat::Never, wait: None, quota: None, held_ns: None });
 
 trait Reported {
+    /// The report, which the program accepts when it reads it again.
     fn report(&self, plan: &RunPlan) -> Report;
+    /// The report of a record that a test made up.
+    fn as_it_is(&self, plan: &RunPlan) -> Report;
 }
 
 impl Reported for Rehearsal {
     fn report(&self, plan: &RunPlan) -> Report {
+        let report = self.as_it_is(plan);
+        // Whatever happened, the program reads what it saved.
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(RESULT), serde_json::to_string(&report).unwrap()).unwrap();
+        assert_eq!(result_dir::read(home.path()).err().map(|error| error.to_string()), None);
+        report
+    }
+
+    fn as_it_is(&self, plan: &RunPlan) -> Report {
         Report::new(Source {
             plan,
             labels: &Labels::default(),
@@ -393,7 +407,7 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
         dead.timetable = None;
         (dead.stats.counters.attempts, dead.stats.counters.attempts_sent) = (400, 400);
         let lived = record.shards[0].stats.counters.attempts;
-        let report = Rehearsal { record, ..rehearsal }.report(&plan);
+        let report = Rehearsal { record, ..rehearsal }.as_it_is(&plan);
         let schedule = report.schedule.unwrap();
         assert_eq!(schedule.scheduled, lived);
         assert_eq!((schedule.unscheduled, report.shards[1].unscheduled), (600, Some(600)));
@@ -431,6 +445,14 @@ fn an_open_loop_is_as_fast_as_its_answers_came() {
     let (warm, all) = (report.warmup.unwrap().items, report.totals.attempts);
     assert!((report.totals.items_per_s - (all - warm) as f64 / 7.88).abs() < 1e-9, "{}", report.totals.items_per_s);
     assert!(report.totals.items_per_s <= 50.0 / 1.9);
+}
+
+#[test]
+fn a_result_whose_requests_were_cut_off_younger_than_any_answer_can_be_read() {
+    let plan = RunPlan { grace: 3 * S, ..timed(10, 200, 4 * S) };
+    let report = run(&plan, &[], |_, _| 3 * S).report(&plan);
+    let response = &report.latency["response"];
+    assert!(response.min_us > response.p50_us, "{response:?}");
 }
 
 #[test]
@@ -672,7 +694,7 @@ fn a_target_that_hangs_until_the_end_is_found() {
     fn hangs_in_the_sixth_second(_: u32, sent: Nanos) -> Duration {
         if sent >= Nanos::default().plus(5_500 * MS) { 3_600 * S } else { MS }
     }
-    let plan = RunPlan { duration: Some(10 * S), timeout: 7_200 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
+    let plan = RunPlan { duration: Some(10 * S), timeout: 3_600 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
     let report = run(&plan, &[], hangs_in_the_sixth_second).report(&plan);
     assert_eq!(report.ledger.aborted, 4);
     assert_eq!(
