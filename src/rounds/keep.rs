@@ -46,13 +46,14 @@ pub(crate) fn left_over(out: &Path) -> String {
     notes
 }
 
-/// Says that a signal came before there was anything to judge, and what is kept; returns the exit code.
+/// Says that a signal came, or the time was over, before there was anything to judge, and what is kept; returns the exit code.
 pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -> u8 {
     let kept = match directory.leave() {
         Some(place) => format!("its measurements are kept in {}", place.display()),
         None => "nothing is saved".to_owned(),
     };
-    terminal::say(&format!("a signal ended it before {before}: {kept}\n"));
+    let end = if signal.is_some() { "a signal ended it" } else { "its time was over" };
+    terminal::say(&format!("{end} before {before}: {kept}\n"));
     signal.map_or(INCONCLUSIVE, signalled)
 }
 

@@ -153,6 +153,7 @@ fn what_no_run_can_tell_is_refused() {
         (&["URL", "--fail-if", "valid < true"], "`<` makes no sense for true or false: write == or !="),
         (&["URL", "--max-error-rate", "5"], "--max-error-rate"),
         (&["URL", "--max-error-rate", "5"], "write 5%, or a part of 1"),
+        (&["URL", "--max-error-rate", "150%"], "write a share of 0% to 100%"),
     ]);
 }
 

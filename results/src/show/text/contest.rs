@@ -6,6 +6,7 @@ use super::{decimal, micros, wrapped, write_row};
 use crate::studies::compare::{
     Arm, Comparison, Contest, Disturbance, Doubt, Evidence, Finding, Metric, Overall, Verdict,
 };
+use crawlmark_harness::stats::median;
 use crawlmark_harness::units::grouped;
 
 /// What a metric is, in words.
@@ -171,8 +172,7 @@ fn said(finding: &Finding) -> String {
 /// The median of what an arm's rounds read, with its unit.
 fn typical(contest: &Contest, arm: Arm, metric: Metric) -> String {
     let mut values = contest.values(arm, metric);
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).map_or_else(|| "-".to_owned(), |value| in_unit(metric, *value))
+    median(&mut values).map_or_else(|| "-".to_owned(), |value| in_unit(metric, value))
 }
 
 pub(super) fn in_unit(metric: Metric, value: f64) -> String {
