@@ -327,12 +327,13 @@ where
             }
             () = tokio::time::sleep_until(clock.instant(next_look.min(cut))) => {
                 let now = clock.now();
+                let yet_to_go = engine.gate().yet_to_go(now);
                 let complete = engine.intervals(|intervals| {
                     if now >= cut {
                         intervals.cut(now, meters(engine, vitals, now));
                         cut = intervals.next_cut(now);
                     }
-                    intervals.take_complete()
+                    intervals.take_complete(yet_to_go)
                 });
                 for interval in complete {
                     outbox.queue(&interval_frame(interval)?)?;

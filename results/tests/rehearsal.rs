@@ -531,6 +531,70 @@ impl Workload for Waves {
     }
 }
 
+/// The seconds whose rows hold other requests than those that were intended in them, in an open loop that sent all.
+fn seconds_that_hold_others(rehearsal: &Rehearsal, report: &Report) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for row in &report.intervals {
+        let of_row = |sample: &&Sample| sample.permit.intended.0 / 1_000_000_000 == row.start_s;
+        let mut response: Vec<u64> = rehearsal.samples.iter().filter(of_row).map(Sample::response_ns).collect();
+        response.sort_unstable();
+        let told = (row.scheduled, row.response_p50_us);
+        let middle = response.get(response.len().saturating_sub(1) / 2).map(|ns| *ns as f64 / 1e3);
+        let is_near = match (middle, told.1) {
+            (Some(is), Some(told)) => (is - told).abs() <= 1_000.0 + is / 500.0,
+            (is, told) => is.is_none() == told.is_none(),
+        };
+        if told.0 != Some(response.len() as u64) || !is_near {
+            wrong.push(format!("second {}: {told:?} for {} with {middle:?}", row.start_s, response.len()));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn what_goes_after_its_second_is_in_the_second_in_which_it_was_due() {
+    // Ten connections carry 50/s of the 100/s until 3.5 s, and all that waits soon after.
+    let slow = |_, sent: Nanos| if sent < Nanos::default().plus(3_500 * MS) { 200 * MS } else { 5 * MS };
+    for arrivals in [crawlmark_harness::plan::Arrivals::Constant, crawlmark_harness::plan::Arrivals::Poisson] {
+        for shards in [1, 2] {
+            let plan = RunPlan { shards, arrivals, ..timed(10, 100, 8 * S) };
+            let rehearsal = run(&plan, &[], slow);
+            let report = rehearsal.report(&plan);
+            assert_eq!(seconds_that_hold_others(&rehearsal, &report), [""; 0], "{arrivals:?} over {shards}");
+        }
+    }
+}
+
+#[test]
+fn what_never_went_is_in_the_second_in_which_it_was_due() {
+    // From 2 s on nothing is answered: 20 requests are cut off, and all that is due after them never goes.
+    let stuck = |_, sent: Nanos| if sent >= Nanos::default().plus(2 * S) { 3_600 * S } else { MS };
+    for shards in [1, 2] {
+        let plan = RunPlan { shards, grace: 500 * MS, ..timed(20, 200, 4 * S) };
+        let report = run(&plan, &[], stuck).report(&plan);
+        assert_eq!((report.ledger.aborted, report.totals.dropped), (20, 380));
+        let scheduled: Vec<_> = report.intervals.iter().filter_map(|row| row.scheduled).collect();
+        assert_eq!(scheduled, [200, 200, 200, 200, 0], "over {shards}");
+        let good: Vec<_> = report.intervals.iter().filter_map(|row| row.scheduled_good).collect();
+        assert_eq!(good, [200, 200, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn a_wait_of_minutes_leaves_every_second_its_requests_and_its_answers() {
+    // Nine tenths of what is due is still waiting when the target wakes, 90 s late.
+    let stall = |_, sent: Nanos| {
+        let over = Nanos::default().plus(100 * S + MS);
+        if sent >= Nanos::default().plus(10 * S) { Duration::from_nanos(over.since(sent)).max(MS) } else { MS }
+    };
+    let plan = RunPlan { timeout: 200 * S, ..timed(10, 20, 120 * S) };
+    let rehearsal = run(&plan, &[], stall);
+    let report = rehearsal.report(&plan);
+    assert_eq!(seconds_that_hold_others(&rehearsal, &report), [""; 0]);
+    let items: Vec<u64> = report.intervals.iter().map(|row| row.items).collect();
+    assert!(items[10..100].iter().all(|n| *n <= 1) && items[100] > 1_700, "{items:?}");
+}
+
 /// Throttles what comes from a second on, and asks for an hour of patience.
 fn throttled_from_a_second_on(_: u32, sent: Nanos) -> (Outcome, Advice) {
     let wait = Some(3_600 * S);

@@ -323,12 +323,7 @@ impl Gate {
     /// Has lanes wait again that were let through before a pause and have not begun: what they would send would come after
     /// the target asked for patience, perhaps on the very connection on which it did.
     fn revoke(&self, inner: &mut Limits) {
-        let granted = |slot: &LaneSlot| match slot.answer.get() {
-            Some(Answer::Go(permit)) => Some(permit),
-            Some(Answer::NoMore) | None => None,
-        };
-        let mut permits: Vec<(usize, Permit)> =
-            self.lanes.iter().enumerate().filter_map(|(lane, slot)| Some((lane, granted(slot)?))).collect();
+        let mut permits: Vec<(usize, Permit)> = self.granted().collect();
         // The last ID first, so that each is the last one that was dealt out.
         permits.sort_by_key(|(_, permit)| std::cmp::Reverse(permit.id));
         for (lane, permit) in permits {
@@ -337,6 +332,14 @@ impl Gate {
                 inner.waiting.push_front((lane, permit.intended));
             }
         }
+    }
+
+    /// The lanes that were let through and have not begun.
+    fn granted(&self) -> impl Iterator<Item = (usize, Permit)> {
+        self.lanes.iter().enumerate().filter_map(|(lane, slot)| match slot.answer.get() {
+            Some(Answer::Go(permit)) => Some((lane, permit)),
+            Some(Answer::NoMore) | None => None,
+        })
     }
 
     /// Says so when there is nothing to do, and nothing under way that may have to be done again.
@@ -472,6 +475,17 @@ impl Gate {
         inner.skip_idle(now);
         let behind_ns = inner.limiter.pacer.timetable().map_or(0, |table| now.since(table.due()));
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
+    }
+
+    /// In an open loop, when the oldest request was intended that has yet to go; the end of time when there is none, and in a
+    /// closed one.
+    pub(super) fn yet_to_go(&self, now: Nanos) -> Nanos {
+        let mut inner = self.inner.borrow_mut();
+        inner.skip_idle(now);
+        let is_open = inner.state != State::Closed;
+        let Some(table) = inner.limiter.pacer.timetable() else { return Nanos(u64::MAX) };
+        let due = if is_open { table.due() } else { Nanos(u64::MAX) };
+        self.granted().map(|(_, permit)| permit.intended).fold(due, Nanos::min)
     }
 
     /// Use of the budgets of the run and of its hosts, as far as they have any.

@@ -1,7 +1,8 @@
 //! A shard's series of seconds: times by the second in which a request was intended, counts by the second in which it ended.
 //!
-//! An interval stays open while an attempt that was intended in it is under way, and is then handed over exactly once.
-//! At any time only a handful are open: one per second that an attempt still under way was intended in.
+//! An interval stays open while an attempt that was intended in it is under way, or in an open loop has yet to go, and is then
+//! handed over exactly once. Mostly only a handful are open: one per second that an attempt still under way was intended in.
+//! Those that only wait for what has yet to go have no times yet, and take little memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,6 +20,10 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 /// How many intervals may be open at once before the newest takes what belongs to newer ones. It bounds the memory of
 /// a shard whose supervisor does not read; counts stay exact.
 const MOST_OPEN: usize = 64;
+
+/// How many intervals wait for requests that have yet to go; an older one is handed over without them, and the oldest that is
+/// left takes them.
+const MOST_WAITING: u64 = 3_600;
 
 /// The open intervals.
 #[derive(Debug)]
@@ -168,11 +173,13 @@ impl Intervals {
         }
     }
 
-    /// The intervals that are over and complete. Each is handed out once.
-    pub(super) fn take_complete(&mut self) -> Vec<Interval> {
+    /// The intervals that are over and complete, when all that was intended before `yet_to_go` has gone. Each is handed out once.
+    pub(super) fn take_complete(&mut self, yet_to_go: Nanos) -> Vec<Interval> {
+        let waits = yet_to_go.since(self.start) / duration_ns(INTERVAL);
+        let waits = waits.max((self.first + self.open.len() as u64).saturating_sub(MOST_WAITING));
         let mut complete = Vec::new();
         for slot in &mut self.open {
-            if slot.as_ref().is_some_and(|interval| interval.over && interval.pending == 0) {
+            if slot.as_ref().is_some_and(|interval| interval.has_ended() && interval.index < waits) {
                 complete.extend(slot.take());
             }
         }
@@ -209,9 +216,10 @@ impl Intervals {
     }
 
     /// True if another interval may be opened. What was handed out while an older one was still open takes no memory to
-    /// speak of.
+    /// speak of, and neither does what waits for requests that have yet to go.
     fn has_room(&self) -> bool {
-        self.open.iter().flatten().count() < MOST_OPEN || self.open.back().is_none_or(Option::is_none)
+        let open = self.open.iter().flatten().filter(|interval| !interval.has_ended()).count();
+        open < MOST_OPEN || self.open.back().is_none_or(Option::is_none)
     }
 
     fn push(&mut self) {
@@ -248,6 +256,11 @@ impl Interval {
         }
     }
 
+    /// True if it is over and nothing of it is under way.
+    const fn has_ended(&self) -> bool {
+        self.over && self.pending == 0
+    }
+
     fn meter(&mut self, before: Meters, after: Meters) {
         self.cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
         self.binding = after.binding.since(before.binding);
@@ -281,6 +294,9 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
+    /// No request has yet to go.
+    const NOTHING: Nanos = Nanos(u64::MAX);
+
     #[test]
     fn a_slow_attempt_holds_only_its_own_second_open() {
         let mut intervals = Intervals::new(Nanos(5), bounds(), &Series::PER_INTERVAL);
@@ -288,10 +304,10 @@ mod tests {
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
         intervals.cut(Nanos(5 + 4 * S), Meters { cpu_us: 70, ..Meters::default() });
-        let complete: Vec<u64> = intervals.take_complete().iter().map(|interval| interval.index).collect();
+        let complete: Vec<u64> = intervals.take_complete(NOTHING).iter().map(|interval| interval.index).collect();
         assert_eq!(complete, [1, 2, 3]);
         intervals.finish(slow, &sample(Nanos(5 + S / 2), Nanos(5 + 4 * S)));
-        let late = intervals.take_complete();
+        let late = intervals.take_complete(NOTHING);
         assert_eq!((late.len(), late[0].index, late[0].in_flight), (1, 0, 1));
         assert_eq!(intervals.begin(Nanos(6)), 4, "a second that was handed out is not opened again");
     }
@@ -315,7 +331,7 @@ mod tests {
         intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
         intervals.cut(Nanos(S), Meters { cpu_us: 970, ..Meters::default() });
         intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });
-        let used: Vec<u64> = intervals.take_complete().iter().map(|interval| interval.cpu_us).collect();
+        let used: Vec<u64> = intervals.take_complete(NOTHING).iter().map(|interval| interval.cpu_us).collect();
         assert_eq!(used, [70, 30]);
     }
 
@@ -330,8 +346,25 @@ mod tests {
             let response = interval.stats.timing(Series::ResponseOk);
             (interval.index, interval.stats.counters.dropped, response.map(|timing| timing.exact().censored))
         };
-        let complete: Vec<_> = intervals.take_complete().iter().map(told).collect();
+        let complete: Vec<_> = intervals.take_complete(NOTHING).iter().map(told).collect();
         assert_eq!(complete, [(0, 1, Some(1)), (1, 0, None), (2, 0, None)]);
+    }
+
+    #[test]
+    fn a_second_waits_for_what_was_intended_in_it_and_has_yet_to_go_for_an_hour_at_most() {
+        let mut intervals = Intervals::new(Nanos(5), bounds(), &Series::PER_INTERVAL);
+        let mut taken = |at: u64, yet_to_go: u64| -> Vec<u64> {
+            (1..=at).for_each(|second| intervals.cut(Nanos(5 + second * S), Meters::default()));
+            intervals.take_complete(Nanos(5 + yet_to_go)).iter().map(|interval| interval.index).collect()
+        };
+        assert_eq!(taken(3, S - 1), [0; 0]);
+        assert_eq!(taken(3, S), [0]);
+        assert_eq!(taken(200, 2 * S), [1]);
+        assert_eq!(taken(3_602, 2 * S), [0; 0]);
+        assert_eq!(taken(3_603, 2 * S), [2]);
+        assert_eq!(intervals.begin(Nanos(5 + 2 * S)), 3, "the oldest that is left");
+        intervals.finish(3, &sample(Nanos(5 + 2 * S), Nanos(5 + 3_000 * S)));
+        assert_eq!(intervals.begin(Nanos(5 + 3_000 * S)), 3_000);
     }
 
     proptest! {
@@ -349,7 +382,7 @@ mod tests {
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());
-                out.extend(intervals.take_complete());
+                out.extend(intervals.take_complete(NOTHING));
                 if ends {
                     intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
                 } else {
@@ -383,7 +416,7 @@ mod tests {
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());
-                out.extend(intervals.take_complete());
+                out.extend(intervals.take_complete(NOTHING));
                 if ends {
                     intervals.finish(began[i], &sample(Nanos(attempts[i].0), Nanos(at)));
                 } else {
