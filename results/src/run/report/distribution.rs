@@ -49,7 +49,8 @@ impl Distribution<'_> {
     }
 
     /// The `q`-th quantile, `0 < q < 1`, ns. Those that the report names are as it has them. Of others, how old those were
-    /// that were cut off is not known: they may rank anywhere, so less may be known than of a percentile with a name.
+    /// that were cut off is not known: they may rank anywhere, so less may be known than of a percentile with a name. But
+    /// those with a name, lower and higher, hold it between them.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -72,6 +73,10 @@ impl Distribution<'_> {
         if inside == 0 || all < samples_for(q, SAMPLES_BEYOND) {
             return Percentile::TooFew;
         }
+        let lower = named.iter().filter(|(lower, ..)| *lower < q).filter_map(|(.., us)| us.map(ns));
+        let floor = lower.max().unwrap_or(0);
+        let higher = named.iter().filter(|(higher, key, _)| *higher > q && !self.latency.is_at_least(key));
+        let ceiling = higher.filter_map(|(.., us)| us.map(ns)).min();
         let rank = rank(q, all);
         let greatest = self.latency.slowest_us().map_or(u64::MAX, ns);
         // Half a rank lower the quotient is of that rank, however it is rounded.
@@ -79,10 +84,10 @@ impl Distribution<'_> {
             let quantile = (rank.max(1) as f64 - 0.5) / inside as f64;
             (rank <= inside).then(|| self.histogram.value_at_quantile(quantile).min(greatest))
         };
-        match (at(rank.saturating_sub(censored)), at(rank)) {
-            (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
-            (Some(least), _) => Percentile::AtLeast(least),
-            (None, _) => Percentile::AtLeast(self.histogram.high()),
+        let least = at(rank.saturating_sub(censored)).unwrap_or_else(|| self.histogram.high()).max(floor);
+        match at(rank).into_iter().chain(ceiling).min().map(|most| most.max(floor)) {
+            Some(most) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
+            _ => Percentile::AtLeast(least),
         }
     }
 }
@@ -127,5 +132,37 @@ mod tests {
         let Percentile::AtLeast(ns) = cut.percentile(0.75) else { panic!("any of them may be the 7,500th") };
         assert!(ns.abs_diff(6_500_000) < 10_000, "{ns}");
         assert!(matches!(cut.percentile(0.95), Percentile::AtLeast(_)));
+    }
+
+    #[test]
+    fn percentiles_never_run_backwards() {
+        let bounds = Bounds::for_timeout(Duration::from_secs(9));
+        for (ended, unfinished) in [(305, 592), (402, 398), (1_150, 50), (20, 2_000), (2_000, 20), (9_000, 1_000)] {
+            let mut timing = Timing::new(bounds);
+            (1..=ended).for_each(|us| timing.record(us * 1_000));
+            (1..=unfinished).for_each(|n| timing.censor(n * 2_880_000_000 / unfinished));
+            let latency = Latency::of_timing(&timing, Detail::Histogram);
+            let distribution = latency.distribution().unwrap();
+            let (mut least, mut said) = (0, Vec::new());
+            for q in [0.3, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999] {
+                let percentile = distribution.percentile(q);
+                said.push(percentile);
+                if let Percentile::Exact(ns) | Percentile::AtLeast(ns) = percentile {
+                    assert!(ns >= least, "{ended} ended, {unfinished} cut off: {said:?}");
+                    assert!(ns as f64 <= latency.max_us.unwrap() * 1e3, "{said:?}");
+                    least = ns;
+                }
+                // No less is true than of the ages themselves, and what is exact is as there.
+                match (percentile, timing.percentile(q)) {
+                    (Percentile::AtLeast(said), Percentile::Exact(real) | Percentile::AtLeast(real)) => {
+                        assert!(said as f64 <= real as f64 * CLOSE, "{q}: {said} of {real}");
+                    }
+                    (Percentile::Exact(said), Percentile::Exact(real)) => {
+                        assert!((said as f64 / real as f64 - 1.0).abs() <= CLOSE - 1.0, "{q}: {said} of {real}");
+                    }
+                    (said, real) => assert_eq!(said, real, "{q}"),
+                }
+            }
+        }
     }
 }
