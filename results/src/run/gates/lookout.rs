@@ -1,9 +1,10 @@
 //! Watches the seconds of a run for the conditions that need them, says when one that may stop the run is broken, and
 //! closes the report.
 //!
-//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. A second is heard once every attempt
-//! that was intended in it has ended, so a target that does not answer puts the look at it off by the timeout at most. Counts
-//! and rates are of what ended in a second, times of what was intended in it.
+//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. A second is heard once every request
+//! that was intended in it has gone and ended, so a target that does not answer puts the look at it off by the timeout, and in an
+//! open loop by the time for which requests wait for a connection. Counts and rates are of what ended in a second, times of
+//! what was intended in it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
