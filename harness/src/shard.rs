@@ -386,6 +386,7 @@ where
             peak_in_flight,
             first_sent: engine.first_sent(),
             last_done,
+            last_ended: engine.last_ended(),
             budgets: engine.gate().budget_uses(),
             timetable: engine.gate().timetable_use(),
             warmup: engine.warmup(),

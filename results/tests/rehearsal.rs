@@ -768,7 +768,7 @@ fn a_target_that_hangs_until_the_end_is_found() {
         report.validity
     );
     let said = report.validity.reasons.join("; ");
-    assert!(said.contains("no answer came in the last 4 of 10 seconds, and 4 items were cut off"), "{said}");
+    assert!(said.contains("no answer came in the last 4.5 of 10.0 seconds, and 4 items were cut off"), "{said}");
     // Answers that always take as long, and a pause that the target asked for, are no silence.
     let slow = run(&plan, &[], |_, _| 4 * S).report(&plan);
     assert!(slow.ledger.aborted > 0 && !slow.validity.reasons.join("; ").contains("no answer"), "{:?}", slow.validity);
@@ -827,4 +827,48 @@ fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_a
     // The 1 s in which it was served is as fast as ever; the run is not.
     assert_eq!(verdict(free, held), Verdict::Regression);
     assert_eq!([verdict(held, held), verdict(held, free)], [Verdict::Pass, Verdict::Pass]);
+}
+
+#[test]
+fn silence_at_the_end_counts_from_the_last_answer_and_not_from_the_end_of_its_second() {
+    fn hangs_after(sent: Nanos, from: Duration) -> Duration {
+        if sent >= Nanos::default().plus(from) { 3_600 * S } else { MS }
+    }
+    let judged = |duration: Duration, takes: fn(u32, Nanos) -> Duration| {
+        let plan = RunPlan { duration: Some(duration), timeout: 7_200 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
+        let report = run(&plan, &[], takes).report(&plan);
+        (report.validity.verdict, report.validity.reasons.join("; "))
+    };
+    use crawlmark_results::run::report::Verdict::{TargetLimited, Valid};
+    for (duration, takes, found) in [
+        (
+            3_900 * MS,
+            (|_, sent| hangs_after(sent, 1_010 * MS)) as fn(u32, Nanos) -> Duration,
+            "last 2.9 of 3.9 seconds",
+        ),
+        (5_100 * MS, |_, sent| hangs_after(sent, 3_000 * MS), "last 2.1 of 5.1 seconds"),
+        (5_100 * MS, |_, sent| hangs_after(sent, 2_100 * MS), "last 3.0 of 5.1 seconds"),
+    ] {
+        let (verdict, said) = judged(duration, takes);
+        assert!(verdict == TargetLimited && said.contains(found), "{found}: {verdict:?}, {said}");
+    }
+    // A little less than 2 s.
+    let (verdict, said) = judged(5_100 * MS, |_, sent| hangs_after(sent, 3_200 * MS));
+    assert_eq!(verdict, Valid, "{said}");
+}
+
+#[test]
+fn what_was_due_in_the_warm_up_is_not_in_the_rates_when_it_is_cut_off() {
+    fn hangs(_: u32, sent: Nanos) -> Duration {
+        if sent >= Nanos::default().plus(S) { 3_600 * S } else { MS }
+    }
+    let arrivals = crawlmark_harness::plan::Arrivals::Constant;
+    let plan =
+        RunPlan { arrivals, rate: Some(per_s(100)), timeout: 7_200 * S, grace: 300 * MS, ..run_of(1, 20, 1 << 40) };
+    let plan = RunPlan { duration: Some(4 * S), warmup: 2 * S, ..plan };
+    let report = run(&plan, &[], hangs).report(&plan);
+    let (totals, warm) = (&report.totals, report.warmup.unwrap());
+    assert_eq!((warm.attempts, report.ledger.aborted), (totals.attempts, 20));
+    let achieved_per_s = report.schedule.as_ref().unwrap().achieved_per_s;
+    assert!(totals.attempts_per_s.abs() < 1e-9 && achieved_per_s.abs() < 1e-9, "{totals:?}, {achieved_per_s}");
 }

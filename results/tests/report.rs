@@ -125,6 +125,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         remaining: 0,
         first_sent: whole.then_some(Nanos(3 * MS)),
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
+        last_ended: whole.then_some(Nanos(2_000 * MS)),
         timetable: None,
         warmup: WarmUp::default(),
         budgets: whole

@@ -63,6 +63,8 @@ struct Books {
     /// [`NEVER`] before the first.
     first_sent: Nanos,
     last_done: Nanos,
+    /// As `last_done`, without what was cut off.
+    last_ended: Nanos,
 }
 
 impl<W: Workload> Engine<W> {
@@ -80,6 +82,7 @@ impl<W: Workload> Engine<W> {
             peak_in_flight: 0,
             first_sent: NEVER,
             last_done: start,
+            last_ended: start,
         };
         let workload = Rc::new(workload);
         let hosts = Rc::clone(&workload);
@@ -166,6 +169,7 @@ impl<W: Workload> Engine<W> {
         }
         books.first_sent = books.first_sent.min(sample.attempt.sent.unwrap_or(NEVER));
         books.last_done = books.last_done.max(sample.attempt.done);
+        books.last_ended = books.last_ended.max(sample.attempt.done);
     }
 
     /// From now on the shard's loop is to look up, every 10 ms from the start on.
@@ -232,6 +236,7 @@ impl<W: Workload> Engine<W> {
             let service_ns = in_flight.map(|in_flight| now.since(in_flight.sent));
             let age = Age { service_ns, response_ns: now.since(intended) };
             books.stats.abort(attempt, in_flight);
+            books.warmup.attempts += u64::from(intended < books.measured_from);
             books.censor(intended, age);
             books.intervals.abort((interval, attempt), in_flight, (now, age));
             books.first_sent = books.first_sent.min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
@@ -266,6 +271,11 @@ impl<W: Workload> Engine<W> {
     /// When the first request was sent; none when none was.
     pub(super) fn first_sent(&self) -> Option<Nanos> {
         Some(self.books.borrow().first_sent).filter(|sent| *sent != NEVER)
+    }
+
+    /// When the last attempt ended by itself; the start when none did.
+    pub(super) fn last_ended(&self) -> Nanos {
+        self.books.borrow().last_ended
     }
 
     /// Looks at the totals: the stats, the most requests under way at once, the end of the last attempt.

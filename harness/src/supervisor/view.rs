@@ -231,6 +231,8 @@ pub struct ShardRecord {
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; of a shard with a fault, when it was last heard.
     pub last_done: Nanos,
+    /// When its last attempt ended that was not cut off, the start when there was none; none of a shard with a fault.
+    pub last_ended: Option<Nanos>,
     /// Use of its budgets, those of hosts included; empty for a shard with a fault.
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// How it kept the timetable of an open loop; none in a closed one, or of a shard with a fault.
@@ -332,6 +334,7 @@ impl ShardRecord {
                 peak_in_flight: last.frame.peak_in_flight,
                 first_sent: last.frame.first_sent,
                 last_done: last.frame.last_done,
+                last_ended: Some(last.frame.last_ended),
                 budgets: last.frame.budgets,
                 timetable: last.frame.timetable,
                 warmup: last.frame.warmup,
@@ -354,6 +357,7 @@ impl ShardRecord {
                     peak_in_flight: 0,
                     first_sent: None,
                     last_done: member.heard_at(),
+                    last_ended: None,
                     budgets: Vec::new(),
                     timetable: None,
                     warmup: WarmUp::default(),

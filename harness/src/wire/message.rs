@@ -360,6 +360,8 @@ pub struct FinalFrame {
     pub first_sent: Option<Nanos>,
     /// When its last attempt ended; the start when there was none.
     pub last_done: Nanos,
+    /// When its last attempt ended that was not cut off; the start when there was none.
+    pub last_ended: Nanos,
     /// The hardest-used window of each limit that any request was sent under, and whether every window kept to it.
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// How the timetable of an open loop was kept; none in a closed one.

@@ -135,6 +135,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         remaining: 0,
         first_sent: None,
         last_done: Nanos(seconds * S),
+        last_ended: Some(Nanos(seconds * S)),
         timetable: None,
         warmup: WarmUp::default(),
         budgets: Vec::new(),

@@ -48,6 +48,10 @@ pub struct ShardReport {
     /// [`ScheduleReport::unscheduled`](super::ScheduleReport::unscheduled). Null in a closed loop, and of a shard that lived.
     #[serde(default)]
     pub unscheduled: Option<u64>,
+    /// When its last attempt ended that was not cut off, in seconds after the common start; 0 when none did. Null of a shard with a
+    /// fault, and of an older version.
+    #[serde(default)]
+    pub last_ended_s: Option<f64>,
     /// What it counted.
     pub totals: Totals,
     /// What it did over time.
@@ -115,6 +119,7 @@ impl ShardReport {
             postponed: record.timetable.map(|used| used.postponed),
             dropped_by: record.timetable.and_then(|used| used.dropped_by),
             unscheduled: unscheduled(record, run),
+            last_ended_s: record.last_ended.map(|at| at.since(run.start) as f64 / 1e9),
             latency: if record.fault.is_none() {
                 Latency::all(&record.stats.unpacked(), Series::of(record.plan.arrivals)[0], Detail::Figures)
             } else {

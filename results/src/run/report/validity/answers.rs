@@ -68,9 +68,12 @@ pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
 pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
     let Evidence { intervals, shards, totals, ledger, .. } = evidence;
     let answered = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
-    let last = intervals.iter().rev().find(answered).map_or(0, |row| row.start_s + 1);
-    let silent_s = totals.duration_s - last as f64;
-    let paused = intervals.iter().any(|row| row.start_s >= last && row.binding.pause >= PAUSED);
+    let by_rows = || intervals.iter().rev().find(answered).map_or(0.0, |row| row.start_s as f64 + 1.0);
+    // A shard that died did not say when, and one of an older version neither.
+    let told: Option<Vec<f64>> = shards.iter().map(|shard| shard.last_ended_s).collect();
+    let last_s = told.map_or_else(by_rows, |last_s| last_s.into_iter().fold(0.0, f64::max));
+    let silent_s = totals.duration_s - last_s;
+    let paused = intervals.iter().any(|row| row.start_s as f64 >= last_s && row.binding.pause >= PAUSED);
     let service = shards.iter().filter_map(|shard| shard.latency.get(Series::ServiceOk.name())?.slowest_us());
     let slowest_s = service.fold(0.0, f64::max) / 1e6;
     let is_silent = ledger.aborted > 0
@@ -80,7 +83,7 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
         && silent_s > slowest_s * LONGER_THAN_SLOWEST;
     Seen::perhaps(is_silent.then(|| {
         format!(
-            "no answer came in the last {silent_s:.0} of {:.0} seconds, and {} items were cut off without one, so the rate \
+            "no answer came in the last {silent_s:.1} of {:.1} seconds, and {} items were cut off without one, so the rate \
              includes a time in which the target did not work; check its log, or give it longer with --grace",
             totals.duration_s,
             grouped(ledger.aborted)

@@ -119,6 +119,7 @@ fn shard(number: u32) -> ShardReport {
         postponed: None,
         dropped_by: None,
         unscheduled: None,
+        last_ended_s: Some(10.0),
         totals: Totals::new(&Counters::default(), 10.0, 4),
         course: Course::default(),
         latency: latency.into_iter().map(|(series, us)| (series.name().to_owned(), times(us))).collect(),

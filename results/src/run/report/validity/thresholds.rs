@@ -73,7 +73,7 @@ pub(super) const FAILED: f64 = 0.01;
 /// Part of the run without a good answer while requests failed. From this on, its rate is not that of a working target.
 pub(super) const DEAD: f64 = 1.0 / 3.0;
 
-/// The least such time, s: the series has whole seconds.
+/// The least such time, s: where failures count, the series has whole seconds.
 pub(super) const LEAST_DEAD_S: f64 = 2.0;
 
 /// Factor: a target that is silent for this many times its slowest good answer has stopped answering.

@@ -33,6 +33,12 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     }
     for (i, shard) in shards.iter().enumerate() {
         usage(&format!("shards[{i}]"), shard)?;
+        let (last_s, duration_s) = (shard.last_ended_s.unwrap_or(0.0), shard.totals.duration_s);
+        if !(0.0..=duration_s).contains(&last_s) {
+            return Err(format!(
+                "`shards[{i}].last_ended_s` is {last_s}, but shards[{i}].totals.duration_s is {duration_s}"
+            ));
+        }
         binding(&format!("shards[{i}].binding"), shard.binding)?;
     }
     for (i, row) in report.intervals.iter().enumerate() {
