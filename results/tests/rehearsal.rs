@@ -872,3 +872,22 @@ fn what_was_due_in_the_warm_up_is_not_in_the_rates_when_it_is_cut_off() {
     let achieved_per_s = report.schedule.as_ref().unwrap().achieved_per_s;
     assert!(totals.attempts_per_s.abs() < 1e-9 && achieved_per_s.abs() < 1e-9, "{totals:?}, {achieved_per_s}");
 }
+
+#[test]
+fn the_waits_of_what_was_never_sent_have_their_part_in_what_was_waited_for() {
+    fn hangs(_: u32, sent: Nanos) -> Duration {
+        if sent >= Nanos::default().plus(S) { 3_600 * S } else { MS }
+    }
+    let arrivals = crawlmark_harness::plan::Arrivals::Constant;
+    let plan =
+        RunPlan { arrivals, rate: Some(per_s(300)), timeout: 7_200 * S, grace: 500 * MS, ..run_of(1, 20, 1 << 40) };
+    let plan = RunPlan { duration: Some(3 * S), ..plan };
+    let mut report = run(&plan, &[], hangs).report(&plan);
+    assert!(report.schedule.as_ref().unwrap().dropped > 300, "{:?}", report.schedule);
+    // A real client is a little late: what was answered waited for it alone.
+    let lag = report.latency.get_mut("sched_lag").unwrap();
+    lag.mean_us = Some(79.0);
+    let text = crawlmark_results::show::text::text(&report, usize::MAX);
+    assert!(text.contains("the rest was waiting for a free connection: all of them were in use"), "{text}");
+    assert!(!text.contains("for this client"), "{text}");
+}

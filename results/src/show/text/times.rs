@@ -1,7 +1,10 @@
 //! The times of a run, and what they are worth.
 
+use std::collections::BTreeMap;
+
 use super::{grouped, micros, percent, seconds};
 use crate::run::report::{Latency, Report, ScheduleReport, Totals};
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::wire::Binding;
 
@@ -89,10 +92,16 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
 fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
     let opening = spent(Series::Connect);
+    let unsent = unsent(report);
+    let [connection, limit, pause, quota] =
+        [&[Binding::Concurrency, Binding::Idle][..], &[Binding::Rate], &[Binding::Pause], &[Binding::Target]]
+            .map(|limits| limits.iter().filter_map(|limit| unsent.by_limit.get(limit)).sum::<f64>());
     let waits = [
-        ((spent(Series::PoolWait) - opening).max(0.0), "for a free connection: all of them were in use"),
-        (opening, "for a new connection to open"),
-        (spent(Series::BudgetWait), "for a limit on its host, or for the rate the target was found to sustain"),
+        ((spent(Series::PoolWait) - opening).max(0.0) + connection, "for a free connection: all of them were in use"),
+        (opening + unsent.opening, "for a new connection to open"),
+        (spent(Series::BudgetWait) + limit, "for a limit on its host, or for the rate the target was found to sustain"),
+        (pause, "for a throttle pause to end"),
+        (quota, "for the target's quota"),
         (spent(Series::SchedLag), "for this client, which was late"),
     ];
     let all: f64 = waits.iter().map(|(spent, _)| spent).sum();
@@ -101,6 +110,43 @@ fn culprit(report: &Report) -> String {
         part if part > 0.995 => (*what).to_owned(),
         part => format!("{what} ({} of all waiting)", percent(part)),
     })
+}
+
+/// Time that requests waited which were never sent, us: their waits are in no series, as they did not end.
+#[derive(Debug, Default)]
+struct Unsent {
+    by_limit: BTreeMap<Binding, f64>,
+    opening: f64,
+}
+
+/// Waits of requests that were never sent: what those in the response times reached, without what those that were sent took.
+/// Each limit, and the opening of connections, has the part of it that it has of the requests.
+fn unsent(report: &Report) -> Unsent {
+    let ages = |series| {
+        report.latency(series).map_or((0.0, 0), |times| {
+            let ended = times.mean_us.unwrap_or(0.0) * times.count as f64;
+            let all = times.mean_at_least_us.unwrap_or(0.0) * (times.count + times.censored) as f64;
+            ((all - ended).max(0.0), times.censored)
+        })
+    };
+    let ((intended, all), (sent, unfinished)) = (ages(Series::ResponseOk), ages(Series::ServiceOk));
+    let requests = all.saturating_sub(unfinished);
+    let (Some(schedule), true) = (&report.schedule, requests > 0) else { return Unsent::default() };
+    // What timed out waited as well, and that is in the series of the waits: at most so much of them.
+    let timed_out = report.totals.errors_by_kind.contains_key(ErrorKind::Timeout.name());
+    let ended = [Series::PoolWait, Series::BudgetWait, Series::SchedLag].into_iter().filter(|_| timed_out);
+    let ended: f64 = ended
+        .filter_map(|series| report.latency(series))
+        .map(|wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64)
+        .sum();
+    let waited = (intended - sent - ended).max(0.0);
+    let dropped: u64 = schedule.dropped_by.values().sum();
+    let opening = requests.saturating_sub(schedule.dropped);
+    let part = |n: u64| waited * n as f64 / (dropped + opening).max(1) as f64;
+    Unsent {
+        by_limit: schedule.dropped_by.iter().map(|(limit, n)| (*limit, part(*n))).collect(),
+        opening: part(opening),
+    }
 }
 
 /// How the timetable of an open loop was kept.
