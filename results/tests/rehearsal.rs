@@ -831,6 +831,8 @@ fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_a
 
 #[test]
 fn silence_at_the_end_counts_from_the_last_answer_and_not_from_the_end_of_its_second() {
+    use crawlmark_results::run::report::Verdict::{TargetLimited, Valid};
+
     fn hangs_after(sent: Nanos, from: Duration) -> Duration {
         if sent >= Nanos::default().plus(from) { 3_600 * S } else { MS }
     }
@@ -839,7 +841,6 @@ fn silence_at_the_end_counts_from_the_last_answer_and_not_from_the_end_of_its_se
         let report = run(&plan, &[], takes).report(&plan);
         (report.validity.verdict, report.validity.reasons.join("; "))
     };
-    use crawlmark_results::run::report::Verdict::{TargetLimited, Valid};
     for (duration, takes, found) in [
         (
             3_900 * MS,
