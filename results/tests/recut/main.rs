@@ -96,6 +96,19 @@ fn the_cut_of_everything_is_the_report() {
 }
 
 #[test]
+fn what_was_cut_off_is_no_throughput() {
+    let mut saved = saved(SMALL, 4);
+    let last = saved.report.intervals.last_mut().unwrap();
+    (last.aborted, last.ok, last.not_found, last.failed) = (last.items, 0, 0, 0);
+    let second = cut(&saved, &part(5, 6, "")).counted.unwrap();
+    assert_eq!((second.items, second.items_per_s), (second.aborted, 0.0));
+    let lost = second.aborted;
+    let whole = cut(&saved, &Ask::EVERYTHING);
+    let counted = whole.counted.unwrap();
+    assert_close(Some(counted.items_per_s * whole.part.duration_s), Some((counted.items - lost) as f64));
+}
+
+#[test]
 fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
     let mut saved = saved(SMALL, 4);
     saved.report.plan.run.duration = Some(Duration::from_secs(5));

@@ -86,9 +86,9 @@ pub struct Counted {
     pub attempts: u64,
     /// The same over the duration.
     pub attempts_per_s: f64,
-    /// Items that ended.
+    /// Items that ended or were cut off.
     pub items: u64,
-    /// The same over the duration.
+    /// Items that ended by themselves, over the duration: the aborted ones did not.
     pub items_per_s: f64,
     /// Items that ended well.
     pub ok: u64,

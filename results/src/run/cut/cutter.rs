@@ -221,19 +221,19 @@ impl<'a> Cutter<'a> {
             self.report.intervals.iter().filter(|row| seconds.contains(&row.start_s)).collect();
         let sum = |of: fn(&IntervalRow) -> u64| rows.iter().fold(0_u64, |all, row| all.saturating_add(of(row)));
         let (attempts, items) = (sum(|row| row.attempts), sum(|row| row.items));
-        let cpu_us = sum(|row| row.cpu_us);
+        let (aborted, cpu_us) = (sum(|row| row.aborted), sum(|row| row.cpu_us));
         Some(Counted {
             attempts,
             attempts_per_s: per(attempts as f64, duration_s),
             items,
-            items_per_s: per(items as f64, duration_s),
+            items_per_s: per(items.saturating_sub(aborted) as f64, duration_s),
             ok: sum(|row| row.ok),
             not_found: sum(|row| row.not_found),
             failed: sum(|row| row.failed),
             retries: sum(|row| row.retries),
             throttled: sum(|row| row.throttled),
             soft_blocked: sum(|row| row.soft_blocked),
-            aborted: sum(|row| row.aborted),
+            aborted,
             connections_opened: sum(|row| row.connections_opened),
             bytes_received: sum(|row| row.bytes_received),
             most_in_flight: rows.iter().map(|row| row.in_flight).max().unwrap_or(0),

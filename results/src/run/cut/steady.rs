@@ -198,7 +198,8 @@ fn courses(report: &Report, start: u64, end: u64) -> Vec<Course> {
     let (mut items, mut service, mut response) = (vec![0.0; seconds], vec![None; seconds], vec![None; seconds]);
     for row in report.intervals.iter().filter(|row| (start..end).contains(&row.start_s)) {
         let Some(at) = usize::try_from(row.start_s - start).ok().filter(|at| *at < seconds) else { continue };
-        (items[at], service[at], response[at]) = (row.items as f64, row.p50_us, row.response_p50_us);
+        (items[at], service[at], response[at]) =
+            (row.items.saturating_sub(row.aborted) as f64, row.p50_us, row.response_p50_us);
     }
     if items.iter().all(|items| *items == 0.0) {
         return Vec::new();
