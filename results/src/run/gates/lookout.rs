@@ -35,6 +35,10 @@ pub struct Lookout {
     so_far: Option<ShardStats>,
     /// Which objective wants the run to stop.
     stop: Option<usize>,
+    /// The one that stopped it, once it is over.
+    over: Option<usize>,
+    /// How long answers are waited for after a stop.
+    grace: Duration,
 }
 
 #[derive(Debug)]
@@ -83,13 +87,15 @@ impl Lookout {
             history: VecDeque::new(),
             so_far: sums.then(|| ShardStats::new(bounds)),
             stop: None,
+            over: None,
+            grace: plan.grace,
         }
     }
 
     /// Hears a second that is complete.
     pub fn hear(&mut self, interval: &Interval) {
         let live = || self.watched.iter().map(|watched| watched.objective).filter(Objective::is_live);
-        if self.stop.is_some() || live().next().is_none() || interval.index < self.next {
+        if live().next().is_none() || interval.index < self.next {
             return;
         }
         let wanted: Vec<Series> = live().filter_map(|objective| objective.condition.metric.series()).collect();
@@ -98,7 +104,10 @@ impl Lookout {
         let timings = timings.map(|(series, timing)| (series, timing.clone())).collect();
         let kept = ShardStats::from_parts(self.bounds, merged.counters.clone(), timings);
         self.waiting.insert(interval.index, kept);
-        while let Some(second) = self.waiting.remove(&self.next) {
+        // What comes after a stop waits until it is known when the run was stopped.
+        while self.stop.is_none()
+            && let Some(second) = self.waiting.remove(&self.next)
+        {
             self.take(second);
         }
     }
@@ -111,24 +120,29 @@ impl Lookout {
 
     /// Judges every objective and closes the report with what was found.
     pub fn close(mut self, report: &mut Report) {
-        self.hear_the_rest(report.totals.duration_s);
         // It may have wanted to when the run was over, or a signal had come first.
         let stopped_by = self.stop.filter(|_| report.interrupted && report.interrupted_by.is_none());
+        self.hear_the_rest(report.totals.duration_s, stopped_by.is_some());
         report.stopped_by = stopped_by.map(|i| self.watched[i].objective.condition.to_string());
         report.gates = self.watched.into_iter().map(|watched| watched.close(report)).collect();
     }
 
-    /// Looks at what is still waiting, and at the last second if it was whole.
-    fn hear_the_rest(&mut self, duration_s: f64) {
+    /// Looks at what is still waiting, and at the last second if it was whole. The condition that stopped the run, if one did,
+    /// stays as it was then.
+    fn hear_the_rest(&mut self, duration_s: f64, stopped: bool) {
         // The run is over: it cannot be stopped any more, only judged.
         let stopped_by = self.stop;
-        for (index, second) in std::mem::take(&mut self.waiting) {
-            if self.stop.is_none() {
-                self.next = index;
-                self.take(second);
-            }
+        if stopped {
+            self.over = stopped_by;
+            // The last answer came no later than the grace after the stop.
+            let end = Duration::try_from_secs_f64(duration_s).unwrap_or_default().saturating_sub(self.grace).as_secs();
+            self.end = Some(self.end.map_or(end, |planned| planned.min(end)));
         }
-        if self.stop.is_none() && self.next as f64 * INTERVAL.as_secs_f64() <= duration_s {
+        for (index, second) in std::mem::take(&mut self.waiting) {
+            self.next = index;
+            self.take(second);
+        }
+        if self.next as f64 * INTERVAL.as_secs_f64() <= duration_s {
             self.look(Look::WholeSeconds);
         }
         self.stop = stopped_by;
@@ -158,7 +172,7 @@ impl Lookout {
         for i in 0..self.watched.len() {
             let objective = self.watched[i].objective;
             let wanted = if objective.condition.needs_whole_seconds() { Look::WholeSeconds } else { Look::Others };
-            if !objective.is_live() || self.stop.is_some() || look != wanted {
+            if !objective.is_live() || self.over == Some(i) || look != wanted {
                 continue;
             }
             // While the last answers come, fewer of them are no slower target.
@@ -168,7 +182,7 @@ impl Lookout {
             let Some(measured) = self.measure(&objective) else { continue };
             let finding = Finding { measured, until_s: self.next };
             if self.watched[i].note(finding) && objective.breach == Breach::Stops {
-                self.stop = Some(i);
+                self.stop = self.stop.or(Some(i));
             }
         }
     }
@@ -303,7 +317,7 @@ mod tests {
         for (i, numbers) in seconds.iter().enumerate() {
             lookout.hear(&second(i as u64, *numbers));
         }
-        lookout.hear_the_rest(duration_s);
+        lookout.hear_the_rest(duration_s, false);
         let watched = lookout.watched.remove(0);
         let worst = watched.open.clone().or_else(|| watched.worst.clone());
         let held = worst.as_ref().and_then(|worst| watched.objective.condition.judge(&worst.measured));
@@ -361,7 +375,7 @@ mod tests {
             for (numbers, i) in [GOOD, GOOD, [50, 0, 5], [1, 0, 5]].iter().zip(0..) {
                 lookout.hear(&second(i, *numbers));
             }
-            lookout.hear_the_rest(4.0);
+            lookout.hear_the_rest(4.0, false);
             let watched = &lookout.watched[0];
             (watched.judged, watched.worst.as_ref().and_then(|worst| worst.measured.value()))
         };
@@ -393,10 +407,40 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_that_another_one_cuts_short_is_judged_to_the_end() {
+        let judged = |stopped: bool| {
+            let conditions = ["rate[1s] > 100", "service_max[1s] < 50ms", "errors[1s] < 60"];
+            let conditions =
+                conditions.map(|text| Objective { condition: text.parse().unwrap(), breach: Breach::Stops });
+            let mut lookout =
+                Lookout::new(&conditions, &RunPlan { duration: None, grace: Duration::from_secs(1), ..plan() });
+            for (numbers, i) in [GOOD, BAD, [1, 0, 90], [200, 70, 5], [2, 0, 5]].iter().zip(0..) {
+                lookout.hear(&second(i, *numbers));
+            }
+            assert_eq!(lookout.stop, Some(1));
+            lookout.hear_the_rest(5.0, stopped);
+            assert_eq!(lookout.stop, Some(1), "the first of them");
+            let worst = |watched: &Watched| {
+                let worst = watched.worst.as_ref();
+                (watched.judged, worst.and_then(|worst| worst.measured.value()), worst.map(|worst| worst.until_s))
+            };
+            lookout.watched.iter().map(worst).collect::<Vec<_>>()
+        };
+        // The run was over when it was seen: nothing was stopped.
+        let [rate, max, errors] = judged(false).try_into().unwrap();
+        assert_eq!((rate, errors), ((5, Some(1.0), Some(3)), (5, Some(70.0), Some(4))));
+        assert_eq!(max, (5, Some(90_000.0), Some(3)));
+        // It was stopped: in the last second, only answers came. What stopped it is told as it was then.
+        let [rate, max, errors] = judged(true).try_into().unwrap();
+        assert_eq!((rate, errors), ((4, Some(1.0), Some(3)), (5, Some(70.0), Some(4))));
+        assert_eq!(max, (2, Some(80_000.0), Some(2)));
+    }
+
+    #[test]
     fn a_run_that_is_over_is_not_stopped_by_its_last_second() {
         let mut lookout = lookout("rate[1s] > 100", Breach::Stops, 0.0);
         lookout.hear(&second(0, [50, 0, 5]));
-        lookout.hear_the_rest(1.0);
+        lookout.hear_the_rest(1.0, false);
         assert!(!lookout.has_enough());
         assert_eq!(lookout.watched[0].judged, 1);
     }
