@@ -51,12 +51,13 @@ fn edits(number: &Value) -> Vec<Value> {
 }
 
 /// Fields whose numbers nothing else in the result depends on, by how their kind begins and ends.
-const FREE: [(&str, &str); 25] = [
+const FREE: [(&str, &str); 26] = [
     // The machine, and what it counted.
     ("/environment/", ""),
     ("/host/", ""),
     ("/shards/*/cpu", ""),
     ("/shards/*/pid", ""),
+    ("/shards/*/last_ended_s", ""),
     ("/shards/*/involuntary_switches", ""),
     ("/shards/*/speed_", "_us"),
     ("/shards/*/steal_share", ""),

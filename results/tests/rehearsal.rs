@@ -837,7 +837,7 @@ fn silence_at_the_end_counts_from_the_last_answer_and_not_from_the_end_of_its_se
         if sent >= Nanos::default().plus(from) { 3_600 * S } else { MS }
     }
     let judged = |duration: Duration, takes: fn(u32, Nanos) -> Duration| {
-        let plan = RunPlan { duration: Some(duration), timeout: 7_200 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
+        let plan = RunPlan { duration: Some(duration), timeout: 3_600 * S, grace: MS, ..run_of(1, 4, 1 << 40) };
         let report = run(&plan, &[], takes).report(&plan);
         (report.validity.verdict, report.validity.reasons.join("; "))
     };
@@ -865,7 +865,7 @@ fn what_was_due_in_the_warm_up_is_not_in_the_rates_when_it_is_cut_off() {
     }
     let arrivals = crawlmark_harness::plan::Arrivals::Constant;
     let plan =
-        RunPlan { arrivals, rate: Some(per_s(100)), timeout: 7_200 * S, grace: 300 * MS, ..run_of(1, 20, 1 << 40) };
+        RunPlan { arrivals, rate: Some(per_s(100)), timeout: 3_600 * S, grace: 300 * MS, ..run_of(1, 20, 1 << 40) };
     let plan = RunPlan { duration: Some(4 * S), warmup: 2 * S, ..plan };
     let report = run(&plan, &[], hangs).report(&plan);
     let (totals, warm) = (&report.totals, report.warmup.unwrap());
@@ -881,7 +881,7 @@ fn the_waits_of_what_was_never_sent_have_their_part_in_what_was_waited_for() {
     }
     let arrivals = crawlmark_harness::plan::Arrivals::Constant;
     let plan =
-        RunPlan { arrivals, rate: Some(per_s(300)), timeout: 7_200 * S, grace: 500 * MS, ..run_of(1, 20, 1 << 40) };
+        RunPlan { arrivals, rate: Some(per_s(300)), timeout: 3_600 * S, grace: 500 * MS, ..run_of(1, 20, 1 << 40) };
     let plan = RunPlan { duration: Some(3 * S), ..plan };
     let mut report = run(&plan, &[], hangs).report(&plan);
     assert!(report.schedule.as_ref().unwrap().dropped > 300, "{:?}", report.schedule);

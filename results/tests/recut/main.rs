@@ -102,10 +102,10 @@ fn what_was_cut_off_is_no_throughput() {
     (last.aborted, last.ok, last.not_found, last.failed) = (last.items, 0, 0, 0);
     let second = cut(&saved, &part(5, 6, "")).counted.unwrap();
     assert_eq!((second.items, second.items_per_s), (second.aborted, 0.0));
-    let lost = second.aborted;
+    let aborted = second.aborted;
     let whole = cut(&saved, &Ask::EVERYTHING);
     let counted = whole.counted.unwrap();
-    assert_close(Some(counted.items_per_s * whole.part.duration_s), Some((counted.items - lost) as f64));
+    assert_close(Some(counted.items_per_s * whole.part.duration_s), Some((counted.items - aborted) as f64));
 }
 
 #[test]
