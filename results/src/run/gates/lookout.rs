@@ -37,7 +37,7 @@ pub struct Lookout {
     stop: Option<usize>,
     /// The one that stopped it, once it is over.
     over: Option<usize>,
-    /// How long answers are waited for after a stop.
+    /// Time for which answers are waited for after a stop.
     grace: Duration,
 }
 
