@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 const RIDDLES: &[(&str, usize)] = &[
     ("Why", 0),
     ("Whether", 0),
-    ("How", 293),
-    ("What", 654),
+    ("How", 290),
+    ("What", 650),
     ("Where", 74),
-    ("Which", 45),
+    ("Which", 44),
     ("Who", 0),
     ("Whoever", 0),
     ("It", 52),
@@ -21,7 +21,7 @@ const RIDDLES: &[(&str, usize)] = &[
     ("That", 0),
     ("Of", 51),
     ("So many", 0),
-    ("The same", 48),
+    ("The same", 47),
     ("Nobody", 0),
     ("Somebody", 0),
 ];

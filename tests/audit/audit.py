@@ -53,8 +53,8 @@ class Audit:
         """A check of times: left out where the run was disturbed."""
         if run.result["validity"]["verdict"] in LATE:
             self.skipped += 1
-            reason = run.result["validity"]["reasons"][0]
-            print(f"skipped {self.case}: {what}: {reason}", flush=True)
+            validity = run.result["validity"]
+            print(f"skipped {self.case}: {what}: {validity['verdict']}: {'; '.join(validity['reasons'])}", flush=True)
         else:
             self.check(what, holds, seen)
 

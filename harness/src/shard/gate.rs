@@ -445,7 +445,7 @@ impl Gate {
         self.inner.borrow_mut().stalls.note(from, to);
     }
 
-    /// How the timetable was kept; none in a closed loop.
+    /// The use of the timetable; none in a closed loop.
     pub(super) fn timetable_use(&self) -> Option<TimetableUse> {
         self.inner.borrow_mut().timetable_use()
     }

@@ -21,7 +21,7 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 /// a shard whose supervisor does not read; counts stay exact.
 const MOST_OPEN: usize = 64;
 
-/// How many intervals wait for requests that have yet to go; an older one is handed over without them, and the oldest that is
+/// The most intervals that wait for requests that have yet to go; an older one is handed over without them, and the oldest that is
 /// left takes them.
 const MOST_WAITING: u64 = 3_600;
 

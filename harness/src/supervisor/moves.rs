@@ -1,4 +1,4 @@
-//! What moves between the shards while a run goes on, as the supervisor says it to them: pauses, turns, IDs, budget.
+//! Moves between the shards while a run goes on, as the supervisor tells them: pauses, turns, IDs, budget.
 //!
 //! The decisions are made in `ranges` and `shares`; this is where they are told. Called by the supervisor's step alone.
 

@@ -126,7 +126,7 @@ pub struct Report {
     pub host: HostReport,
     /// Validity of the result.
     pub validity: Validity,
-    /// What had to hold, and whether it did. Empty until a [`Lookout`](crate::run::gates::Lookout) closes the report.
+    /// Thresholds and their results. Empty until a [`Lookout`](crate::run::gates::Lookout) closes the report.
     pub gates: Vec<GateReport>,
     /// The target's own books, when they could be read: the second witness.
     pub witness: Option<Witness>,

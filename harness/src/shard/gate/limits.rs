@@ -83,7 +83,7 @@ pub(super) enum Clearance {
     NeedsTurn(Scope),
 }
 
-/// What an open loop's timetable still held when the gate was closed.
+/// Rest of an open loop's timetable when the gate was closed.
 #[derive(Debug, Clone, Copy, Default)]
 struct LeftOver {
     postponed: u64,
@@ -443,7 +443,7 @@ impl Limits {
         dropped
     }
 
-    /// How the timetable was kept; none in a closed loop.
+    /// The use of the timetable; none in a closed loop.
     pub(super) fn timetable_use(&mut self) -> Option<TimetableUse> {
         let LeftOver { postponed, dropped_by, shifted_ns } = self.left_over;
         let taken = self.limiter.pacer.timetable()?.taken();

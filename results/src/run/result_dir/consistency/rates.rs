@@ -61,7 +61,7 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// What of the counts was in the warm-up, at least and at most: attempts, items.
+/// The part of the counts that was in the warm-up, at least and at most: attempts, items.
 #[derive(Debug, Clone, Copy)]
 struct Warm {
     duration_s: f64,
