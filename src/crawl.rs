@@ -124,6 +124,7 @@ impl<D: Dial> Crawl<D> {
 
     async fn connect(&self, host: usize, flight: &Flight) -> Result<Connection<D::Stream>, ErrorKind> {
         let began = self.clock.now();
+        flight.opening(began);
         let mut last = ErrorKind::ConnectFailed;
         let (addresses, address) = (&self.spec.addresses[host], &self.address[host]);
         let mut seat = self.origins.as_ref().map(|origins| origins.take(host));

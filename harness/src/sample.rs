@@ -157,7 +157,7 @@ impl ErrorKind {
     /// True if the attempt was cut off while it was still under way, so that its true time is only known to be longer.
     #[must_use]
     pub const fn is_censored(self) -> bool {
-        matches!(self, Self::Timeout)
+        matches!(self, Self::Timeout | Self::ConnectTimeout)
     }
 
     /// True if this machine lacked something: the target was not asked.

@@ -16,6 +16,7 @@ pub use self::cells::{Cells, highest_beside};
 pub use self::counters::Counters;
 pub use self::order::{median, rank, samples_for};
 pub use self::timing::{Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing};
+use crate::clock::Nanos;
 use crate::plan::Arrivals;
 use crate::sample::{Outcome, Sample};
 use crate::workload::InFlight;
@@ -30,17 +31,19 @@ pub enum Series {
     ServiceThrottled,
     /// The same of rejected, challenged and failed attempts that were sent.
     ServiceError,
-    /// First byte sent to first byte read, of every attempt that had an answer.
+    /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts that timed out, or were cut
+    /// off, before one.
     Ttfb,
     /// Intended to released.
     SchedLag,
     /// Released to admitted.
     BudgetWait,
-    /// Admitted to sent.
+    /// Admitted to sent. Censored: requests that were never sent, for want of a connection.
     PoolWait,
-    /// Opening a connection.
+    /// Opening a connection. Censored: those that timed out, or were still opening at the end.
     Connect,
-    /// Of an item: from the intention of its first attempt to the end of its last.
+    /// Of an item: from the intention of its first attempt to the end of its last. Censored: items that were due and had not
+    /// ended when the run was over, and those of which the last attempt timed out.
     Item,
     /// How late the shard's loop looked up when it was to do so every 10 ms. Not of attempts: a shard that does not get to
     /// run is late whatever it has under way. Its clock rings up to 1 ms late by itself.
@@ -185,33 +188,20 @@ impl ShardStats {
 
     /// Books the times of an attempt that ended, in some of the distributions, and counts nothing.
     pub(crate) fn record_times(&mut self, sample: &Sample, kept: &[Series]) {
-        self.record_timings(sample, kept);
-        if matches!(sample.attempt.outcome, Outcome::Error(kind) if kind.is_censored()) {
-            self.censor(kept, Age { service_ns: Some(sample.service_ns()), response_ns: sample.response_ns() });
-        }
+        self.book(kept, |series| took(sample, series));
     }
 
-    fn record_timings(&mut self, sample: &Sample, kept: &[Series]) {
-        let sent = sample.attempt.sent.is_some();
+    /// Books the times of a request or an item that had not ended when the run was over, in some of the distributions.
+    pub fn cut_off(&mut self, kept: &[Series], rest: &Unfinished) {
+        self.book(kept, |series| rest.took(series));
+    }
+
+    fn book(&mut self, kept: &[Series], took: impl Fn(Series) -> Option<Took>) {
         for series in kept {
-            let value = match series {
-                Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => {
-                    (sent && *series == service_series(sample.attempt.outcome)).then(|| sample.service_ns())
-                }
-                Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => {
-                    (*series == response_series(sample.attempt.outcome)).then(|| sample.response_ns())
-                }
-                Series::Ttfb => sample.ttfb_ns(),
-                Series::SchedLag => Some(sample.sched_lag_ns()),
-                Series::BudgetWait => Some(sample.budget_wait_ns()),
-                Series::PoolWait => Some(sample.pool_wait_ns()),
-                Series::Item => sample.item_ns(),
-                // Not of attempts: they are recorded when they happen.
-                Series::Connect | Series::LoopLag => None,
-                Series::Overhead => sample.overhead_ns(),
-            };
-            if let Some(ns) = value {
-                self.timing_mut(*series).record(ns);
+            match took(*series) {
+                Some(Took::Exactly(ns)) => self.timing_mut(*series).record(ns),
+                Some(Took::AtLeast(ns)) => self.timing_mut(*series).censor(ns),
+                None => {}
             }
         }
     }
@@ -219,7 +209,7 @@ impl ShardStats {
     /// Books what of the attempt's time was not the target's hold, where the target says how long that was.
     pub fn record_overhead(&mut self, sample: &Sample) {
         if sample.attempt.advice.held_ns.is_some() {
-            self.record_timings(sample, &[Series::Overhead]);
+            self.record_times(sample, &[Series::Overhead]);
         }
     }
 
@@ -247,7 +237,7 @@ impl ShardStats {
         self.counters.attempts += 1;
         self.counters.retries += u64::from(attempt > 0);
         self.counters.aborted += 1;
-        if let Some(InFlight { sent: _, bytes_sent, bytes_received }) = in_flight {
+        if let Some(InFlight { bytes_sent, bytes_received, .. }) = in_flight {
             self.counters.attempts_sent += 1;
             self.counters.bytes_sent += bytes_sent;
             self.counters.bytes_received += bytes_received;
@@ -257,16 +247,6 @@ impl ShardStats {
     /// Counts a request of an open loop that was intended and never went.
     pub const fn drop_request(&mut self) {
         self.counters.dropped += 1;
-    }
-
-    /// Books a request that was cut off, in some of the distributions.
-    pub fn censor(&mut self, kept: &[Series], age: Age) {
-        if let Some(age_ns) = age.service_ns.filter(|_| kept.contains(&Series::ServiceOk)) {
-            self.timing_mut(Series::ServiceOk).censor(age_ns);
-        }
-        if kept.contains(&Series::ResponseOk) {
-            self.timing_mut(Series::ResponseOk).censor(age.response_ns);
-        }
     }
 
     /// Adds `other`, which must have the same bounds.
@@ -290,13 +270,85 @@ impl ShardStats {
     }
 }
 
-/// How old a request was when it was cut off.
+/// Time that something took, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Age {
-    /// Since it was sent, ns. None of one that never was.
-    pub service_ns: Option<u64>,
-    /// Since it was intended, ns.
-    pub response_ns: u64,
+enum Took {
+    Exactly(u64),
+    /// Its age when it was cut off.
+    AtLeast(u64),
+}
+
+/// A request or an item that had not ended when the run was over, by when each of its parts began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// End of the run.
+    pub now: Nanos,
+    /// Intention of the item's first attempt; none where the item is counted elsewhere.
+    pub first_intended: Option<Nanos>,
+    /// Intention of the request; none of an item between two attempts.
+    pub intended: Option<Nanos>,
+    /// Begin of the wait for a connection; none of a request that waited for another limit.
+    pub admitted: Option<Nanos>,
+    /// Begin of the connection that was still opening.
+    pub opening: Option<Nanos>,
+    /// Progress of a request that was sent.
+    pub in_flight: Option<InFlight>,
+}
+
+impl Unfinished {
+    /// Its time in a series: a part that had ended is exact, the others have the age that they had reached.
+    fn took(&self, series: Series) -> Option<Took> {
+        let from = |began: Option<Nanos>, ended: Option<Nanos>| {
+            Some(match (began?, ended) {
+                (began, Some(ended)) => Took::Exactly(ended.since(began)),
+                (began, None) => Took::AtLeast(self.now.since(began)),
+            })
+        };
+        let sent = self.in_flight.map(|flight| flight.sent);
+        match series {
+            Series::ServiceOk => from(sent, None),
+            Series::Ttfb => from(sent, self.in_flight.and_then(|flight| flight.first_byte)),
+            Series::PoolWait => from(self.admitted, sent),
+            Series::Connect => from(self.opening, None),
+            Series::Item => from(self.first_intended, None),
+            Series::ResponseOk => from(self.intended, None),
+            // What came to no outcome is in none of them, and the others are known of attempts that ended alone.
+            _ => None,
+        }
+    }
+}
+
+/// The time of an attempt that ended, in a series. One that timed out was cut off: it is an error that took this long, and a
+/// good answer that would have taken longer.
+fn took(sample: &Sample, series: Series) -> Option<Took> {
+    let outcome = sample.attempt.outcome;
+    let timed_out = matches!(outcome, Outcome::Error(kind) if kind.is_censored());
+    let is_sent = sample.attempt.sent.is_some();
+    let exactly = |is: bool, ns: u64| is.then_some(Took::Exactly(ns));
+    let at_least = |is: bool, ns: u64| is.then_some(Took::AtLeast(ns));
+    match series {
+        Series::ServiceOk if timed_out => at_least(is_sent, sample.service_ns()),
+        Series::ResponseOk if timed_out => at_least(true, sample.response_ns()),
+        Series::ServiceOk | Series::ServiceThrottled | Series::ServiceError => {
+            exactly(is_sent && series == service_series(outcome), sample.service_ns())
+        }
+        Series::ResponseOk | Series::ResponseThrottled | Series::ResponseError => {
+            exactly(series == response_series(outcome), sample.response_ns())
+        }
+        Series::Ttfb => match sample.ttfb_ns() {
+            None => at_least(timed_out && is_sent, sample.service_ns()),
+            Some(ns) => exactly(true, ns),
+        },
+        Series::PoolWait if !is_sent => at_least(true, sample.pool_wait_ns()),
+        Series::PoolWait => exactly(true, sample.pool_wait_ns()),
+        Series::Item if timed_out => sample.item_ns().map(Took::AtLeast),
+        Series::Item => sample.item_ns().map(Took::Exactly),
+        Series::SchedLag => exactly(true, sample.sched_lag_ns()),
+        Series::BudgetWait => exactly(true, sample.budget_wait_ns()),
+        Series::Overhead => sample.overhead_ns().map(Took::Exactly),
+        // Not of attempts: they are recorded when they happen.
+        Series::Connect | Series::LoopLag => None,
+    }
 }
 
 const fn response_series(outcome: Outcome) -> Series {
@@ -445,7 +497,7 @@ pub(crate) mod tests {
             let counters = &stats.counters;
             prop_assert_eq!(counters.attempts, samples.len() as u64 + aborts);
             prop_assert_eq!(counters.items() + again, counters.attempts);
-            let items = stats.timing(Series::Item).map_or(0, |timing| timing.exact().count);
+            let items = stats.timing(Series::Item).map_or(0, |timing| timing.exact().count + timing.exact().censored);
             prop_assert_eq!(items + aborts, counters.items());
             let answered: u64 = counters.by_status.values().sum();
             prop_assert_eq!(answered + counters.errors() + aborts, counters.attempts);

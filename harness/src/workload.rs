@@ -41,6 +41,7 @@ pub trait Workload: 'static {
 #[derive(Debug, Default)]
 pub struct Flight {
     in_flight: Cell<Option<InFlight>>,
+    opening: Cell<Option<Nanos>>,
     connect_ns: Cell<Option<u64>>,
 }
 
@@ -49,6 +50,8 @@ pub struct Flight {
 pub struct InFlight {
     /// When the first byte of the request was written.
     pub sent: Nanos,
+    /// When the first byte of the answer was read.
+    pub first_byte: Option<Nanos>,
     /// Bytes of the request that were written.
     pub bytes_sent: u64,
     /// Bytes of the answer that were read.
@@ -66,9 +69,20 @@ impl Flight {
         self.in_flight.take()
     }
 
+    /// Notes that a connection is opened for the attempt from `began` on, until [`Flight::opened`] is called or the attempt ends.
+    pub fn opening(&self, began: Nanos) {
+        self.opening.set(Some(began));
+    }
+
+    /// Returns since when a connection is opened, if one is, and forgets it.
+    pub(crate) fn take_opening(&self) -> Option<Nanos> {
+        self.opening.take()
+    }
+
     /// Notes that a connection was opened for the attempt, in this many nanoseconds. Call once it is open, before
     /// `clear_to_send`: the engine counts it then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {
+        self.opening.set(None);
         self.connect_ns.set(Some(connect_ns));
     }
 

@@ -48,7 +48,7 @@ enum Pace {
 impl Workload for Scripted {
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
+        flight.note(InFlight { sent, first_byte: None, bytes_sent: 0, bytes_received: 0 });
         tokio::time::sleep(Duration::from_millis(1)).await;
         if self.at == Some(id) {
             (self.deed)();

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::fixtures::plan;
-use crawlmark_harness::plan::{RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
+use crawlmark_results::run::gates::{Condition, Measured, of_report};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
 use crawlmark_results::run::result_dir::{self, RESULT};
 
 use proptest::prelude::*;
 
 use crawlmark_harness::process::ShardExit;
-use crawlmark_harness::sample::{Advice, Attempt, Outcome, Repeat, Sample};
+use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat, Sample};
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
 
@@ -36,7 +37,7 @@ struct Target {
 impl Workload for Target {
     async fn perform(&self, _: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
+        flight.note(InFlight { sent, first_byte: None, bytes_sent: 0, bytes_received: 0 });
         tokio::time::sleep((self.takes)(self.shard, sent)).await;
         let (outcome, advice) = (self.answer)(self.shard, sent);
         Attempt {
@@ -189,6 +190,145 @@ fn a_signal_ends_the_run_and_what_is_under_way_has_a_second() {
     let report = rehearsal.report(&plan);
     assert_eq!((rehearsal.record.interrupted, report.ledger.ok, report.ledger.aborted), (Some(2), 30_000, 10));
     assert_eq!(rehearsal.record.shards.iter().map(|shard| shard.last_done).max(), Some(Nanos::default().plus(6 * S)));
+}
+
+/// A target that answers in a millisecond, but hangs for the first requests: each in another part of an attempt.
+struct Hanging(Clock);
+
+impl Hanging {
+    /// The first 20 IDs hang: 0 to 3 while the connection opens, 4 to 7 before the first byte, 8 to 11 after it. 12 to 15 have
+    /// no connection after 200 ms, 16 to 19 no answer.
+    const PART: u64 = 4;
+}
+
+impl Workload for Hanging {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        let Self(clock) = self;
+        let (part, limit, hang) = (id / Self::PART, 200 * MS, 3_600 * S);
+        flight.opening(clock.now());
+        match part {
+            0 => tokio::time::sleep(hang).await,
+            3 => tokio::time::sleep(limit).await,
+            _ => tokio::time::sleep(MS).await,
+        }
+        let failed = |sent, kind| Attempt {
+            sent,
+            first_byte: None,
+            done: clock.now(),
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome: Outcome::Error(kind),
+            advice: Advice::default(),
+        };
+        if part == 3 {
+            return failed(None, ErrorKind::ConnectTimeout);
+        }
+        flight.opened(1_000_000);
+        let sent = clear_to_send().await;
+        let mut in_flight = InFlight { sent, first_byte: None, bytes_sent: 0, bytes_received: 0 };
+        flight.note(in_flight);
+        match part {
+            1 => tokio::time::sleep(hang).await,
+            4 => tokio::time::sleep(limit).await,
+            _ => tokio::time::sleep(MS).await,
+        }
+        if part == 4 {
+            return failed(Some(sent), ErrorKind::Timeout);
+        }
+        in_flight.first_byte = Some(clock.now());
+        flight.note(in_flight);
+        if part == 2 {
+            tokio::time::sleep(hang).await;
+        }
+        let (outcome, advice) = GOOD;
+        let (first_byte, done) = (in_flight.first_byte, clock.now());
+        Attempt { sent: Some(sent), first_byte, done, bytes_sent: 0, bytes_received: 0, status: None, outcome, advice }
+    }
+}
+
+/// Of each series that a hanging target can hold up, the times that are known and those that were cut off.
+fn known_and_cut_off<const N: usize>(report: &Report, series: [&str; N]) -> [(u64, u64); N] {
+    series.map(|series| (report.latency[series].count, report.latency[series].censored))
+}
+
+#[test]
+fn no_time_leaves_out_what_a_target_that_hangs_did_not_end() {
+    const PART: u64 = Hanging::PART;
+    for rate in [None, Some(per_s(1_000))] {
+        let mut plan = run_of(1, 30, 2_000);
+        plan.duration = Some(2_500 * MS);
+        (plan.rate, plan.arrivals) = (rate, if rate.is_some() { Arrivals::Constant } else { Arrivals::Asap });
+        let report = rehearse(&plan, &[], |_: &ShardPlan, clock| Hanging(clock)).unwrap().report(&plan);
+        let good = 2_000 - 5 * PART;
+        assert_eq!((report.ledger.ok, report.ledger.aborted, report.ledger.failed), (good, 3 * PART, 2 * PART));
+        let parts = known_and_cut_off(&report, ["connect", "pool_wait", "ttfb", "item", "service"]);
+        let expected = [
+            // Those that hang while they open, and those that timed out.
+            (good + 3 * PART, 2 * PART),
+            (good + 3 * PART, 2 * PART),
+            (good + PART, 2 * PART),
+            (good, 5 * PART),
+            (good, 3 * PART),
+        ];
+        assert_eq!(parts, expected, "{rate:?}");
+        if rate.is_some() {
+            assert_eq!(known_and_cut_off(&report, ["response"]), [(good, 5 * PART)]);
+        }
+        // All that ended took a few milliseconds; what hangs was 2.5 s old.
+        for series in ["connect", "pool_wait", "ttfb", "item"] {
+            let seen = |stat| {
+                let limit: Condition = format!("{series}_{stat} < 1s").parse().unwrap();
+                of_report(limit.metric, &report)
+            };
+            assert!(matches!(seen("max"), Measured::AtLeast(us) if us > 2_400_000.0), "{series}: {:?}", seen("max"));
+            assert!(matches!(seen("p50"), Measured::Exactly(us) if us < 3_000.0), "{series}: {:?}", seen("p50"));
+        }
+    }
+}
+
+#[test]
+fn attempts_that_were_cut_off_are_errors_and_thresholds_of_before_that_can_be_read() {
+    let mut plan = run_of(1, 30, 2_000);
+    plan.duration = Some(2_500 * MS);
+    let report = rehearse(&plan, &[], |_: &ShardPlan, clock| Hanging(clock)).unwrap().report(&plan);
+    let (failed, cut_off) = (2 * Hanging::PART, 3 * Hanging::PART);
+    let of = |text: &str| of_report(text.parse::<Condition>().unwrap().metric, &report);
+    assert_eq!(of("errors == 0"), Measured::Exactly((failed + cut_off) as f64));
+    assert_eq!(of("error_rate < 1%"), Measured::Exactly((failed + cut_off) as f64 / 2_000.0));
+    let home = tempfile::tempdir().unwrap();
+    let mut is_read = |errors: u64| {
+        let mut saved = serde_json::to_value(&report).unwrap();
+        saved["gates"] = serde_json::json!([{
+            "expression": "errors == 0", "kind": "fail_if", "metric": "errors", "window_s": null, "unit": "count",
+            "limit": 0.0, "value": errors as f64, "at_least": false, "margin": null, "ok": false, "why": null,
+            "windows": null, "until_s": null,
+        }]);
+        fs::write(home.path().join(RESULT), saved.to_string()).unwrap();
+        result_dir::read(home.path()).is_ok()
+    };
+    let read = [failed + cut_off, failed, failed + 1].map(&mut is_read);
+    assert_eq!(read, [true, true, false], "older versions did not count them");
+}
+
+#[test]
+fn what_was_due_and_had_no_connection_and_what_waits_to_be_tried_again_is_in_no_time_a_quick_one() {
+    // Two connections that hang, and an item a millisecond.
+    let mut plan = run_of(1, 2, 1_000);
+    plan.duration = Some(500 * MS);
+    (plan.rate, plan.arrivals) = (Some(per_s(1_000)), Arrivals::Constant);
+    let report = run(&plan, &[], |_, _| 3_600 * S).report(&plan);
+    assert_eq!(known_and_cut_off(&report, ["pool_wait", "item", "response"]), [(2, 498), (0, 500), (0, 500)]);
+    // Every item is to be tried again in an hour.
+    let later = |_, _| {
+        let advice = Advice { repeat: Repeat::MayHelp, wait: Some(3_600 * S), quota: None, held_ns: None };
+        (Outcome::Error(ErrorKind::Reset), advice)
+    };
+    let mut plan = run_of(1, 20, 20);
+    (plan.duration, plan.manners.max_pause) = (Some(S), 3_600 * S);
+    let report = run_against(&plan, &[], |_, _| MS, later).report(&plan);
+    assert_eq!((report.ledger.failed, known_and_cut_off(&report, ["item"])), (20, [(0, 20)]));
+    assert_eq!(report.latency["item"].max_us, Some(1_000_000.0));
 }
 
 /// A target whose requests note when they are looked at.

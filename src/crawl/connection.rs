@@ -293,7 +293,12 @@ impl Alarm<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Watch { clock, sent, deadline, flight } = self.watch;
         if self.meter.sent() > 0 {
-            flight.note(InFlight { sent, bytes_sent: self.meter.sent(), bytes_received: self.meter.received() });
+            flight.note(InFlight {
+                sent,
+                first_byte: self.meter.first_byte(),
+                bytes_sent: self.meter.sent(),
+                bytes_received: self.meter.received(),
+            });
         }
         // Where there is always more to read, the runtime looks at its timers late.
         if self.meter.is_spent() && clock.now() >= deadline {

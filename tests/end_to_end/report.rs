@@ -206,17 +206,17 @@ impl Report {
             ("service_error", self.count("/totals/attempts_sent") - sent_and_cut_off - good - throttled),
             ("sched_lag", ended),
             ("budget_wait", ended),
-            ("pool_wait", ended),
+            ("pool_wait", self.count("/totals/attempts_sent")),
             ("connect", self.count("/totals/connections_opened")),
         ] {
             assert_eq!(self.count(&format!("/latency/{series}/count")), occasions, "{series}");
         }
-        let (timed, by_themselves) = (self.count("/latency/item/count"), self.ended() - self.items("aborted"));
-        if *self.at("/interrupted") == false && self.at("/plan/duration_us").is_null() {
-            assert_eq!(timed, by_themselves, "item");
-        } else {
-            // An item that was to be tried again when the run was over has a state, and never got its end.
-            assert!((good..=by_themselves).contains(&timed), "item: {timed} of {by_themselves}");
+        // Each item has a time or an age, and so has each request that was never sent.
+        let dropped = self.count("/totals/dropped");
+        for (series, least) in [("item", self.ended()), ("pool_wait", self.count("/totals/attempts"))] {
+            let known = self.count(&format!("/latency/{series}/count"));
+            let all = known + self.count(&format!("/latency/{series}/censored"));
+            assert!((least..=least + dropped).contains(&all), "{series}: {all} of {least}");
         }
     }
 
@@ -249,7 +249,8 @@ impl Report {
         let good = self.items("ok") + self.items("not_found");
         let throttled = self.count("/totals/throttled");
         let ended = self.count("/totals/attempts") - self.items("aborted");
-        let timeouts = self.errors().get("timeout").copied().unwrap_or(0);
+        let timeouts: u64 =
+            ["timeout", "connect_timeout"].iter().filter_map(|kind| self.errors().get(*kind).copied()).sum();
         for (key, occasions) in [
             ("response/count", good),
             ("response_throttled/count", throttled),

@@ -174,3 +174,37 @@ fn one_result_has_no_history() {
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(json["results_needed"], 10, "{json}");
 }
+
+/// Answers nothing to the first ten IDs, half an answer to the next ten, and all to the others.
+fn hang(mut peer: Peer) {
+    while let Some(target) = peer.request() {
+        let id: u64 = target.rsplit('/').next().and_then(|id| id.parse().ok()).unwrap_or(0);
+        match id / 10 {
+            0 => return peer.wait_for_the_end(),
+            1 => {
+                peer.send(&OK[..OK.len() - 1]);
+                return peer.wait_for_the_end();
+            }
+            _ => peer.send(OK),
+        }
+    }
+}
+
+#[test]
+fn no_threshold_passes_because_it_leaves_out_requests_that_hang() {
+    let conditions = ["ttfb_max < 500ms", "item_max < 500ms", "service_max < 500ms", "error_rate < 10%", "errors == 0"];
+    let more: Vec<&str> = conditions.iter().flat_map(|condition| ["--fail-if", condition]).collect();
+    with_server(hang, |address| {
+        let line = format!("http://{address}/{{id}} --ids 0..100 -s 1 -c 30 -d 2s --grace 20ms {ONE_ATTEMPT}");
+        let ended = run(&line, &more);
+        assert_eq!(ended.code(), Some(3), "{}", ended.stderr());
+        let report = Report::read(&ended.result().join("result.json"));
+        let times = |series: &str| ["count", "censored"].map(|of| report.count(&format!("/latency/{series}/{of}")));
+        assert_eq!(report.count("/ledger/aborted"), 20);
+        // A first byte that came is timed, whatever became of the rest.
+        assert_eq!(["service", "ttfb", "item", "pool_wait"].map(times), [[80, 20], [90, 10], [80, 20], [100, 0]]);
+        for (n, condition) in conditions.iter().enumerate() {
+            assert_eq!(*report.at(&format!("/gates/{n}/ok")), false, "{condition}");
+        }
+    });
+}

@@ -91,6 +91,8 @@ fn v5_what_is_under_way_at_the_end_is_censored_and_counted() {
     let response = ran.latency("response");
     assert_eq!((response.count, response.censored), (10_000, 500));
     assert!(response.is_at_least("p99_us"));
+    let times = |series: &str| (ran.latency(series).count, ran.latency(series).censored);
+    assert_eq!(["ttfb", "item", "pool_wait"].map(times), [(10_000, 500), (10_000, 500), (10_500, 0)]);
     assert!(text::text(&ran.report, 120).contains("p99 >= "), "{}", text::text(&ran.report, 120));
 }
 
@@ -124,6 +126,25 @@ fn opening_a_connection_for_every_request_is_a_wait_before_it_and_no_time_of_the
         }
     }
     ran.assert_identity();
+}
+
+#[test]
+fn a_connection_that_hangs_is_in_the_times_of_connections_and_of_what_waited_for_them() {
+    for timeout in [200 * MS, 60 * S] {
+        let plan = RunPlan { timeout, grace: MS, ..thousand_per_s(5, 500 * MS) };
+        let ran = run(plan, Script { connect: 3_600 * S, ..Script::default() }, &[]);
+        let totals = &ran.report.totals;
+        let timed_out = totals.errors_by_kind.get("connect_timeout").copied().unwrap_or_default();
+        assert_eq!((timed_out > 0, timed_out + ran.report.ledger.aborted), (timeout < S, totals.attempts));
+        let due = totals.attempts + totals.dropped;
+        for (series, cut_off) in [("connect", totals.attempts), ("pool_wait", due), ("response", due)] {
+            let latency = ran.latency(series);
+            assert_eq!((latency.count, latency.censored), (0, cut_off), "{series}, {timeout:?}");
+        }
+        assert_eq!(ran.latency("item").count, 0);
+        assert!(ran.latency("item").censored >= 500 - timed_out);
+        assert_ms(ran.latency("item").max_us, 495.0, 10.0);
+    }
 }
 
 #[test]

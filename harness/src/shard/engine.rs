@@ -10,12 +10,13 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::alarm::Alarm;
-use super::gate::{Closed, Gate};
+use super::gate::{Closed, Dropped, Gate};
 use super::intervals::Intervals;
+use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{Fate, Outcome, Permit, Sample};
-use crate::stats::{Age, Bounds, Series, ShardStats};
+use crate::sample::{ErrorKind, Fate, Outcome, Permit, Sample};
+use crate::stats::{Bounds, Series, ShardStats, Unfinished};
 use crate::wire::{Progress, WarmUp};
 use crate::workload::{Flight, Workload};
 
@@ -45,9 +46,7 @@ const NEVER: Nanos = Nanos(u64::MAX);
 struct UnderWay {
     /// The interval in which it counts.
     interval: u64,
-    /// How often its item was attempted before.
-    attempt: u32,
-    intended: Nanos,
+    permit: Permit,
 }
 
 #[derive(Debug)]
@@ -146,9 +145,9 @@ impl<W: Workload> Engine<W> {
     fn begin(&self, lane: usize, permit: &Permit) {
         let mut books = self.books.borrow_mut();
         self.flights[lane].take();
+        self.flights[lane].take_opening();
         let interval = books.intervals.begin(permit.intended);
-        let under_way = UnderWay { interval, attempt: permit.attempt, intended: permit.intended };
-        self.under_way[lane].set(Some(under_way));
+        self.under_way[lane].set(Some(UnderWay { interval, permit: *permit }));
         books.peak_in_flight = books.peak_in_flight.max(books.intervals.in_flight());
     }
 
@@ -157,13 +156,20 @@ impl<W: Workload> Engine<W> {
         let Some((connect_ns, under_way)) = self.flights[lane].take_opened().zip(self.under_way[lane].get()) else {
             return;
         };
-        self.books.borrow_mut().open_connection(under_way.intended, (self.clock.now(), connect_ns));
+        self.books.borrow_mut().open_connection(under_way.permit.intended, (self.clock.now(), connect_ns));
     }
 
     fn finish(&self, lane: usize, sample: &Sample) {
         self.book_connection(lane);
         let mut books = self.books.borrow_mut();
         books.record(sample);
+        if let Some(opening) = self.flights[lane].take_opening()
+            && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
+        {
+            let now = sample.attempt.done;
+            let rest = Unfinished { now, opening: Some(opening), ..Unfinished::default() };
+            books.cut_off(sample.permit.intended, &rest);
+        }
         if let Some(under_way) = self.under_way[lane].take() {
             books.intervals.finish(under_way.interval, sample);
         }
@@ -206,15 +212,21 @@ impl<W: Workload> Engine<W> {
         let Closed { given_up, dropped } = self.gate.close(end);
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
-        for outcome in given_up {
+        // The items that were to be tried again were due first.
+        let again = given_up.len();
+        for Again { first_intended, outcome, .. } in given_up {
             books.stats.end_item(outcome);
             books.intervals.end_item(now, outcome);
+            let rest = Unfinished { now, first_intended: Some(first_intended), ..Unfinished::default() };
+            books.cut_off(first_intended, &rest);
         }
-        for intended in dropped {
-            let age = Age { service_ns: None, response_ns: end.since(intended) };
+        for (n, Dropped { intended, admitted }) in dropped.into_iter().enumerate() {
+            let first_intended = (n >= again).then_some(intended);
+            let rest =
+                Unfinished { now: end, first_intended, intended: Some(intended), admitted, ..Unfinished::default() };
             books.stats.drop_request();
-            books.censor(intended, age);
-            books.intervals.drop_request(intended, age);
+            books.cut_off(intended, &rest);
+            books.intervals.drop_request(intended, &rest);
         }
     }
 
@@ -228,17 +240,24 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
-            let Some(UnderWay { interval, attempt, intended }) = under_way.take() else { continue };
+            let Some(UnderWay { interval, permit }) = under_way.take() else { continue };
+            let Permit { attempt, intended, .. } = permit;
             if let Some(connect_ns) = flight.take_opened() {
                 books.open_connection(intended, (now, connect_ns));
             }
             let in_flight = flight.take();
-            let service_ns = in_flight.map(|in_flight| now.since(in_flight.sent));
-            let age = Age { service_ns, response_ns: now.since(intended) };
+            let rest = Unfinished {
+                now,
+                first_intended: Some(permit.first_intended),
+                intended: Some(intended),
+                admitted: Some(permit.admitted),
+                opening: flight.take_opening(),
+                in_flight,
+            };
             books.stats.abort(attempt, in_flight);
             books.warmup.attempts += u64::from(intended < books.measured_from);
-            books.censor(intended, age);
-            books.intervals.abort((interval, attempt), in_flight, (now, age));
+            books.cut_off(intended, &rest);
+            books.intervals.abort((interval, attempt), &rest);
             books.first_sent = books.first_sent.min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
             books.last_done = books.last_done.max(now);
         }
@@ -305,9 +324,9 @@ impl Books {
         self.intervals.open_connection((now, connect_ns));
     }
 
-    fn censor(&mut self, intended: Nanos, age: Age) {
+    fn cut_off(&mut self, intended: Nanos, rest: &Unfinished) {
         if intended >= self.measured_from {
-            self.stats.censor(self.kept, age);
+            self.stats.cut_off(self.kept, rest);
         }
     }
 }

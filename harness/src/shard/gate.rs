@@ -19,15 +19,16 @@ use std::pin::pin;
 use std::task::{Poll, Waker};
 
 use self::keeper::Keeper;
-pub(super) use self::limits::HostOf;
 use self::limits::{Asked, Clearance, Limits, State, Waits};
+pub(super) use self::limits::{Dropped, HostOf};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
+use super::supply::Again;
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
 use crate::pacer::Share;
 use crate::plan::ShardPlan;
-use crate::sample::{Attempt, Fate, Outcome, Permit};
+use crate::sample::{Attempt, Fate, Permit};
 use crate::units::IdRange;
 use crate::wire::{Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, Scope, Sends, TimetableUse};
 
@@ -513,10 +514,10 @@ impl Gate {
 /// What does not happen because a gate was closed.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
-    /// What the last attempts of the items came to that would have been tried again.
-    pub(super) given_up: Vec<Outcome>,
-    /// When each request was intended that was due and had not gone. Only an open loop has such.
-    pub(super) dropped: Vec<Nanos>,
+    /// The items that would have been tried again.
+    pub(super) given_up: Vec<Again>,
+    /// The requests that were due and had not gone. Only an open loop has such.
+    pub(super) dropped: Vec<Dropped>,
 }
 
 #[derive(Debug)]

@@ -10,9 +10,8 @@ use std::time::Duration;
 use crate::adaptive::Standing;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::{Outcome, Sample};
-use crate::stats::{Age, Bounds, Series, ShardStats};
+use crate::stats::{Bounds, Series, ShardStats, Unfinished};
 use crate::wire::{BindingTimes, Scheduled};
-use crate::workload::InFlight;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
@@ -106,21 +105,15 @@ impl Intervals {
         self.at(sample.attempt.done).stats.counters.record(sample);
     }
 
-    /// Books an attempt that began in interval `index` and was cut off `now`, at this age; its item had been attempted `attempt`
-    /// times before.
-    pub(super) fn abort(
-        &mut self,
-        (index, attempt): (u64, u32),
-        in_flight: Option<InFlight>,
-        (now, age): (Nanos, Age),
-    ) {
+    /// Books an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
+    pub(super) fn abort(&mut self, (index, attempt): (u64, u32), rest: &Unfinished) {
         self.in_flight -= 1;
         let kept = self.kept;
         if let Some(interval) = self.get(index) {
             interval.pending -= 1;
-            interval.stats.censor(kept, age);
+            interval.stats.cut_off(kept, rest);
         }
-        self.at(now).stats.abort(attempt, in_flight);
+        self.at(rest.now).stats.abort(attempt, rest.in_flight);
     }
 
     /// Counts a connection that opened `now`.
@@ -129,13 +122,13 @@ impl Intervals {
         self.at(now).stats.open_connection(connect_ns, kept);
     }
 
-    /// Books a request of an open loop that was intended and never went; it was so old when that was over.
-    pub(super) fn drop_request(&mut self, intended: Nanos, age: Age) {
+    /// Books a request of an open loop that was intended and never went.
+    pub(super) fn drop_request(&mut self, intended: Nanos, rest: &Unfinished) {
         let kept = self.kept;
         let interval = self.at(intended);
         interval.scheduled.requests += 1;
         interval.stats.drop_request();
-        interval.stats.censor(kept, age);
+        interval.stats.cut_off(kept, rest);
     }
 
     /// Books an item that gets no other attempt after all, at `now`; the last one came to `outcome`.
@@ -340,7 +333,9 @@ mod tests {
         let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
         let under_way = intervals.begin(Nanos(S / 2));
         intervals.cut(Nanos(3 * S), Meters::default());
-        intervals.drop_request(Nanos(S / 2 + 1), Age { service_ns: None, response_ns: 2 * S });
+        let due = Nanos(S / 2 + 1);
+        let rest = Unfinished { now: Nanos(3 * S), intended: Some(due), ..Unfinished::default() };
+        intervals.drop_request(due, &rest);
         intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
         let told = |interval: &Interval| {
             let response = interval.stats.timing(Series::ResponseOk);

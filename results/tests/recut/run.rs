@@ -10,12 +10,13 @@ use crawlmark_harness::machine::HostRecord;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Age, Bounds, Series, ShardStats};
+use crawlmark_harness::stats::{Bounds, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
     Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Scheduled, Usage, WarmUp};
+use crawlmark_harness::workload::InFlight;
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source};
 use crawlmark_results::run::result_dir::ResultDir;
 use tempfile::TempDir;
@@ -213,9 +214,12 @@ pub(crate) fn saved(size: Size, seed: u64) -> Saved {
             }
             // Cut off: once within the bounds, once beyond them.
             for response_ns in [random.u64(0..S), 5 * S] {
-                let age = Age { service_ns: Some(0), response_ns };
-                stats.censor(per_interval, age);
-                total.censor(if timed { kept } else { &[] }, age);
+                let now = Nanos(10 * S);
+                let intended = Some(Nanos(now.0 - response_ns));
+                let in_flight = Some(InFlight { sent: now, first_byte: None, bytes_sent: 0, bytes_received: 0 });
+                let rest = Unfinished { now, intended, in_flight, ..Unfinished::default() };
+                stats.cut_off(per_interval, &rest);
+                total.cut_off(if timed { kept } else { &[] }, &rest);
             }
             shards.push((shard, stats));
         }

@@ -46,7 +46,7 @@ impl Workload for Target {
     async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
         flight.opened(OPENED_NS);
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, bytes_sent: SENT, bytes_received: RECEIVED });
+        flight.note(InFlight { sent, first_byte: None, bytes_sent: SENT, bytes_received: RECEIVED });
         self.sent.borrow_mut().push(sent);
         let until = self.stall.filter(|(from, to)| (*from..*to).contains(&sent)).map_or(sent, |(_, to)| to);
         tokio::time::sleep_until(self.clock.instant(until.plus(MS))).await;

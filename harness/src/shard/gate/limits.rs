@@ -34,6 +34,14 @@ fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
 /// The number of an ID's host.
 pub(in crate::shard) type HostOf = Box<dyn Fn(u64) -> u32>;
 
+/// A request of an open loop that was due and did not go.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::shard) struct Dropped {
+    pub(in crate::shard) intended: Nanos,
+    /// Begin of its wait for a connection; none where it waited for another limit.
+    pub(in crate::shard) admitted: Option<Nanos>,
+}
+
 /// What a gate asks.
 pub(super) struct Limits {
     pub(super) supply: Supply,
@@ -422,9 +430,9 @@ impl Limits {
         is_back
     }
 
-    /// Empties the timetable, and says when each request was intended that was due before `now` and did not go, as far as
-    /// there was something to do for it. Notes those that would have been due without a pause.
-    pub(super) fn drop_due(&mut self, now: Nanos) -> Vec<Nanos> {
+    /// Empties the timetable, and returns each request that was due before `now` and did not go, as far as there was something
+    /// to do for it. Notes those that would have been due without a pause.
+    pub(super) fn drop_due(&mut self, now: Nanos) -> Vec<Dropped> {
         self.skip_idle(now);
         let work =
             self.supply.not_started() + self.supply.waiting_again() + self.deferred_firsts() + self.deferred_agains();
@@ -436,11 +444,16 @@ impl Limits {
         let dropped_by = self.ribbon.binding();
         let Some(table) = self.limiter.pacer.timetable() else { return Vec::new() };
         let most = usize::try_from(work).unwrap_or(usize::MAX);
-        let dropped: Vec<Nanos> = table.drain_due(now).take(most).collect();
-        let postponed = table.postponed(now, work - dropped.len() as u64);
-        let dropped_by = (!dropped.is_empty()).then_some(dropped_by);
-        self.left_over = LeftOver { postponed, dropped_by, shifted_ns };
-        dropped
+        let due: Vec<Nanos> = table.drain_due(now).take(most).collect();
+        let postponed = table.postponed(now, work - due.len() as u64);
+        self.left_over = LeftOver { postponed, dropped_by: (!due.is_empty()).then_some(dropped_by), shifted_ns };
+        let waits_for_connection = matches!(dropped_by, Binding::Concurrency | Binding::Idle);
+        let dropped = due.into_iter().map(|intended| {
+            let going = Going { intended, free: now, allowed: now, now };
+            let admitted = waits_for_connection.then(|| going.stamps(&mut self.stalls).admitted);
+            Dropped { intended, admitted }
+        });
+        dropped.collect()
     }
 
     /// The use of the timetable; none in a closed loop.
@@ -573,11 +586,11 @@ impl Limits {
         self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
     }
 
-    /// Gives up on whatever waits for another attempt, and puts the rest back. Returns what the last attempts came to.
-    pub(super) fn give_up(&mut self) -> Vec<Outcome> {
-        let mut given_up: Vec<Outcome> = self.supply.give_up().map(|again| again.outcome).collect();
+    /// Gives up on whatever waits for another attempt, which it returns, and puts the rest back.
+    pub(super) fn give_up(&mut self) -> Vec<Again> {
+        let mut given_up: Vec<Again> = self.supply.give_up().collect();
         for host in &self.behind {
-            given_up.extend(self.hosts[*host as usize].deferred.give_up().map(|again| again.outcome));
+            given_up.extend(self.hosts[*host as usize].deferred.give_up());
         }
         let hosts = &self.hosts;
         self.behind.retain(|host| !hosts[*host as usize].deferred.is_empty());

@@ -132,7 +132,7 @@ impl Tally {
             retries: totals.retries,
             throttled: totals.throttled,
             soft_blocked: totals.soft_blocked,
-            errors: totals.failed(ledger),
+            errors: totals.failed(ledger) + ledger.aborted,
         }
     }
 
@@ -147,7 +147,7 @@ impl Tally {
             retries: counters.retries,
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
-            errors: counters.failed_attempts(),
+            errors: counters.failed_attempts() + counters.aborted,
         }
     }
 
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use crate::run::report::Detail;
     use crawlmark_harness::fixtures::bounds;
-    use crawlmark_harness::stats::{Age, Timing};
+    use crawlmark_harness::stats::Timing;
 
     fn metric(name: &str) -> Metric {
         Metric::named(name).unwrap()
@@ -323,12 +323,16 @@ mod tests {
 
     /// Service times of 1 to `count` us, and so many that were cut off at 5 us.
     fn times(count: u64, cut_off: u64) -> ShardStats {
+        times_and_age(count, (cut_off, 5_000))
+    }
+
+    /// As [`times`], with the age of those that were cut off, ns.
+    fn times_and_age(count: u64, (cut_off, age_ns): (u64, u64)) -> ShardStats {
         let mut timing = Timing::new(bounds());
         (1..=count).for_each(|us| timing.record(us * 1_000));
+        (0..cut_off).for_each(|_| timing.censor(age_ns));
         let timings = [(Series::ServiceOk, timing)].into();
-        let mut stats = ShardStats::from_parts(bounds(), Counters::default(), timings);
-        (0..cut_off).for_each(|_| stats.censor(&Series::ALL, Age { service_ns: Some(5_000), response_ns: 5_000 }));
-        stats
+        ShardStats::from_parts(bounds(), Counters::default(), timings)
     }
 
     /// What a part, and a report, say of the same.
@@ -374,8 +378,7 @@ mod tests {
         let least = Measured::AtLeast((200.0 * 100.5 + 3.0 * 5.0) / 203.0);
         assert_eq!(both("service_mean", &times(200, 3)), [least.clone(), least]);
         // One in a hundred makes the mean greater, if it is old enough; and the maximum.
-        let mut slow = times(200, 0);
-        (0..2).for_each(|_| slow.censor(&Series::ALL, Age { service_ns: Some(900_000_000), response_ns: 900_000_000 }));
+        let slow = times_and_age(200, (2, 900_000_000));
         let least = Measured::AtLeast((200.0 * 100.5 + 2.0 * 900_000.0) / 202.0);
         assert_eq!(both("service_mean", &slow), [least.clone(), least]);
         assert_eq!(both("service_max", &slow), [Measured::AtLeast(900_000.0), Measured::AtLeast(900_000.0)]);

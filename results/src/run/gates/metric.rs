@@ -41,7 +41,7 @@ pub enum Quantity {
     AttemptsRate,
     /// Throttled attempts over all.
     ThrottledRate,
-    /// Attempts that were neither good, nor not found, nor throttled, nor cut off, over all.
+    /// Attempts that were neither good, nor not found, nor throttled, over all: those that were cut off never got an answer.
     ErrorRate,
     /// Attempts beyond the first of their item over all.
     RetryRate,

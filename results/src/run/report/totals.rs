@@ -92,7 +92,7 @@ impl Ledger {
     /// True if every item is in exactly one state.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.ended() + self.not_attempted + self.lost == self.planned
+        self.ended().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
     }
 
     /// Items in a final state.

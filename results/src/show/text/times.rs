@@ -36,7 +36,7 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         let of_what = if response.is_some() { "" } else { UNCORRECTED };
         rows.push(("service", format!("{}\n{of_what}", spectrum(service)).trim_end().to_owned()));
     }
-    if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count > 0) {
+    if let Some(ttfb) = report.latency(Series::Ttfb).filter(|ttfb| ttfb.count + ttfb.censored > 0) {
         rows.push(("first byte", spectrum(ttfb)));
     }
     rows
@@ -112,7 +112,7 @@ fn culprit(report: &Report) -> String {
     })
 }
 
-/// Time that requests waited which were never sent, us: their waits are in no series, as they did not end.
+/// Time that requests waited which were never sent, us: their waits did not end, and the means leave them out.
 #[derive(Debug, Default)]
 struct Unsent {
     by_limit: BTreeMap<Binding, f64>,

@@ -64,7 +64,7 @@ pub struct ProbeReport {
     pub sent_share: f64,
     /// Throttled attempts as a part of all, after the warm-up.
     pub throttled_share: f64,
-    /// Attempts that were neither good, nor not found, nor throttled, nor cut off, as a part of all, after the warm-up.
+    /// Attempts that were neither good, nor not found, nor throttled, as a part of all, after the warm-up.
     pub error_share: f64,
     /// Response times of good answers, us; null with fewer than ten samples beyond.
     pub response_p50_us: Option<f64>,
@@ -421,7 +421,7 @@ impl Counted {
         rows.fold(Self::default(), |all, row| Self {
             attempts: all.attempts + row.attempts,
             throttled: all.throttled + row.throttled,
-            errors: all.errors + row.attempts.saturating_sub(row.ok + row.not_found + row.throttled + row.aborted),
+            errors: all.errors + row.attempts.saturating_sub(row.ok + row.not_found + row.throttled),
         })
     }
 

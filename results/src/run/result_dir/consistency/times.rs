@@ -191,7 +191,6 @@ fn occasions(report: &Report) -> Result<(), String> {
         (Series::ServiceThrottled, "totals.throttled", totals.throttled),
         (Series::SchedLag, "the number of attempts that ended", ended),
         (Series::BudgetWait, "the number of attempts that ended", ended),
-        (Series::PoolWait, "the number of attempts that ended", ended),
         (Series::Connect, "totals.connections_opened", totals.connections_opened),
         (Series::ResponseOk, "the number of good and not-found answers", good),
         (Series::ResponseThrottled, "totals.throttled", totals.throttled),
@@ -202,7 +201,25 @@ fn occasions(report: &Report) -> Result<(), String> {
             equal(format_args!("latency.{}.count", series.name()), latency.count, what, wanted)?;
         }
     }
-    Ok(())
+    report.latency(Series::PoolWait).map_or(Ok(()), |waits| connection_waits(report, waits))
+}
+
+/// A request that was sent has waited for its connection for a known time, any other one for longer than it did. Older versions
+/// have a time of each attempt that ended instead.
+fn connection_waits(report: &Report, waits: &Latency) -> Result<(), String> {
+    let totals = &report.totals;
+    if (waits.count, waits.censored) == (totals.attempts - report.ledger.aborted, 0) {
+        return Ok(());
+    }
+    equal("latency.pool_wait.count", waits.count, "totals.attempts_sent", totals.attempts_sent)?;
+    let all = waits.count.saturating_add(waits.censored);
+    at_most("totals.attempts", totals.attempts, "the sum of count and censored in latency.pool_wait", all)?;
+    at_most(
+        "latency.pool_wait",
+        all,
+        "(count and censored) attempts and dropped requests",
+        totals.attempts + totals.dropped,
+    )
 }
 
 /// The seconds' answers by time are those of the whole run.
