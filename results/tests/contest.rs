@@ -259,3 +259,22 @@ fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
     assert_eq!((contest.verdict, contest.comparison.disturbed_pairs), (Overall::Pass, 1));
     assert_eq!(contest.values(Arm::Base, Metric::Throughput).len(), 16);
 }
+
+#[test]
+fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
+    let mut rounds = rounds(1, 0.5);
+    rounds[0].disturbance = Disturbance::SpeedProbe;
+    let contest = contest(rounds);
+    let shown = text::contest_text(&contest, usize::MAX);
+    for part in [
+        "undecided: 1,000/s of the base, 662/s of the candidate, -34 %, disturbed",
+        "Run both again while nothing else",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let markdown = text::contest_markdown(&contest);
+    assert!(
+        markdown.contains("| -34 % |") && markdown.contains("medians of all, as every pair was disturbed"),
+        "{markdown}"
+    );
+}

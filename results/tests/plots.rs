@@ -224,10 +224,9 @@ fn degenerate_runs_are_drawn_too() {
             shapes(&plot);
         }
     }
-    let said = |report: &Report, name, what: &str| texts(&named(report, name)).iter().any(|text| text == what);
     let mut unanswered = long(2, 1);
     unanswered.intervals.iter_mut().for_each(|row| row.spread = None);
-    assert!(said(&unanswered, "heat", "no attempt had a good answer"));
+    assert!(plot::all(&unanswered).iter().all(|plot| plot.name != "heat"), "nothing is drawn of nothing");
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_results::run::gates::{Condition, Measured, of_report};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
 use crawlmark_results::run::result_dir::{self, RESULT};
+use crawlmark_results::show::page;
+use crawlmark_results::show::plot::{self, Plot};
 
 use proptest::prelude::*;
 
@@ -329,6 +331,51 @@ fn what_was_due_and_had_no_connection_and_what_waits_to_be_tried_again_is_in_no_
     let report = run_against(&plan, &[], |_, _| MS, later).report(&plan);
     assert_eq!((report.ledger.failed, known_and_cut_off(&report, ["item"])), (20, [(0, 20)]));
     assert_eq!(report.latency["item"].max_us, Some(1_000_000.0));
+}
+
+/// The caption of a plot; none when it is not drawn.
+fn caption(plots: &[Plot], name: &str) -> Option<String> {
+    plots.iter().find(|plot| plot.name == name).map(|plot| plot.caption.clone())
+}
+
+#[test]
+fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
+    let mut plan = run_of(1, 30, 2_000);
+    plan.duration = Some(2_500 * MS);
+    let report = rehearse(&plan, &[], |_: &ShardPlan, clock| Hanging(clock)).unwrap().report(&plan);
+    let plots = plot::all(&report);
+    let (good, cut_off) = (2_000 - 5 * Hanging::PART, 3 * Hanging::PART);
+    assert_eq!((report.latency["service"].count, report.latency["service"].censored), (good, cut_off));
+    let all = "1,992 requests (12 of them cut off or never sent)";
+    for name in ["spectrum", "latency"] {
+        let caption = caption(&plots, name).unwrap();
+        assert!(caption.contains(&format!("of {all}")) && !caption.contains("good answers"), "{name}: {caption}");
+    }
+    let heat = caption(&plots, "heat").unwrap();
+    assert!(heat.starts_with("Of 1,980 good answers") && heat.contains("12 requests that were cut off"), "{heat}");
+    assert!(page::html(&report, &plots).contains(&format!("of {all}")));
+    let errors = plots.iter().find(|plot| plot.name == "errors").unwrap();
+    assert!(errors.caption.ends_with("; 12 attempts were cut off at the end."), "{}", errors.caption);
+    assert!(errors.svg.lines().any(|line| line.trim() == "cut off at the end"), "a bar of them");
+    // Where nothing else went wrong.
+    let stuck = |_, sent: Nanos| if sent >= Nanos::default().plus(S) { 3_600 * S } else { MS };
+    let plan = run_of(1, 10, 1 << 40);
+    let report = run(&plan, &[Incident::Signal { at: 2 * S, number: 2 }], stuck).report(&plan);
+    let says = "None of 10,010 attempts failed, was throttled or was tried again; 10 attempts were cut off at the end.";
+    assert_eq!(caption(&plot::all(&report), "errors").unwrap(), says);
+}
+
+#[test]
+fn a_run_of_nothing_but_failures_has_no_empty_plot_and_says_so_once() {
+    let plan = run_of(1, 4, 2_000);
+    let report = run_against(&plan, &[], |_, _| MS, |_, _| (Outcome::Rejected, Advice::default())).report(&plan);
+    let plots = plot::all(&report);
+    assert_eq!(["latency", "heat"].map(|name| caption(&plots, name)), [None, None]);
+    assert!(caption(&plots, "spectrum").is_some(), "how long failures took is known");
+    let why = "No request succeeded, so there is no plot of latencies over time.";
+    for text in [page::html(&report, &plots), plot::markdown(&plots)] {
+        assert_eq!(text.matches(why).count(), 1, "{text}");
+    }
 }
 
 /// A target whose requests note when they are looked at.

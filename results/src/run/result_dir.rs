@@ -19,7 +19,7 @@ pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, Reading, Wrong, recut};
 use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
-pub use self::read::{ReadError, read, read_contest};
+pub use self::read::{Contradiction, ReadError, read, read_contest, read_fresh};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
 

@@ -15,7 +15,7 @@ mod validity;
 
 use self::frame::Html;
 use crate::run::report::Report;
-use crate::show::plot::Plot;
+use crate::show::plot::{self, Plot};
 use crate::show::text;
 
 /// The page of one run.
@@ -26,7 +26,12 @@ pub fn html(report: &Report, plots: &[Plot]) -> String {
         validity::write(html, report);
         headline::write(html, report);
         headline::gates(html, report);
-        html.section("plots", "Plots", |html| html.plots(plots));
+        html.section("plots", "Plots", |html| {
+            html.plots(plots);
+            if let Some(why) = plot::left_out(plots) {
+                html.say_as("p", "note", why);
+            }
+        });
         html.section("counts", "What was counted", |html| tables::counts(html, report));
         html.section("times", "Times", |html| tables::times(html, report));
         html.section("shards", "Shards", |html| tables::shards(html, report));

@@ -66,24 +66,32 @@ pub fn style_sheet() -> String {
 /// Every plot that the report has something for, in the order in which they are read.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    let mut plots = vec![
-        throughput::plot(report),
-        latency::plot(report),
-        spectrum::plot(report),
-        heat::plot(report),
-        flight::plot(report),
-    ];
+    let times = [latency::plot(report), spectrum::plot(report), heat::plot(report)];
+    let mut plots = vec![throughput::plot(report)];
+    plots.extend(times.into_iter().flatten());
+    plots.push(flight::plot(report));
     plots.extend(lanes::plot(report));
     plots.extend([errors::plot(report), connections::plot(report)]);
     plots.extend(budget::plot(report));
     plots
 }
 
+/// Reason why plots of latency are not among `plots`, in a sentence; none when all of them are.
+#[must_use]
+pub fn left_out(plots: &[Plot]) -> Option<&'static str> {
+    let is_there = |name: &str| plots.iter().any(|plot| plot.name == name);
+    match (is_there("heat"), is_there("latency")) {
+        (false, _) => Some("No request succeeded, so there is no plot of latencies over time."),
+        (true, false) => Some("Fewer than 20 requests in every second, so there is no plot of percentiles over time."),
+        (true, true) => None,
+    }
+}
+
 /// The list of plots for a summary in Markdown, with links to where a result directory holds them.
 #[must_use]
 pub fn markdown(plots: &[Plot]) -> String {
     let line = |Plot { name, title, caption, .. }: &Plot| format!("- [{title}]({FOLDER}/{name}.svg): {caption}\n");
-    plots.iter().map(line).collect()
+    plots.iter().map(line).chain(left_out(plots).map(|why| format!("- {why}\n"))).collect()
 }
 
 /// `1 attempt`, `2 attempts`.

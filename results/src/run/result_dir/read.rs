@@ -1,5 +1,6 @@
 //! A saved result, read back.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,19 @@ pub enum ReadError {
     },
 }
 
+/// Numbers of a result that disagree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contradiction {
+    path: PathBuf,
+    wrong: String,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.wrong)
+    }
+}
+
 /// What every version of a format has.
 #[derive(serde::Deserialize)]
 struct Versioned {
@@ -76,10 +90,22 @@ struct Versioned {
 /// # Errors
 /// When there is none, or it is not of [`SCHEMA`].
 pub fn read(path: &Path) -> Result<Report, ReadError> {
+    match read_fresh(path)? {
+        (report, None) => Ok(report),
+        (_, Some(Contradiction { path, wrong })) => Err(ReadError::Disagrees { path, wrong }),
+    }
+}
+
+/// Reads a result that was saved just now, so that nobody can have edited it: where its numbers disagree, it is returned with the first
+/// that do.
+///
+/// # Errors
+/// As [`read`], but for numbers that disagree.
+pub fn read_fresh(path: &Path) -> Result<(Report, Option<Contradiction>), ReadError> {
     let (file, report) = read_format(path, (RESULT, SCHEMA))?;
     foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file.clone(), wrong })?;
-    consistency::check(&report).map_err(|wrong| ReadError::Disagrees { path: file, wrong })?;
-    Ok(report)
+    let contradiction = consistency::check(&report).err().map(|wrong| Contradiction { path: file, wrong });
+    Ok((report, contradiction))
 }
 
 /// Reads what `ab` saved in a directory, or a `comparison.json` by its own name.

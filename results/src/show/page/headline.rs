@@ -4,7 +4,7 @@ use super::frame::{Column, Html, Last, Table, capital};
 use crate::run::report::{GateReport, Latency, Report};
 use crate::show::plot::percent;
 use crate::show::text::gates::Words;
-use crate::show::text::times::{CORRECTED, UNCORRECTED, cut_off, figure};
+use crate::show::text::times::{CORRECTED, UNCORRECTED, cut_off, figure, population};
 use crate::show::text::{cpu_us_per_attempt, decimal, good_part, grouped, micros, seconds};
 use crawlmark_harness::stats::Series;
 
@@ -81,8 +81,7 @@ fn figures(report: &Report, clocked: &Clocked<'_>) -> Vec<(String, String, Strin
     let (totals, ledger) = (&report.totals, &report.ledger);
     let time = |name: &str, key: &str, of: fn(&Latency) -> Option<f64>| {
         let shown = clocked.latency().and_then(|latency| figure(latency, key, of(latency)));
-        let of = clocked.latency().map_or(0, |latency| latency.count);
-        let what = format!("of {} good answers", grouped(of));
+        let what = clocked.latency().map_or_else(String::new, |latency| format!("of {}", population(report, latency)));
         (format!("{} {name}", clocked.name()), shown.unwrap_or_else(|| UNKNOWN.to_owned()), what)
     };
     let left_out =

@@ -87,7 +87,7 @@ fn attempts(html: &mut Html, report: &Report) {
 /// What a series is of, in a few words.
 fn meaning(series: &str) -> &'static str {
     match Series::ALL.into_iter().find(|known| known.name() == series) {
-        Some(Series::ServiceOk) => "sent to answered, good answers",
+        Some(Series::ServiceOk) => "sent to answered, good and not-found answers",
         Some(Series::ServiceThrottled) => "sent to answered, throttled",
         Some(Series::ServiceError) => "sent to the end, failed",
         Some(Series::Ttfb) => "sent to first byte",
@@ -97,7 +97,7 @@ fn meaning(series: &str) -> &'static str {
         Some(Series::Connect) => "opening a connection",
         Some(Series::Item) => "of an item, all attempts together",
         Some(Series::LoopLag) => "a shard's loop looked up so much late",
-        Some(Series::ResponseOk) => "intended to answered, good answers",
+        Some(Series::ResponseOk) => "intended to answered, good and not-found answers",
         Some(Series::ResponseThrottled) => "intended to answered, throttled",
         Some(Series::ResponseError) => "intended to the end, failed",
         Some(Series::Overhead) | None => "",

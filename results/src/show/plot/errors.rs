@@ -53,23 +53,26 @@ pub(super) fn plot(report: &Report) -> Plot {
         if report.intervals.is_empty() {
             panel.note("no second was reported");
         } else if lines.is_empty() {
-            panel.note("nothing went wrong");
+            let note = if causes.is_empty() { "nothing went wrong" } else { "no errors over time" };
+            panel.note(note);
         }
         if !causes.is_empty() {
             let top = top + field + BELOW;
             let quiet = Lettering::label(Ink::Quiet, HPos::Left);
-            canvas.text("answers with another status than 2xx, and errors", (16.0, top + 8.0), quiet);
+            canvas.text("answers with another status than 2xx, errors, and what was cut off", (16.0, top + 8.0), quiet);
             bars::draw(canvas, &causes, top + ABOVE);
         }
     })
 }
 
-/// Statuses that are no success and errors without one, the commonest first.
+/// Statuses that are no success, errors without one, and attempts that were cut off, the commonest first.
 fn causes(report: &Report) -> Vec<Bar> {
     let bad = report.totals.attempts_by_status.iter().filter(|(status, _)| !status.starts_with('2'));
     let statuses = bad.map(|(status, count)| (status_in_words(status), *count));
     let errors = report.totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
-    let mut all: Vec<(String, u64)> = statuses.chain(errors).filter(|(_, count)| *count > 0).collect();
+    let cut_off = ("cut off at the end".to_owned(), report.ledger.aborted);
+    let all = statuses.chain(errors).chain([cut_off]);
+    let mut all: Vec<(String, u64)> = all.filter(|(_, count)| *count > 0).collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     if all.len() > MOST_CAUSES {
         let rest = all.split_off(MOST_CAUSES - 1);
@@ -84,13 +87,19 @@ fn causes(report: &Report) -> Vec<Bar> {
 fn caption(report: &Report, seconds: &Seconds<'_>, [_, throttled, failed, ..]: &[Line<'_>; 5]) -> String {
     let totals = &report.totals;
     let (failed_items, gave_up) = (report.ledger.failed, report.ledger.gave_up);
+    let cut_off = match report.ledger.aborted {
+        0 => String::new(),
+        1 => "; 1 attempt was cut off at the end".to_owned(),
+        n => format!("; {} attempts were cut off at the end", grouped(n)),
+    };
     if failed_items + gave_up + totals.throttled + totals.retries + totals.soft_blocked == 0 {
-        return format!("None of {} failed, was throttled or was tried again.", counted(totals.attempts, "attempt"));
+        let all = counted(totals.attempts, "attempt");
+        return format!("None of {all} failed, was throttled or was tried again{cut_off}.");
     }
     let worst = [peak(&throttled.steps), peak(&failed.steps)].into_iter().flatten().max_by(|a, b| a.1.total_cmp(&b.1));
     let worst = worst.map_or_else(String::new, |(step, _)| format!(", worst at {}", seconds.spoken(step.from_s)));
     format!(
-        "Of {}, {} were throttled and {} were retries; {} failed, {} given up{worst}.",
+        "Of {}, {} were throttled and {} were retries; {} failed, {} given up{worst}{cut_off}.",
         counted(totals.attempts, "attempt"),
         grouped(totals.throttled),
         grouped(totals.retries),

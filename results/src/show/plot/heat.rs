@@ -32,27 +32,25 @@ struct Run {
     level: usize,
 }
 
-pub(super) fn plot(report: &Report) -> Plot {
+/// None without a good answer.
+pub(super) fn plot(report: &Report) -> Option<Plot> {
     let seconds = Seconds::in_at_most(MOST_COLUMNS, report);
     let columns: Vec<Column> = seconds.gathered().iter().map(Column::of).collect();
     let what = if report.schedule.is_some() { "response" } else { "service" };
-    let cells = cells(&columns);
+    let cells = cells(&columns)?;
     let used = LEVELS.iter().zip(Ink::HEAT).map(|((_, label), ink)| Key::new(label, Mark::Area(ink)));
     let head = Head {
         name: "heat",
         title: if what == "response" { "Response times, second by second" } else { "Service times, second by second" },
-        caption: caption(&columns, what, &seconds),
-        keys: if cells.is_some() { used.collect() } else { Vec::new() },
+        caption: caption(report, &columns, &seconds),
+        keys: used.collect(),
     };
-    sheet(head, ABOVE + FIELD + BELOW, |canvas, top| {
+    Some(sheet(head, ABOVE + FIELD + BELOW, |canvas, top| {
         let top = top + ABOVE;
-        let [low, high] = cells.unwrap_or([30, 40]);
+        let [low, high] = cells;
         let y = Scale::Log(Spread::starts_us(low), Spread::starts_us(high));
         let panel = Panel::between(canvas, [top, top + FIELD], [seconds.scale(), y]);
-        panel.vertical(&Axis {
-            unit: "latency (log scale), by the share of the good answers of each step",
-            label: &time,
-        });
+        panel.vertical(&Axis { unit: "latency (log scale), by the share of the answers of each step", label: &time });
         let unit_s = seconds.unit().0;
         for cell in low..high {
             for run in runs(&columns, cell) {
@@ -61,10 +59,7 @@ pub(super) fn plot(report: &Report) -> Plot {
             }
         }
         panel.horizontal(&Axis { unit: &seconds.axis_name("all of"), label: &trimmed });
-        if cells.is_none() {
-            panel.note("no attempt had a good answer");
-        }
-    })
+    }))
 }
 
 impl Column {
@@ -110,7 +105,8 @@ fn runs(columns: &[Column], cell: u32) -> Vec<Run> {
     runs
 }
 
-fn caption(columns: &[Column], what: &str, seconds: &Seconds<'_>) -> String {
+fn caption(report: &Report, columns: &[Column], seconds: &Seconds<'_>) -> String {
+    let what = if report.schedule.is_some() { "response" } else { "service" };
     let mut all: Vec<u64> = Vec::new();
     for column in columns {
         all.resize(all.len().max(column.counts.len()), 0);
@@ -119,21 +115,25 @@ fn caption(columns: &[Column], what: &str, seconds: &Seconds<'_>) -> String {
     let total: u64 = all.iter().sum();
     let fullest = all.iter().enumerate().max_by_key(|(_, count)| **count).filter(|(_, count)| **count > 0);
     let Some((cell, count)) = fullest else {
-        return format!("No attempt had a good answer, so there are no {what} times to show.");
+        return format!("No {what} time is known.");
     };
     let cell = u32::try_from(cell).unwrap_or(0);
     let slowest = all.iter().rposition(|count| *count > 0).unwrap_or(0);
     let has_it = |column: &&Column| column.counts.get(slowest).is_some_and(|count| *count > 0);
     let first_s = columns.iter().find(has_it).map_or(0.0, |column| column.from_s);
     format!(
-        "Of {}{} {} had a {what} time between {} and {}, more than in any other band; the slowest took {} or more, first at {}.",
-        counted(total, "good answer"),
+        "Of {}{} {} had a {what} time between {} and {}, more than in any other band; the slowest took {} or more, first at {}{}.",
+        counted(total, if report.ledger.not_found > 0 { "good or not-found answer" } else { "good answer" }),
         if seconds.warmup_s > 0.0 { ", those of the warm-up included," } else { "" },
         percent(*count as f64 / total as f64),
         band(cell),
         band(cell + 1),
         band(u32::try_from(slowest).unwrap_or(0)),
         seconds.spoken(first_s),
+        match report.latency(report.main_series()).map_or(0, |latency| latency.censored) {
+            0 => String::new(),
+            n => format!("; {} that were cut off or never sent are not shown", counted(n, "request")),
+        },
     )
 }
 

@@ -150,8 +150,7 @@ fn tail(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Plot> {
     let (title, figure) = if is_p99 { ("p99 over time", P99) } else { ("p90 over time", P90) };
     let mut caption = times(drawn, clocked, &figure);
     if !is_p99 {
-        caption
-            .insert_str(caption.len() - 1, "; not every run has the thousand good answers per second that a p99 takes");
+        caption.insert_str(caption.len() - 1, "; not every run has the thousand requests per second that a p99 takes");
     }
     timed(("tail", title), of).plot(drawn, caption)
 }
@@ -168,9 +167,9 @@ fn timed<'a>((name, title): (&'static str, &'static str), of: &'a dyn Fn(&Second
     Course {
         name,
         title,
-        values: Values::Times("latency of good answers (log scale)"),
+        values: Values::Times("latency (log scale)"),
         each: "the slowest second of",
-        nothing: "no second had enough good answers",
+        nothing: "no second had enough requests that were answered",
         of,
     }
 }
@@ -199,7 +198,7 @@ fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figur
     let said =
         |(label, us): (&str, f64)| format!("{}{}", if bounds.contains(&label) { "at least " } else { "" }, micros(us));
     match found {
-        None => format!("No run had enough good answers for a {name} of its {what} times{warning}."),
+        None => format!("No run had enough requests for a {name} of its {what} times{warning}."),
         Some(Extremes { greatest, known: 1, .. }) => {
             let (label, us) = (greatest.0, said(greatest));
             format!("Over the whole run {label} had a {name} {what} time of {us}; no other has one{warning}.")
@@ -239,12 +238,15 @@ fn curves<'a>(drawn: &[Drawn<'a>], clocked: Clocked) -> Plot {
     let censored = |one: &Drawn<'_>| one.run.report.latency(clocked.series()).map_or(0, |latency| latency.censored);
     let cut = match drawn.iter().map(censored).fold(0, u64::saturating_add) {
         0 => String::new(),
-        n => format!("; {} more were cut off or never sent, and rank beyond the ends of their curves", grouped(n)),
+        n => format!(
+            "; {} more requests were cut off or never sent, and rank beyond the ends of their curves",
+            grouped(n)
+        ),
     };
     let (what, warning) = (clocked.name(), clocked.warning());
     let caption = match slowest {
         Some(us) => format!(
-            "Each curve holds the {what} times of all good answers of its run; the slowest of them all took {}{cut}{warning}.",
+            "Each curve holds the {what} times of the good and not-found answers of its run; the slowest of them all took {}{cut}{warning}.",
             micros(us)
         ),
         None => format!("No run had a good answer, so there are no {what} times to show."),

@@ -6,6 +6,7 @@ use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, time};
 use crate::run::report::{Latency, Report};
+use crate::show::text::times::population;
 use crawlmark_harness::stats::{SAMPLES_BEYOND, Series};
 use crawlmark_harness::units::{grouped, micros};
 
@@ -23,7 +24,8 @@ pub(super) struct Curve<'a> {
     censored: u64,
 }
 
-pub(super) fn plot(report: &Report) -> Plot {
+/// None when no attempt was answered, or timed.
+pub(super) fn plot(report: &Report) -> Option<Plot> {
     let line = |label, ink| Key::new(label, Mark::Line(ink, 2.0));
     let wanted = [
         (Series::ServiceOk, line("service", Ink::Blue)),
@@ -34,7 +36,7 @@ pub(super) fn plot(report: &Report) -> Plot {
     let curves: Vec<Curve<'_>> =
         wanted.iter().filter_map(|(series, key)| Curve::of(report.latency(*series)?, *key)).collect();
     let caption = caption(report, &curves);
-    draw("spectrum", caption, &curves)
+    (!curves.is_empty()).then(|| draw("spectrum", caption, &curves))
 }
 
 /// The curves on a common sheet.
@@ -109,9 +111,7 @@ fn caption(report: &Report, curves: &[Curve<'_>]) -> String {
         if report.schedule.is_some() { ("response", Series::ResponseOk) } else { ("service", Series::ServiceOk) };
     let found = report.latency(series).filter(|latency| latency.count > 0);
     let (Some(latency), Some(curve)) = (found, curves.iter().find(|curve| curve.key.label == what)) else {
-        let others =
-            if curves.is_empty() { "none had any that was timed" } else { "what is shown is how long the others took" };
-        return format!("No attempt had a good answer; {others}.");
+        return "No attempt had a good answer; the others took this long.".to_owned();
     };
     let percentiles = [
         ("p999_us", latency.p999_us, "99.9 %"),
@@ -119,20 +119,23 @@ fn caption(report: &Report, curves: &[Curve<'_>]) -> String {
         ("p90_us", latency.p90_us, "90 %"),
         ("p50_us", latency.p50_us, "Half"),
     ];
+    let all = population(report, latency);
     // What is only known to be no less says nothing about the most.
     let mut known = percentiles.into_iter().filter(|(key, ..)| !latency.is_at_least(key));
     let tail = known
-        .find_map(|(_, us, of)| Some(format!("{of} of the good answers had a {what} time of at most {}", micros(us?))))
+        .find_map(|(_, us, of)| Some(format!("{of} of {all} had a {what} time of at most {}", micros(us?))))
         .unwrap_or_else(|| match latency.p50_us {
-            Some(_) => format!("Too many were cut off for a percentile of the {what} time"),
+            Some(_) => format!("Too many were cut off for a percentile of the {what} time of {all}"),
             None => {
-                format!("Fewer than twenty good answers, of {} at most", micros(latency.slowest_us().unwrap_or(0.0)))
+                format!("{all}: too few for a percentile of the {what} time")
             }
         });
-    let slowest = latency.slowest_us().map_or_else(String::new, |us| format!(", the slowest one of {}", micros(us)));
+    let slowest =
+        latency.slowest_us().map_or_else(String::new, |us| format!("; the slowest answer took {}", micros(us)));
     let cut = match curve.censored {
         0 => String::new(),
-        n => format!("; {} more were cut off or never sent, and rank beyond the end of the curve", grouped(n)),
+        1 => "; the one that was cut off or never sent ranks beyond the end of the curve".to_owned(),
+        n => format!("; the {} that were cut off or never sent rank beyond the end of the curve", grouped(n)),
     };
     let beyond = if curve.total < (SAMPLES_BEYOND * 10) as f64 { "; with so few, the tail is chance" } else { "" };
     format!("{tail}{slowest}{cut}{beyond}.")

@@ -145,7 +145,17 @@ pub(crate) fn row(contest: &Contest, finding: &Finding) -> String {
         let p = p.map_or_else(String::new, |p| format!(", p {}", probability(p)));
         format!(": {} of the base, {} of the candidate, {}{p}", base, candidate, change(&evidence))
     });
-    format!("{}{measured}", said(finding))
+    let shown = only_shown(contest, finding).map_or_else(String::new, |changed| {
+        format!(": {base} of the base, {candidate} of the candidate, {changed}, disturbed")
+    });
+    format!("{}{measured}{shown}", said(finding))
+}
+
+/// Change of the medians where every pair was disturbed, so that nothing was estimated; none elsewhere.
+fn only_shown(contest: &Contest, finding: &Finding) -> Option<String> {
+    let of = |arm| median(&mut contest.values(arm, finding.metric)).filter(|value| *value > 0.0);
+    let ratio = of(Arm::Candidate)? / of(Arm::Base)?;
+    (finding.evidence.is_none() && contest.is_all_disturbed()).then(|| format!("{} %", signed(ratio)))
 }
 
 /// The verdict on a metric, and why there is none.
@@ -194,6 +204,11 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
         let warning = "one run of each: what differs may as well be the machine's doing, and no verdict can be drawn from it; \
                        `crawlmark ab` runs as many as it takes";
         notes.push(("warning", warning.to_owned()));
+    }
+    if contest.is_all_disturbed() {
+        let warning = "the machine was disturbed in every pair, so these figures decide nothing. Run both again while nothing else \
+                       runs on it; `crawlmark ab` runs disturbed pairs again by itself";
+        notes.push(("disturbed", warning.to_owned()));
     }
     let failures = contest.failures;
     if failures.base > 0.0 || failures.candidate > 0.0 {
@@ -251,7 +266,8 @@ pub fn contest_markdown(contest: &Contest) -> String {
     );
     for finding in worth_a_row(contest) {
         let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| typical(contest, arm, finding.metric));
-        let changed = finding.evidence.map_or_else(|| "-".to_owned(), |evidence| change(&evidence));
+        let changed = finding.evidence.map(|evidence| change(&evidence)).or_else(|| only_shown(contest, finding));
+        let changed = changed.unwrap_or_else(|| "-".to_owned());
         let p = finding.evidence.and_then(|evidence| evidence.p_adjusted).filter(|_| contest.comparison.look.is_some());
         let p = p.map_or_else(|| "-".to_owned(), probability);
         let (what, said) = (metric_words(finding.metric), said(finding));
@@ -266,8 +282,9 @@ pub fn contest_markdown(contest: &Contest) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{} rounds, each in processes of its own; medians of the undisturbed ones. crawlmark {}, {}.",
+        "\n{} rounds, each in processes of its own; medians of {}. crawlmark {}, {}.",
         grouped(contest.rounds.len() as u64),
+        if contest.is_all_disturbed() { "all, as every pair was disturbed" } else { "the undisturbed ones" },
         contest.crawlmark_version,
         contest.started_at
     );

@@ -190,6 +190,19 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     row
 }
 
+/// The requests that the times of `latency`, one of the series of good answers, are of.
+pub(crate) fn population(report: &Report, latency: &Latency) -> String {
+    let plural = |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
+    match latency.censored {
+        0 if report.ledger.not_found > 0 => plural(latency.count, "good or not-found answer"),
+        0 => plural(latency.count, "good answer"),
+        n => {
+            let all = plural(latency.count.saturating_add(n), "request");
+            format!("{all} ({} of them cut off or never sent)", grouped(n))
+        }
+    }
+}
+
 /// The percentiles that are known.
 pub(crate) fn spectrum(latency: &Latency) -> String {
     let named = [

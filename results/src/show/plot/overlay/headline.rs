@@ -40,7 +40,7 @@ pub(super) fn plot(drawn: &[Drawn<'_>], clocked: Clocked) -> Plot {
             is_at_least: |_, _| false,
         },
         Figure {
-            unit: format!("p99 of the {} times of good answers", clocked.name()),
+            unit: format!("p99 of the {} times", clocked.name()),
             of: |report, clocked| report.latency(clocked.series())?.p99_us,
             said: micros,
             is_at_least: |report, clocked| {
