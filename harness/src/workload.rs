@@ -40,7 +40,7 @@ pub trait Workload: 'static {
 /// Progress of an attempt, for when it is cut off. The engine has one per lane.
 #[derive(Debug, Default)]
 pub struct Flight {
-    in_flight: Cell<Option<InFlight>>,
+    progress: Cell<Option<InFlight>>,
     opening: Cell<Option<Nanos>>,
     connect_ns: Cell<Option<u64>>,
 }
@@ -61,12 +61,12 @@ pub struct InFlight {
 impl Flight {
     /// Notes how far the attempt is.
     pub fn note(&self, in_flight: InFlight) {
-        self.in_flight.set(Some(in_flight));
+        self.progress.set(Some(in_flight));
     }
 
     /// Returns what was noted last, and forgets it; none of an attempt of which nothing was sent.
     pub fn take(&self) -> Option<InFlight> {
-        self.in_flight.take()
+        self.progress.take()
     }
 
     /// Notes that a connection is opened for the attempt from `began` on, until [`Flight::opened`] is called or the attempt ends.
