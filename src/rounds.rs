@@ -5,6 +5,7 @@ mod flags;
 mod keep;
 mod service;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crawlmark_harness::process::{Role, ShardExit, fork};
 use crawlmark_harness::supervisor::{HeldSignals, HeldSuspension};
 use crawlmark_harness::units::grouped;
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{self, RESULT, ReadError};
+use crawlmark_results::run::result_dir::{self, Contradiction, RESULT, ReadError};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::signal::Signal;
@@ -38,6 +39,8 @@ pub(crate) struct Rounds<'a> {
     /// Where it is shown what goes on.
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
+    /// True once a round broke a law of results.
+    has_warned: bool,
 }
 
 /// What is run for a round.
@@ -91,7 +94,7 @@ impl Taken {
 impl<'a> Rounds<'a> {
     /// Rounds whose targets have `ready` to accept connections, and which end when a signal asks for it.
     pub(crate) fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration) -> Self {
-        Self { held, stages, ready }
+        Self { held, stages, ready, has_warned: false }
     }
 
     /// Runs a round, whose result goes to `place`.
@@ -123,8 +126,12 @@ impl<'a> Rounds<'a> {
         if let Some(ended) = ended {
             return Err(failed(ended));
         }
-        let report = match result_dir::read(place) {
-            Ok(report) => report,
+        let report = match result_dir::read_fresh(place) {
+            Ok((report, None)) => report,
+            Ok((report, Some(contradiction))) => {
+                self.warn_once(&contradiction, place);
+                report
+            }
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
                 return Err(failed(format!("{exit}: {}", complaint(&log, &setup.program))));
             }
@@ -142,6 +149,21 @@ impl<'a> Rounds<'a> {
             let _ = fs::remove_file(log);
         }
         Ok(Taken { report, target_cpu })
+    }
+
+    /// Warns of the first round whose result breaks a law of results. It has been measured just now, so the law is doubted and not the
+    /// round, which counts.
+    fn warn_once(&mut self, contradiction: &Contradiction, place: &Path) {
+        if !std::mem::replace(&mut self.has_warned, true) {
+            // The directory has another name while it is filled.
+            let is_partial = |part: &&OsStr| !part.to_string_lossy().ends_with(".partial");
+            let place: PathBuf = place.iter().skip_while(is_partial).skip(1).collect();
+            self.stages.warn(&format!(
+                "warning: the result of a round contradicts itself: {contradiction}. The round counts, and later ones that do so are \
+                 not named. Its result is kept in {} of the directory that is saved; please report this as a fault of crawlmark\n",
+                place.display()
+            ));
+        }
     }
 
     /// Crawls in another process, and says how that ended. It is ended when there is nothing left to crawl.

@@ -80,6 +80,14 @@ impl Stages {
         }
     }
 
+    /// Says something beside the one at hand, even where nothing is shown.
+    pub(crate) fn warn(&self, text: &str) {
+        match self {
+            Self::Bars(Some(Bar { drawn, .. })) => drawn.suspend(|| say(text)),
+            _ => say(text),
+        }
+    }
+
     /// Ends the one at hand, and says what came of it.
     pub(crate) fn end(&mut self, name: &str, came: &str) {
         match self {

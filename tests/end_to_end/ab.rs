@@ -258,6 +258,31 @@ fn a_program_that_is_no_crawlmark_is_told_by_what_it_complains_of() {
 }
 
 #[test]
+fn a_round_whose_numbers_disagree_counts_and_is_told_once() {
+    let place = tempfile::tempdir().unwrap();
+    let odd = place.path().join("odd");
+    // Its runs are whole; their result has a law of ours broken.
+    let script = format!(
+        "#!/bin/sh\n{} \"$@\"; code=$?\nfor last; do :; done\nsed -i 's/\"ok_at_first\": [0-9]*/\"ok_at_first\": 999999/' \
+         \"$last/result.json\"\nexit $code\n",
+        program().display()
+    );
+    fs::write(&odd, script).unwrap();
+    fs::set_permissions(&odd, fs::Permissions::from_mode(0o755)).unwrap();
+    let odd = text(&odd);
+    let done = ab(&["--pairs", "2", "--base-bin", &odd, "--cand-bin", &odd], &SHORT).code(&[5]);
+    let warnings: Vec<&str> = done.stderr.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert_eq!(warnings.len(), 1, "{}", done.stderr);
+    let warning = warnings[0];
+    let says = |part: &str| assert!(warning.contains(part), "{warning}");
+    says("contradicts itself: `");
+    says("totals.ok_at_first` is 999999, more than ledger.ok");
+    let kept = warning.split_once("kept in ").unwrap().1.split(' ').next().unwrap();
+    assert!(done.out().join(kept).join("result.json").exists(), "{warning}");
+    assert!(done.contest()["rounds"].as_array().unwrap().len() >= 4);
+}
+
+#[test]
 fn a_signal_before_the_first_pair_is_over_is_told() {
     let comparison = Started::new(&["ab", "--out", "out", "--pairs", "20", "--", "-d", "60s", "-c", "1", "-s", "1"]);
     let work = comparison.work();
