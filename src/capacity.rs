@@ -90,7 +90,11 @@ const fn exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Found => DONE,
         Outcome::LeastFails => GATE,
-        Outcome::NotReached | Outcome::ClientLimited | Outcome::Unsteady | Outcome::Undecided => INCONCLUSIVE,
+        Outcome::Unconfirmed
+        | Outcome::NotReached
+        | Outcome::ClientLimited
+        | Outcome::Unsteady
+        | Outcome::Undecided => INCONCLUSIVE,
     }
 }
 

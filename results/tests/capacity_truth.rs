@@ -20,6 +20,11 @@ use crawlmark_results::studies::capacity::{
 trait Target {
     /// What becomes of a request that arrives at `at`, s: none of one that is refused, else the response time, s.
     fn answer(&mut self, at: f64) -> Option<f64>;
+
+    /// True if it closes the connection where others refuse the request.
+    fn closes(&self) -> bool {
+        false
+    }
 }
 
 const QUICK: f64 = 0.001;
@@ -90,6 +95,32 @@ impl Target for Sliding {
     }
 }
 
+/// A target that closes the connection of what another one refuses.
+struct Closing<T>(T);
+
+impl<T: Target> Target for Closing<T> {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        self.0.answer(at)
+    }
+
+    fn closes(&self) -> bool {
+        true
+    }
+}
+
+/// One request after the other, each for as long.
+struct Line {
+    service: f64,
+    free: f64,
+}
+
+impl Target for Line {
+    fn answer(&mut self, at: f64) -> Option<f64> {
+        self.free = self.free.max(at) + 1.0 / self.service;
+        Some(self.free - at)
+    }
+}
+
 /// M/M/1.
 struct Queue {
     service: f64,
@@ -123,12 +154,14 @@ fn empty(row: &IntervalRow, start_s: u64) -> IntervalRow {
     IntervalRow {
         start_s,
         attempts: 0,
+        scheduled: Some(0),
         items: 0,
         ok: 0,
         not_found: 0,
         failed: 0,
         throttled: 0,
         aborted: 0,
+        in_flight: 0,
         response_p50_us: None,
         ..row.clone()
     }
@@ -153,7 +186,7 @@ fn probe(target: &mut dyn Target, (pace, kind): (Pace, Kind), (report, question)
     let mut rows: Vec<IntervalRow> = (0..length.ceil() as u64).map(|second| empty(&row, second)).collect();
     let mut times: Vec<Vec<u64>> = vec![Vec::new(); rows.len()];
     let (mut at, mut stopped, mut all) = (0.0, None, Vec::new());
-    let (mut attempts, mut refused) = (0_u64, 0_u64);
+    let (mut attempts, mut refused, mut last) = (0_u64, 0_u64, 0.0_f64);
     for number in 0.. {
         at = match question.arrivals.as_str() {
             "poisson" => at - (1.0 - draw.f64()).ln() / pace.per_s(),
@@ -164,16 +197,27 @@ fn probe(target: &mut dyn Target, (pace, kind): (Pace, Kind), (report, question)
         }
         let second = at as usize;
         let answer = target.answer(at);
-        rows[second].attempts += 1;
+        let ended = at + answer.unwrap_or(QUICK);
+        last = last.max(ended);
+        while rows.len() <= ended as usize {
+            rows.push(empty(&row, rows.len() as u64));
+            times.push(Vec::new());
+        }
+        rows[second].scheduled = rows[second].scheduled.map(|before| before + 1);
+        rows[ended as usize].attempts += 1;
+        for row in &mut rows[second..ended as usize] {
+            row.in_flight += 1;
+        }
         match answer {
             Some(seconds) => {
-                rows[second].ok += 1;
+                rows[ended as usize].ok += 1;
                 times[second].push((seconds * 1e9) as u64);
                 if at >= warmup {
                     all.push((seconds * 1e9) as u64);
                 }
             }
-            None => rows[second].throttled += 1,
+            None if target.closes() => rows[ended as usize].failed += 1,
+            None => rows[ended as usize].throttled += 1,
         }
         if at >= warmup {
             attempts += 1;
@@ -212,7 +256,7 @@ fn probe(target: &mut dyn Target, (pace, kind): (Pace, Kind), (report, question)
     report.latency.insert("response".to_owned(), response.clone());
     report.latency.insert("service".to_owned(), response);
     report.stopped_by = stopped.map(|_| "throttled_rate < 0.5".to_owned());
-    report.totals.duration_s = stopped.unwrap_or(length).min(length);
+    report.totals.duration_s = stopped.unwrap_or(f64::INFINITY).min(last);
     report.totals.attempts = attempts;
     report.plan.run.arrivals = if question.arrivals == "poisson" { Arrivals::Poisson } else { Arrivals::Constant };
     report.plan.run.warmup = Duration::from_secs_f64(warmup);
@@ -286,7 +330,8 @@ fn a_capacity_is_not_above_the_limit_in_short_probes_either() {
     for (seed, (rate, burst)) in (0..).zip(given.into_iter().chain(more)) {
         let capacity = search(&question, seed, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
         let what = format!("bucket of {rate}/s and {burst}: {}", text::capacity_text(&capacity, 200));
-        assert_eq!(capacity.outcome, Outcome::Found, "{what}");
+        promises(&capacity, rate, &what);
+        assert!(capacity.outcome == Outcome::Found || burst < 2.0, "{what}");
         let found = capacity.capacity_per_s.unwrap();
         // Three tenths of a second are read to a request.
         assert!(found <= rate * (1.0 + 1e-9) && found >= rate * 0.96 - 1.0 / 0.3, "{what}");
@@ -348,4 +393,85 @@ fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
     }
     assert!(found * 4 >= searches * 3, "{found} of {searches} found");
     assert!(above <= 1, "{above} of {found} are too high");
+}
+
+/// No capacity is named that the target does not sustain: what is found is no more than it does, and of what is not found the true
+/// capacity lies within the interval.
+#[track_caller]
+fn promises(capacity: &Capacity, true_per_s: f64, what: &str) {
+    let text = text::capacity_text(capacity, 200);
+    if !matches!(capacity.outcome, Outcome::Found | Outcome::Unconfirmed) {
+        return;
+    }
+    let found = capacity.capacity_per_s.unwrap();
+    if capacity.outcome == Outcome::Found {
+        assert!(found <= true_per_s * 1.02, "{what}: found {found} of {true_per_s}: {text}");
+    }
+    let least = capacity.at_least_per_s.unwrap();
+    assert!(least <= true_per_s * 1.02 && least <= found, "{what}: at least {least} of {true_per_s}: {text}");
+    assert!(capacity.fails_at_per_s.unwrap() >= true_per_s * 0.995, "{what}: of {true_per_s}: {text}");
+    // The first line says so.
+    let headline = text::capacity_headline(capacity);
+    let is_bounded =
+        headline.contains("may be lower, down to") || headline.contains("Limits over longer periods were not tested");
+    assert!(is_bounded, "{what}: {headline}");
+}
+
+/// Probes of the default lengths, and of the shortest.
+fn lengths() -> [Question; 2] {
+    let question = question("constant", "response_p99 < 500ms");
+    [question.clone(), Question { warmup_s: 0.3, probe_s: 1.0, ..question }]
+}
+
+#[test]
+fn no_window_longer_than_a_probe_is_taken_for_a_rate() {
+    for question in lengths() {
+        for (seed, (permits, width)) in (0..).zip([(6_000.0, 60.0), (1_000.0, 10.0), (3_000.0, 60.0), (3e5, 3_600.0)]) {
+            let rate = permits / width;
+            let fixed = search(&question, seed, |probe| {
+                let phase = fastrand::Rng::with_seed(probe).f64() * width;
+                Box::new(Fixed { permits, width, phase, window: -1.0, used: 0.0 })
+            });
+            let what = format!("fixed window of {permits} in {width} s");
+            assert!(fixed.outcome != Outcome::Found, "{what}: {}", text::capacity_text(&fixed, 200));
+            if fixed.outcome == Outcome::Unconfirmed {
+                promises(&fixed, rate, &what);
+            }
+            let sliding = search(&question, seed, |_| {
+                Box::new(Sliding { permits: permits as usize, width, log: VecDeque::new() })
+            });
+            promises(&sliding, rate, &format!("sliding window of {permits} in {width} s"));
+        }
+    }
+}
+
+#[test]
+fn a_target_that_closes_connections_is_read_like_one_that_refuses() {
+    for question in lengths() {
+        for (seed, burst) in (0..).zip([1.0_f64, 20.0, 130.0, 250.0, 1_000.0, 2_000.0]) {
+            let bucket = || Bucket { rate: 250.0, burst, tokens: burst, last: 0.0 };
+            let refusing = search(&question, seed, |_| Box::new(bucket()));
+            let closing = search(&question, seed, |_| Box::new(Closing(bucket())));
+            let what = format!("bucket of 250/s and {burst} that closes connections");
+            promises(&closing, 250.0, &what);
+            assert_eq!(closing.capacity_per_s, refusing.capacity_per_s, "{what}");
+            assert_eq!(closing.outcome, refusing.outcome, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_grows_is_not_sustained() {
+    for question in lengths() {
+        for (seed, service) in (0..).zip([120.0, 75.0, 1_000.0]) {
+            let what = format!("a queue of {service}/s");
+            let line = search(&question, seed, |_| Box::new(Line { service, free: 0.0 }));
+            promises(&line, service, &what);
+            let random = search(&question, seed, |probe| {
+                Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(probe) })
+            });
+            // Its times differ by chance.
+            promises(&random, service * 1.05, &format!("{what} at random"));
+        }
+    }
 }

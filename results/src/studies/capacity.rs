@@ -39,6 +39,7 @@
 //! is small. So a probe fails as well when they grow throughout it: see [`Growth`].
 
 mod growth;
+mod hidden;
 mod hindsight;
 mod knee;
 mod pace;
@@ -50,10 +51,11 @@ mod tests;
 
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
+pub use self::hidden::{Cause, Hidden, backlog, hidden, unevenness};
 pub use self::hindsight::{BY_BURST, in_hindsight};
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
-pub use self::probe::{Connections, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
+pub use self::probe::{Connections, Counted, Flow, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
 pub use self::saved::{
     Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line, next_step,
     read_journal, search_of, searches_differ,

@@ -3,16 +3,15 @@
 use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
-use crate::run::gates::{Condition, Unit};
 use crate::studies::capacity::search::{Seen, Standing};
 use crate::studies::capacity::{
-    BY_BURST, Capacity, Outcome, Pace, ProbeReport, Question, RateReport, credit, resolution, sees_growth,
+    BY_BURST, Capacity, Cause, Hidden, Outcome, Pace, ProbeReport, Question, RateReport, backlog, credit, unevenness,
 };
 use crawlmark_harness::units::grouped;
 
 /// A rate: `4,040/s`, `22.2/s`.
 fn rate(per_s: f64) -> String {
-    format!("{}/s", decimal(per_s))
+    if per_s > 0.0 { format!("{}/s", decimal(per_s)) } else { "0/s".to_owned() }
 }
 
 /// Columns that the whole table takes, and those without the medians.
@@ -38,9 +37,34 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
     let accepted = capacity.capacity_per_s.map(rate).filter(|accepted| Some(accepted) != pass.as_ref());
     let sustained = |pass: &String| accepted.as_ref().map_or_else(|| pass.clone(), |rate| format!("{rate} accepted"));
     let offered = |pass: &String| if accepted.is_some() { format!("{pass} offered") } else { pass.clone() };
+    let lasts = capacity.sustained_for_s.map_or_else(String::new, |seconds| micros(seconds * 1e6));
+    let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
     match (capacity.outcome, &pass, &fail) {
         (Outcome::Found, Some(pass), Some(fail)) => {
-            format!("Capacity: {} (objectives met at {}, broken at {fail}).", sustained(pass), offered(pass))
+            format!(
+                "Capacity: {} for {lasts} (objectives met at {}, broken at {fail}). Limits over longer periods were not tested.",
+                sustained(pass),
+                offered(pass)
+            )
+        }
+        (Outcome::Unconfirmed, Some(pass), Some(fail)) => {
+            let Some(least) = capacity.at_least_per_s.map(rate) else {
+                return format!(
+                    "No capacity: no good answer at {pass}, which met the objectives for {lasts} (broken at {fail}). If 404 is what \
+                     you expect, say so: --expect status:404."
+                );
+            };
+            let why = match capacity.hidden().first().map(|hidden| hidden.cause) {
+                Some(Cause::Refusals { .. }) => "the target's limit may count over a longer period than a probe",
+                Some(Cause::Queue) => "probes are too short to see whether a queue grows",
+                _ => "with random arrivals a queue grows for longer than a probe",
+            };
+            format!(
+                "Not confirmed: {} for {lasts} (objectives met at {}, broken at {fail}), but over a longer time the capacity may be \
+                 lower, down to {least}: {why}.",
+                sustained(pass),
+                offered(pass)
+            )
         }
         (Outcome::LeastFails, ..) => {
             let least = rate(bounds.least.per_s());
@@ -52,7 +76,7 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
                 Some(accepted) if pass.as_ref() == Some(&most) => format!("{accepted} accepted of {most}"),
                 _ => most,
             };
-            format!("Capacity: at least {least}, the highest rate of the search: raise it with --max-rate.")
+            format!("Capacity: at least {least}{span}, the highest rate of the search: raise it with --max-rate.")
         }
         (Outcome::ClientLimited, Some(pass), Some(fail)) => {
             format!(
@@ -64,7 +88,9 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
         }
         (Outcome::ClientLimited, Some(pass), None) => {
             let least = sustained(pass);
-            format!("Capacity: at least {least}; this client cannot send more, so the target's capacity is unknown.")
+            format!(
+                "Capacity: at least {least}{span}; this client cannot send more, so the target's capacity is unknown."
+            )
         }
         (Outcome::ClientLimited, None, Some(fail)) => {
             format!("Capacity: below {fail}; at lower rates this client could not send on schedule, or was disturbed.")
@@ -170,7 +196,7 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
     let mut rows = vec![("of", what.to_owned()), ("wanted", question.objectives.join(", "))];
     if let (Some(least), Some(pass), Some(fail)) =
-        (capacity.capacity_per_s, capacity.passes_at_per_s, capacity.fails_at_per_s)
+        (capacity.at_least_per_s, capacity.passes_at_per_s, capacity.fails_at_per_s)
     {
         let width = |from: f64| (fail / from - 1.0) * 100.0;
         let wider = if width(pass) > question.bounds.precision * 100.0 + 0.1 && capacity.outcome == Outcome::Found {
@@ -214,14 +240,14 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What may be otherwise than the capacity says, for its probes could not see it.
+/// Limits that the probes could not see.
 fn unseen(capacity: &Capacity) -> Vec<String> {
     let question = &capacity.question;
-    let Some(rate) = capacity.passes_at_per_s else { return Vec::new() };
+    let Some(pass) = capacity.passes_at_per_s else { return Vec::new() };
     let mut unseen = Vec::new();
-    // What it lets through once it refuses, no burst can hide.
+    // A burst cannot hide what is let through once requests are refused.
     if capacity.limit_per_s.is_none() {
-        let (credit, percent) = (credit(rate, question), question.bounds.precision * 100.0);
+        let (credit, percent) = (credit(pass, question), question.bounds.precision * 100.0);
         unseen.push(format!(
             "a lower limit that allows bursts: {percent:.0} % lower if it lets {} or more through at once, {:.0} % lower if {} or more: \
              a longer --probe would see it",
@@ -230,61 +256,55 @@ fn unseen(capacity: &Capacity) -> Vec<String> {
             grouped_up(credit * 5.0)
         ));
     }
-    if let Some(lag_us) = unevenness(capacity) {
+    if let Some(lag_us) = capacity.fails_at_per_s.and_then(|fail| unevenness(&capacity.probes, Pace::nearest(fail))) {
         let lag = micros(lag_us);
         unseen.push(format!(
             "a limit that is higher, if it lets nothing through at once: it refuses what comes closer together than its pace, and \
              this client was late by as much as {lag}"
         ));
     }
-    if let Some(part) = resolution(rate, question) {
-        unseen.push(format!(
-            "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
-             probe; a longer --probe would see it",
-            (part * 100.0).ceil()
-        ));
-    }
-    if !sees_growth(rate, question) {
-        let until = backlog(question).map_or_else(
-            || "at any distance above the rate it sustains, because no objective is on a time".to_owned(),
-            |percent| {
-                format!(
-                    "up to {percent:.0} % above the rate it sustains, because its times exceed the objective only after a probe"
-                )
-            },
-        );
-        unseen.push(format!(
-            "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \
-             whole seconds after the warm-up"
-        ));
-    }
+    unseen.extend(capacity.hidden().iter().map(|hidden| unseen_by(hidden, question)));
     unseen
 }
 
-/// Lateness of this client at the 99th percentile, us, where the rate that fails was refused, and that much of the time from one
-/// request to the next may have made it so.
-fn unevenness(capacity: &Capacity) -> Option<f64> {
-    let fail = capacity.fails_at_per_s?;
-    let refused =
-        capacity.probes.iter().filter(|probe| Pace::nearest(fail) == probe.per_min && probe.throttled_share > 0.0);
-    let late = refused.filter_map(|probe| probe.sched_lag_p99_us).fold(0.0, f64::max);
-    (late * fail / 1e6 >= UNEVEN).then_some(late)
+/// A lower capacity that the probes could not exclude.
+fn unseen_by(hidden: &Hidden, question: &Question) -> String {
+    let least = rate(hidden.least_per_s);
+    match hidden.cause {
+        Cause::Refusals { let_through_per_s, wait_s } => {
+            let asked =
+                if wait_s > 0.0 { format!(" and asked for a wait of {}", micros(wait_s * 1e6)) } else { String::new() };
+            format!(
+                "a limit over a period that is longer than a probe: once this target refused requests, it let as little as {} \
+                 through{asked}. A --probe of twice the period measures it",
+                rate(let_through_per_s)
+            )
+        }
+        Cause::Arrivals { part } => format!(
+            "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
+             probe; a longer --probe would see it",
+            (part * 100.0).ceil()
+        ),
+        Cause::Queue => {
+            let until = backlog(question).map_or_else(
+                || "at any distance above the rate it sustains, because no objective is on a time".to_owned(),
+                |part| {
+                    format!(
+                        "up to {:.0} % above the rate it sustains, because its times exceed the objective only after a probe",
+                        part * 100.0
+                    )
+                },
+            );
+            format!(
+                "a target that queues what it does not manage, {until}: that they grow is seen from {GROWTH_FROM} on, in probes of four \
+                 whole seconds after the warm-up. It answered {least} or more"
+            )
+        }
+    }
 }
-
-/// Lateness that brings requests together, as a part of the time between them.
-const UNEVEN: f64 = 0.1;
 
 /// From where on it is seen that times grow, as it is told.
 const GROWTH_FROM: &str = "40/s";
-
-/// By how many percent a rate may be too much for a target that queues without a bound, and its probe still pass: at a rate
-/// `R` beyond the capacity `C` the wait is `(R/C - 1) t` after a time `t`. None when no time is wanted.
-fn backlog(question: &Question) -> Option<f64> {
-    let wanted = question.objectives.iter().filter_map(|objective| objective.parse::<Condition>().ok());
-    let times = wanted.filter(|objective| objective.metric.unit() == Unit::Us).map(|objective| objective.limit / 1e6);
-    let least = times.fold(f64::INFINITY, f64::min);
-    least.is_finite().then(|| least / (question.warmup_s + question.probe_s) * 100.0)
-}
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]
 fn grouped_up(count: f64) -> String {

@@ -14,7 +14,9 @@
 //! Refusals that this client's bunches may have caused leave a probe void. Bunches are random; refusals that are the same share
 //! of three probes of one rate, or that the limit explains, are the target's.
 
-use super::probe::ProbeReport;
+use std::collections::BTreeMap;
+
+use super::probe::{Flow, ProbeReport};
 use super::search::{Kind, Seen};
 use super::{Pace, Question};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
@@ -36,6 +38,9 @@ const REPEATS: usize = 3;
 /// Largest difference of shares that count as alike, as a part of their mean.
 const ALIKE: f64 = 0.1;
 
+/// Standard deviations by which the answers of all probes of a rate may lag behind their schedules.
+const TOGETHER: f64 = 2.0;
+
 /// Tolerance for the limit that was read, as a part of the precision.
 const TOLERANCE: f64 = 0.25;
 
@@ -46,6 +51,8 @@ pub(super) struct Limit {
     per_s: f64,
     /// It is no less than this: see [`ProbeReport::let_through_least_per_s`].
     pub(super) least_per_s: f64,
+    /// True if it lets requests fail, as by closing connections, rather than throttle them.
+    fails: bool,
 }
 
 impl Limit {
@@ -56,7 +63,8 @@ impl Limit {
             .filter_map(|probe| {
                 let per_s = probe.let_through_per_s.filter(|per_s| *per_s > 0.0)?;
                 let least_per_s = probe.let_through_least_per_s.unwrap_or(per_s);
-                Some((probe.rate_per_s, Self { per_s, least_per_s }))
+                let fails = probe.error_share > probe.throttled_share;
+                Some((probe.rate_per_s, Self { per_s, least_per_s, fails }))
             })
             .collect();
         let agree = |(a, of_a): &(f64, Self), (b, of_b): &(f64, Self)| {
@@ -67,8 +75,13 @@ impl Limit {
         let agreed = pairs.filter(|(a, b)| agree(a, b)).map(|((_, a), (_, b))| Self {
             per_s: a.per_s.min(b.per_s),
             least_per_s: a.least_per_s.min(b.least_per_s),
+            fails: a.fails && b.fails,
         });
-        agreed.reduce(|a, b| Self { per_s: a.per_s.max(b.per_s), least_per_s: a.least_per_s.max(b.least_per_s) })
+        agreed.reduce(|a, b| Self {
+            per_s: a.per_s.max(b.per_s),
+            least_per_s: a.least_per_s.max(b.least_per_s),
+            fails: a.fails && b.fails,
+        })
     }
 }
 
@@ -76,12 +89,13 @@ impl Limit {
 #[must_use]
 pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<ProbeReport> {
     let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
-    let limit = Limit::of(&probes).map(|limit| limit.per_s);
+    let limit = Limit::of(&probes);
     // What of a rate is refused in the long run, and whether that breaks an objective.
     let refused = |per_s: f64| {
-        let limit = limit?;
+        let Limit { per_s: limit, fails, .. } = limit?;
         let share = 1.0 - limit * (1.0 + question.bounds.precision * TOLERANCE) / per_s;
-        let of_refusals = objectives.iter().filter(|of| of.metric == Metric::Of(Quantity::ThrottledRate));
+        let metric = Metric::Of(if fails { Quantity::ErrorRate } else { Quantity::ThrottledRate });
+        let of_refusals = objectives.iter().filter(|of| of.metric == metric);
         let broken = of_refusals.clone().any(|of| of.judge(&Measured::Exactly(share.max(0.0))) == Some(false));
         broken.then_some(limit)
     };
@@ -118,6 +132,18 @@ fn repeats(probes: &[ProbeReport], pace: Pace) -> bool {
     let (least, most) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), share| (a.min(*share), b.max(*share)));
     let mean = shares.iter().sum::<f64>() / (shares.len() as f64).max(1.0);
     shares.len() >= REPEATS && mean > 0.0 && most - least <= mean * ALIKE
+}
+
+/// Rates whose full probes, taken together, had fewer answers than requests in their later halves, although most of them passed: a queue
+/// that serves at random grows in each of them, and surely only in the sum.
+pub(super) fn behind_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
+    let mut flows: BTreeMap<Pace, Flow> = BTreeMap::new();
+    for probe in probes.iter().filter(|probe| probe.kind == Kind::Full && probe.seen != Seen::Void) {
+        let sum = flows.entry(probe.per_min).or_default();
+        *sum = sum.plus(probe.later_flow.unwrap_or_default());
+    }
+    flows.retain(|_, flow| flow.falls_behind(question.bounds.precision, TOGETHER));
+    flows.into_keys().collect()
 }
 
 /// Rates whose full probes, taken together, were too slow although most of them passed. The part of slow responses differs a lot

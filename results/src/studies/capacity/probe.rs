@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::growth::LEAST_SECONDS;
 use super::search::{Kind, Seen};
 use super::{Growth, Pace};
 use crate::run::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
@@ -20,6 +21,9 @@ const PASSABLE: f64 = 0.1;
 
 /// What stands for a time that nobody wants anything of, us.
 const UNSAID_US: f64 = 500_000.0;
+
+/// Standard deviations by which the answers of one probe lag behind its schedule by chance once in a thousand.
+const SURELY: f64 = 3.0;
 
 /// Attempts that a half of a probe needs before its shares are judged by themselves.
 const ENOUGH: u64 = 100;
@@ -64,7 +68,7 @@ pub struct ProbeReport {
     pub sent_share: f64,
     /// Throttled attempts as a part of all, after the warm-up.
     pub throttled_share: f64,
-    /// Attempts that were neither good, nor not found, nor throttled, as a part of all, after the warm-up.
+    /// Failed attempts as a part of all, after the warm-up.
     pub error_share: f64,
     /// Response times of good answers, us; null with fewer than ten samples beyond.
     pub response_p50_us: Option<f64>,
@@ -78,11 +82,23 @@ pub struct ProbeReport {
     pub sched_lag_p99_us: Option<f64>,
     /// The longest time that the target asked to be left alone for, s.
     pub longest_promise_s: f64,
-    /// Requests per second that were neither refused nor failed, at the worst: over all of the measured time, or its later half.
+    /// Attempts after the warm-up by result. Null in a journal of an older version.
+    #[serde(default)]
+    pub counted: Option<Counted>,
+    /// Good answers per second, at the worst: over all of the measured time, or its later half.
     #[serde(default)]
     pub accepted_per_s: Option<f64>,
-    /// Requests per second that were not refused once the target had begun to refuse some, over the time after the second in
-    /// which it began; null when there is none.
+    /// End of the second in which the target first refused or failed a request, in seconds after the start; null when it did not.
+    #[serde(default)]
+    pub refused_by_s: Option<f64>,
+    /// Requests and answers from the start until the end of the last whole second in which requests were scheduled.
+    #[serde(default)]
+    pub flow: Option<Flow>,
+    /// The same of the later half of the whole seconds after the warm-up; null when these are fewer than four.
+    #[serde(default)]
+    pub later_flow: Option<Flow>,
+    /// Requests per second that neither were refused nor failed once the target had begun to refuse or fail some, over the time
+    /// after the second in which it began; null when there is none.
     #[serde(default)]
     pub let_through_per_s: Option<f64>,
     /// The least rate that a limit with nothing left at the start of that time refills at: one request may have been saved up.
@@ -94,6 +110,41 @@ pub struct ProbeReport {
     /// For each objective on a percentile: the requests that took longer.
     #[serde(default)]
     pub slow: Vec<Slow>,
+}
+
+/// Requests scheduled in some seconds, and requests that ended in them by themselves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Scheduled.
+    pub scheduled: u64,
+    /// Ended.
+    pub answered: u64,
+}
+
+impl Flow {
+    /// None of results of older versions, or of no second.
+    fn of(rows: &[&IntervalRow]) -> Option<Self> {
+        let scheduled: u64 = rows.iter().map(|row| row.scheduled).sum::<Option<u64>>()?;
+        let answered = rows.iter().map(|row| row.attempts.saturating_sub(row.aborted)).sum();
+        (scheduled > 0).then_some(Self { scheduled, answered })
+    }
+
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self { scheduled: self.scheduled + other.scheduled, answered: self.answered + other.answered }
+    }
+
+    /// Ended ones as a part of the scheduled ones, 1 at the most.
+    pub(super) fn share(self) -> f64 {
+        (self.answered as f64 / (self.scheduled as f64).max(1.0)).min(1.0)
+    }
+
+    /// True if fewer ended than were scheduled by more than half of the precision and `deviations` standard deviations: how many are under
+    /// way differs as a sum of so many random steps does, at the most.
+    pub(super) fn falls_behind(self, precision: f64, deviations: f64) -> bool {
+        let scheduled = self.scheduled as f64;
+        let behind = scheduled - self.answered as f64;
+        behind > scheduled * precision / 2.0 + deviations * scheduled.sqrt()
+    }
 }
 
 /// Requests that took longer than an objective on a percentile wants.
@@ -161,6 +212,10 @@ impl ProbeReport {
             service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
             sched_lag_p99_us: p99(Series::SchedLag),
             longest_promise_s: report.manners.longest_promise_s,
+            counted: Some(Counted::of(measured_rows(report))),
+            refused_by_s: refused_by_s(report),
+            flow: Flow::of(&whole_seconds(report.intervals.iter(), report)),
+            later_flow: later_flow(report),
             accepted_per_s: worse_share(report, Counted::not_good).value().map(|lost| plan.pace.per_s() * (1.0 - lost)),
             let_through_per_s: let_through.as_ref().map(LetThrough::per_s),
             let_through_least_per_s: let_through.as_ref().map(LetThrough::least_per_s),
@@ -260,11 +315,17 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
 /// Reason why this is more than the target manages, although what is wanted may hold as yet.
 fn falls_behind(report: &Report, precision: f64) -> Option<String> {
     // A second that the probe did not last, and those in which it only waited for answers, say nothing of their own.
-    let ends = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-    let whole = measured_rows(report).filter(|row| row.start_s as f64 + 1.0 <= ends);
-    let growth = Growth::of(whole).filter(|growth| growth.is_above(precision / 2.0))?;
-    let each = micros(growth.slope * 1e6);
-    Some(format!("the median response time grew by {each} each second: more came than it managed"))
+    let whole = whole_seconds(measured_rows(report), report);
+    let growth = Growth::of(whole.into_iter()).filter(|growth| growth.is_above(precision / 2.0));
+    let grew = growth.map(|growth| {
+        let each = micros(growth.slope * 1e6);
+        format!("the median response time grew by {each} each second: more came than it managed")
+    });
+    grew.or_else(|| {
+        let flow = later_flow(report).filter(|flow| flow.falls_behind(precision, SURELY))?;
+        let [answered, scheduled] = [flow.answered, flow.scheduled].map(grouped);
+        Some(format!("{answered} of {scheduled} requests had an answer in the later half: more came than it managed"))
+    })
 }
 
 /// Reason why an objective does not hold; none when it does.
@@ -348,7 +409,35 @@ fn beyond(distribution: &Distribution<'_>, limit_us: f64) -> u64 {
 /// A second is whole if the last answer came no sooner than this before its end, s.
 const END_S: f64 = 0.02;
 
-/// Requests that were not refused after the second in which the target began to refuse some, and how long that was.
+/// The planned length of a probe, s.
+fn planned_s(report: &Report) -> f64 {
+    report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64())
+}
+
+/// First second in which the target refused or failed a request.
+fn first_refused(report: &Report) -> Option<&IntervalRow> {
+    report.intervals.iter().find(|row| Counted::of([*row].into_iter()).refused() > 0)
+}
+
+/// See [`ProbeReport::refused_by_s`].
+fn refused_by_s(report: &Report) -> Option<f64> {
+    Some((first_refused(report)?.start_s as f64 + 1.0).min(planned_s(report)))
+}
+
+/// The seconds of these that the timetable lasted.
+fn whole_seconds<'a>(rows: impl Iterator<Item = &'a IntervalRow>, report: &Report) -> Vec<&'a IntervalRow> {
+    rows.filter(|row| row.start_s as f64 + 1.0 <= planned_s(report)).collect()
+}
+
+/// See [`ProbeReport::later_flow`].
+fn later_flow(report: &Report) -> Option<Flow> {
+    let whole = whole_seconds(measured_rows(report), report);
+    let later = whole.get(whole.len() / 2..).filter(|_| whole.len() >= LEAST_SECONDS)?;
+    Flow::of(later)
+}
+
+/// Requests that neither were refused nor failed after the second in which the target began to refuse or fail some, and how long
+/// that was.
 struct LetThrough {
     requests: f64,
     seconds: f64,
@@ -356,24 +445,23 @@ struct LetThrough {
 
 impl LetThrough {
     fn of(report: &Report, pace: Pace) -> Option<Self> {
-        let planned = report.plan.run.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
         // The last request is due a little before the end.
-        let ends = report.totals.duration_s.min(planned) + END_S;
-        let begins = report.intervals.iter().find(|row| row.throttled > 0)?.start_s;
+        let ends = report.totals.duration_s.min(planned_s(report)) + END_S;
+        let begins = first_refused(report)?.start_s;
         // The last second is often not whole. It is as long as its requests were due in, if they were due evenly and all were sent.
         let dropped = report.schedule.as_ref().map_or(0, |schedule| schedule.dropped);
         let is_even = report.plan.run.arrivals == Arrivals::Constant && report.stopped_by.is_none() && dropped == 0;
         let (mut requests, mut seconds) = (0, 0.0);
         for row in report.intervals.iter().filter(|row| row.start_s > begins) {
-            let sent = row.attempts.saturating_sub(row.aborted);
+            let counted = Counted::of([row].into_iter());
             if row.start_s as f64 + 1.0 <= ends {
                 seconds += 1.0;
             } else if is_even {
-                seconds += sent as f64 / pace.per_s();
+                seconds += (counted.attempts.saturating_sub(counted.cut_off)) as f64 / pace.per_s();
             } else {
                 break;
             }
-            requests += sent.saturating_sub(row.throttled);
+            requests += counted.good + counted.not_found;
         }
         (seconds > 0.0).then_some(Self { requests: requests as f64, seconds })
     }
@@ -408,33 +496,64 @@ fn measured_rows(report: &Report) -> impl Iterator<Item = &IntervalRow> {
     report.intervals.iter().filter(move |row| none || is_after(row))
 }
 
-/// Attempts by what came of them.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    attempts: u64,
-    throttled: u64,
-    errors: u64,
+/// Attempts by result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// All of them: the sum of the others.
+    pub attempts: u64,
+    /// Answers that `--expect` accepts.
+    pub good: u64,
+    /// Not found: 404 or 410, unless `--expect` accepts it.
+    pub not_found: u64,
+    /// Throttled.
+    pub throttled: u64,
+    /// Rejected, challenged, or without a valid answer: refused and closed connections, timeouts.
+    pub failed: u64,
+    /// Cut off at the end of the probe.
+    pub cut_off: u64,
 }
 
 impl Counted {
     fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Self {
-        rows.fold(Self::default(), |all, row| Self {
-            attempts: all.attempts + row.attempts,
-            throttled: all.throttled + row.throttled,
-            errors: all.errors + row.attempts.saturating_sub(row.ok + row.not_found + row.throttled),
+        rows.fold(Self::default(), |all, row| {
+            let others = row.ok.saturating_add(row.not_found).saturating_add(row.throttled).saturating_add(row.aborted);
+            Self {
+                attempts: all.attempts + row.attempts,
+                good: all.good + row.ok,
+                not_found: all.not_found + row.not_found,
+                throttled: all.throttled + row.throttled,
+                failed: all.failed + row.attempts.saturating_sub(others),
+                cut_off: all.cut_off + row.aborted,
+            }
         })
     }
 
-    fn throttled(&self) -> f64 {
-        self.throttled as f64 / (self.attempts as f64).max(1.0)
+    fn share(part: u64, all: u64) -> f64 {
+        part as f64 / (all as f64).max(1.0)
     }
 
-    fn errors(&self) -> f64 {
-        self.errors as f64 / (self.attempts as f64).max(1.0)
+    /// Throttled ones as a part of all.
+    pub(super) fn throttled(&self) -> f64 {
+        Self::share(self.throttled, self.attempts)
+    }
+
+    /// Failed ones as a part of all.
+    pub(super) fn errors(&self) -> f64 {
+        Self::share(self.failed, self.attempts)
+    }
+
+    /// Not found ones as a part of all.
+    pub(crate) fn missing(&self) -> f64 {
+        Self::share(self.not_found, self.attempts)
     }
 
     fn not_good(&self) -> f64 {
-        self.throttled() + self.errors()
+        self.throttled() + self.errors() + self.missing()
+    }
+
+    /// Requests that a limit may have refused: throttled, or failed, as with a closed connection.
+    const fn refused(&self) -> u64 {
+        self.throttled + self.failed
     }
 }
 

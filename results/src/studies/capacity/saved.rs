@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hindsight::{Limit, in_hindsight, slow_together};
+use super::hidden::{CERTAIN, Hidden, hidden};
+use super::hindsight::{Limit, behind_together, in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
-use super::{Pace, is_random};
+use super::{Pace, is_random, times_s};
 use crate::run::report::Environment;
 use crate::run::result_dir::foreign;
 
@@ -82,6 +83,8 @@ pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
 pub enum Outcome {
     /// The capacity, between a rate that passes and one that fails.
     Found,
+    /// A rate passes and a higher one fails, but a longer probe may fail at lower rates, down to [`Capacity::at_least_per_s`].
+    Unconfirmed,
     /// Even the least rate fails.
     LeastFails,
     /// The greatest rate passes.
@@ -100,6 +103,7 @@ impl Outcome {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Found => "found",
+            Self::Unconfirmed => "unconfirmed",
             Self::LeastFails => "least_fails",
             Self::NotReached => "not_reached",
             Self::ClientLimited => "client_limited",
@@ -156,6 +160,12 @@ pub struct Capacity {
     /// The requests per second that were accepted at the highest rate that passes, in the worst of its full probes, and no more than
     /// the limit that was read; null without such a rate.
     pub capacity_per_s: Option<f64>,
+    /// Lowest capacity that the probes do not exclude; null without a rate that passes.
+    #[serde(default)]
+    pub at_least_per_s: Option<f64>,
+    /// Length of a probe of the highest rate that passes, s: limits over longer periods were not tested. Null without such a rate.
+    #[serde(default)]
+    pub sustained_for_s: Option<f64>,
     /// The highest rate offered that is settled to pass below every one that fails; null without one.
     #[serde(default)]
     pub passes_at_per_s: Option<f64>,
@@ -200,7 +210,7 @@ pub fn next_step(question: &Question, probes: &[ProbeReport]) -> Step {
 /// A rate at which to read the limit before a capacity is named: where refusals ended the search, and a burst may be all that passed.
 fn limit_check(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Pace> {
     let of = |pace: Pace| probes.iter().filter(move |probe| probe.per_min == pace);
-    if !of(fail).any(|probe| probe.throttled_share > 0.0) || Limit::of(probes).is_some() {
+    if !of(fail).any(|probe| probe.throttled_share + probe.error_share > 0.0) || Limit::of(probes).is_some() {
         return None;
     }
     let above = LIMIT_CHECKS.map(|times| Pace::nearest(pass.per_s() * times));
@@ -213,10 +223,9 @@ fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
     for probe in probes {
         search.note(probe.per_min, probe.kind, probe.seen);
     }
-    if is_random(question) {
-        for pace in slow_together(question, probes) {
-            search.doubt(pace);
-        }
+    let slow = if is_random(question) { slow_together(question, probes) } else { Vec::new() };
+    for pace in slow.into_iter().chain(behind_together(question, probes)) {
+        search.doubt(pace);
     }
     search
 }
@@ -230,10 +239,19 @@ impl Capacity {
         let search = search_in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
         let limit = Limit::of(&probes).map(|limit| limit.least_per_s);
+        let capacity_per_s = pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY)));
+        let capacity_per_s = capacity_per_s.filter(|capacity| *capacity > 0.0);
+        let lowest =
+            hidden(&question, &probes, [pass, fail]).first().map_or(f64::INFINITY, |hidden| hidden.least_per_s);
+        let at_least_per_s = capacity_per_s.map(|capacity| capacity.min(lowest));
+        let is_certain =
+            at_least_per_s.zip(capacity_per_s).is_some_and(|(least, capacity)| least >= capacity * CERTAIN);
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,
+            End::Known(Ending::Found { .. }) if !is_certain => Outcome::Unconfirmed,
             End::Known(ending) => Outcome::of(ending),
         };
+        let sustained_for_s = pass.map(|pass| times_s(pass.per_s(), &question)).map(|(warmup, probe)| warmup + probe);
         let rates: Vec<RateReport> = search
             .rates()
             .map(|(pace, tally)| {
@@ -264,7 +282,9 @@ impl Capacity {
             environment,
             question,
             outcome,
-            capacity_per_s: pass.map(|pass| accepted_per_s(&probes, pass).min(limit.unwrap_or(f64::INFINITY))),
+            capacity_per_s,
+            at_least_per_s,
+            sustained_for_s,
             passes_at_per_s: pass.map(Pace::per_s),
             limit_per_s: limit,
             fails_at_per_s: fail.map(Pace::per_s),
@@ -272,6 +292,15 @@ impl Capacity {
             rates,
             probes,
         }
+    }
+}
+
+impl Capacity {
+    /// Lower capacities that the probes do not exclude, the lowest first.
+    #[must_use]
+    pub fn hidden(&self) -> Vec<Hidden> {
+        let ends = [self.passes_at_per_s, self.fails_at_per_s].map(|per_s| per_s.map(Pace::nearest));
+        hidden(&self.question, &self.probes, ends)
     }
 }
 
