@@ -174,6 +174,99 @@ fn a_search_of_an_earlier_version_is_still_read() {
     assert_eq!((read[0].let_through_per_s, read[0].bunched, read[0].slow.len()), (None, false, 0));
 }
 
+#[test]
+fn what_is_not_found_is_not_accepted() {
+    let mut report = saved();
+    let plan = |number| {
+        let result = String::new();
+        ProbePlan { number, pace: Pace::nearest(1_000.0), kind: Kind::Full, connections: Connections::Enough, result }
+    };
+    let (mut search, ending) = probes();
+    for (missing, accepted) in [(250, 750.0), (1_000, 0.0)] {
+        for row in &mut report.intervals {
+            (row.ok, row.not_found) = (1_000 - missing, missing);
+        }
+        let probe = ProbeReport::new(plan(1), &report, wanted(&throttled()));
+        assert_eq!((probe.seen, probe.accepted_per_s), (Seen::Pass, Some(accepted)));
+        let counted = probe.counted.unwrap();
+        assert_eq!((counted.attempts, counted.good, counted.not_found), (4_000, 4 * (1_000 - missing), 4 * missing));
+        for of_search in &mut search {
+            (of_search.accepted_per_s, of_search.counted) = (Some(accepted * 4.0), probe.counted);
+        }
+        let capacity = Capacity::new(String::new(), begun(), search.clone(), End::Known(ending));
+        let text = text::capacity_text(&capacity, 1_000);
+        assert!(text.contains(&format!("{} % of the answers were 404", missing / 10)), "{text}");
+        if missing == 1_000 {
+            assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Unconfirmed, None));
+            assert!(text.starts_with("No capacity: no good answer at 4,000/s"), "{text}");
+        } else {
+            assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Found, Some(3_000.0)));
+        }
+    }
+}
+
+#[test]
+fn what_a_busy_machine_may_have_done_is_not_the_targets() {
+    let wanted_of = objectives(&["response_p99 < 1h", "error_rate < 1%"]);
+    let plan = || ProbePlan {
+        number: 1,
+        pace: Pace::nearest(1_000.0),
+        kind: Kind::Full,
+        connections: Connections::Enough,
+        result: String::new(),
+    };
+    let judged = |report: &Report| {
+        let probe = ProbeReport::new(plan(), report, wanted(&wanted_of));
+        (probe.seen, probe.busy)
+    };
+    // Of each second 100 requests time out, which makes the run limited by its target whatever else there was.
+    let mut report = saved();
+    for row in &mut report.intervals {
+        (row.ok, row.failed) = (900, 100);
+    }
+    report.validity.verdict = Verdict::TargetLimited;
+    report.totals.attempts = 5_000;
+    report.totals.errors_by_kind.insert("timeout".to_owned(), 500);
+    assert_eq!(judged(&report), (Seen::Fail, false));
+    let busy = |report: &Report| {
+        let mut busy = report.clone();
+        for shard in &mut busy.shards {
+            shard.usage.run_delay_share = Some(0.5);
+        }
+        busy
+    };
+    assert_eq!(judged(&busy(&report)), (Seen::Void, true), "the shards waited for a CPU");
+    // Connections that the target closed are its doing.
+    report.totals.errors_by_kind.clear();
+    report.totals.errors_by_kind.insert("closed".to_owned(), 500);
+    assert_eq!(judged(&busy(&report)), (Seen::Fail, false));
+    // A lack of connections may come of answers that were read late.
+    let mut starved = saved();
+    starved.validity.verdict = Verdict::ConcurrencyLimited;
+    for row in &mut starved.intervals {
+        row.response_p50_us = Some(20_000.0 + 30_000.0 * row.start_s as f64);
+    }
+    assert_eq!(judged(&starved).0, Seen::Fail);
+    assert_eq!(judged(&busy(&starved)), (Seen::Void, true));
+}
+
+#[test]
+fn an_objective_of_few_requests_is_broken_by_how_many() {
+    let mut report = saved();
+    let mut times = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    times.record_n(20_000_000, 95).unwrap();
+    // No more than three digits are kept: these may be 500 ms or less.
+    times.record_n(499_900_000, 5).unwrap();
+    let mut bytes = Vec::new();
+    let mut v2 = hdrhistogram::serialization::V2Serializer::new();
+    hdrhistogram::serialization::Serializer::serialize(&mut v2, &times, &mut bytes).unwrap();
+    let entry = report.latency.get_mut("response").unwrap();
+    (entry.count, entry.censored, entry.p99_us, entry.max_us) = (100, 0, None, Some(499_900.0));
+    entry.hdr = Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes));
+    let (seen, why) = judged(&report, &objectives(&["response_p99 < 499.9ms"]));
+    assert_eq!((seen, why), (Seen::Fail, vec!["5 of 100 requests broke response_p99 < 499.9ms, and 1 may".to_owned()]));
+}
+
 /// The text of a search with such probes.
 fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
     let begun = Begun { question, ..begun() };

@@ -223,6 +223,17 @@ impl Validity {
         validity
     }
 
+    /// Findings of the checks of one of these verdicts, also when a graver one hides them.
+    #[must_use]
+    pub fn findings(evidence: &Evidence<'_>, verdicts: &[Verdict]) -> Vec<String> {
+        let checks = GATES.iter().filter(|gate| verdicts.contains(&gate.verdict));
+        let found = checks.filter_map(|gate| match (gate.look)(evidence) {
+            Seen::Findings(findings) => Some(findings),
+            Seen::Unavailable(_) => None,
+        });
+        found.flatten().collect()
+    }
+
     /// Notes what was done to a run and its shards cannot see: a suspension, and a stop before the first request.
     pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals) {
         if record.interrupted.is_some() && totals.attempts == 0 {

@@ -21,6 +21,9 @@ const NARROW: usize = 52;
 /// A wait that the target asked for that is worth a word, s.
 const LONG: f64 = 10.0;
 
+/// The share of answers that were not found from which on it is said.
+const MANY_MISSING: f64 = 0.01;
+
 /// The rate of a probe, as it is announced.
 #[must_use]
 pub fn offered(pace: Pace) -> String {
@@ -38,6 +41,14 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
     let sustained = |pass: &String| accepted.as_ref().map_or_else(|| pass.clone(), |rate| format!("{rate} accepted"));
     let offered = |pass: &String| if accepted.is_some() { format!("{pass} offered") } else { pass.clone() };
     let lasts = capacity.sustained_for_s.map_or_else(String::new, |seconds| micros(seconds * 1e6));
+    let void = capacity.probes.iter().filter(|probe| probe.seen == Seen::Void);
+    let busy = match (void.clone().count(), void.filter(|probe| probe.busy).count()) {
+        (all, by_load) if by_load > 0 && by_load * 2 >= all => format!(
+            "this machine was too busy (the client was late or disturbed in {by_load} probes; use an idle machine, or another one \
+             for the target)"
+        ),
+        _ => "this client could not send on schedule".to_owned(),
+    };
     let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
     match (capacity.outcome, &pass, &fail) {
         (Outcome::Found, Some(pass), Some(fail)) => {
@@ -54,6 +65,16 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
                      you expect, say so: --expect status:404."
                 );
             };
+            let lag_us = capacity.fails_at_per_s.and_then(|fail| unevenness(&capacity.probes, Pace::nearest(fail)));
+            if let (true, Some(lag_us)) = (capacity.hidden().is_empty(), lag_us) {
+                return format!(
+                    "Not confirmed: at least {} for {lasts} (objectives met at {}, broken at {fail}), and perhaps more: this client \
+                     was late by as much as {}, and a limit without a burst refuses what comes closer together than its pace.",
+                    sustained(pass),
+                    offered(pass),
+                    micros(lag_us)
+                );
+            }
             let why = match capacity.hidden().first().map(|hidden| hidden.cause) {
                 Some(Cause::Refusals { .. }) => "the target's limit may count over a longer period than a probe",
                 Some(Cause::Queue) => "probes are too short to see whether a queue grows",
@@ -80,25 +101,19 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
         }
         (Outcome::ClientLimited, Some(pass), Some(fail)) => {
             format!(
-                "Capacity: between {} and {fail} (objectives met at {}, broken at {fail}); in between this client could \
-                 not send on schedule, or was disturbed.",
+                "Capacity: between {} and {fail} (objectives met at {}, broken at {fail}); in between {busy}.",
                 sustained(pass),
                 offered(pass)
             )
         }
         (Outcome::ClientLimited, Some(pass), None) => {
             let least = sustained(pass);
-            format!(
-                "Capacity: at least {least}{span}; this client cannot send more, so the target's capacity is unknown."
-            )
+            format!("Capacity: at least {least}{span}; {busy}, so the target's capacity is unknown.")
         }
         (Outcome::ClientLimited, None, Some(fail)) => {
-            format!("Capacity: below {fail}; at lower rates this client could not send on schedule, or was disturbed.")
+            format!("Capacity: below {fail}; at lower rates {busy}.")
         }
-        (Outcome::ClientLimited, None, None) => {
-            "This client could not send on schedule, or was disturbed: nothing certain is known about the target."
-                .to_owned()
-        }
+        (Outcome::ClientLimited, None, None) => format!("Nothing certain is known about the target: {busy}."),
         (Outcome::Unsteady, ..) => {
             "The target is unsteady: it surely failed at a rate below one that it surely passed. \
              It has no single capacity, or something else used it during the search."
@@ -205,6 +220,19 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
             ""
         };
         rows.push(("interval", format!("{} to {}, {:.1} % apart{wider}", rate(least), rate(fail), width(least))));
+    }
+    let of_pass = |probe: &&ProbeReport| Some(probe.rate_per_s) == capacity.passes_at_per_s && probe.seen == Seen::Pass;
+    let missing =
+        capacity.probes.iter().filter(of_pass).filter_map(|probe| probe.counted).map(|counted| counted.missing());
+    if let Some(missing) = missing.reduce(f64::max).filter(|missing| *missing > MANY_MISSING) {
+        let percent = missing * 100.0;
+        rows.push((
+            "not found",
+            format!(
+                "{percent:.0} % of the answers were 404 or 410, which are not accepted: choose --ids that exist, or accept them \
+                 (--expect status:200,404)"
+            ),
+        ));
     }
     if let Some(limit) = capacity.limit_per_s {
         rows.push(("limit", format!("once it refuses requests, this target lets {} through", rate(limit))));

@@ -7,7 +7,7 @@ use super::search::{Kind, Seen};
 use super::{Growth, Pace};
 use crate::run::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
 use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
-use crate::run::report::{Distribution, IntervalRow, Latency, Report, ScheduleReport, Verdict};
+use crate::run::report::{Distribution, Evidence, IntervalRow, Latency, Report, ScheduleReport, Validity, Verdict};
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Series, rank};
@@ -107,6 +107,9 @@ pub struct ProbeReport {
     /// True if the probe is void because this client's bunches may have caused the refusals.
     #[serde(default)]
     pub bunched: bool,
+    /// True if the probe is void because this client was late, or its machine was busy or disturbed.
+    #[serde(default)]
+    pub busy: bool,
     /// For each objective on a percentile: the requests that took longer.
     #[serde(default)]
     pub slow: Vec<Slow>,
@@ -186,7 +189,7 @@ impl ProbeReport {
     /// What the run of a probe says about what is wanted.
     #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {
-        let Judged { seen, reasons, bunched } = judged(report, wanted, plan.connections);
+        let Judged { seen, reasons, bunched, busy } = judged(report, wanted, plan.connections);
         let response = report.latency(Series::ResponseOk);
         let p99 = |series| report.latency(series).and_then(|latency| latency.p99_us);
         let let_through = LetThrough::of(report, plan.pace);
@@ -220,6 +223,7 @@ impl ProbeReport {
             let_through_per_s: let_through.as_ref().map(LetThrough::per_s),
             let_through_least_per_s: let_through.as_ref().map(LetThrough::least_per_s),
             bunched,
+            busy,
             slow: wanted.objectives.iter().filter_map(|objective| slow(objective, report)).collect(),
         }
     }
@@ -241,11 +245,13 @@ struct Judged {
     reasons: Vec<String>,
     /// See [`ProbeReport::bunched`].
     bunched: bool,
+    /// See [`ProbeReport::busy`].
+    busy: bool,
 }
 
 impl Judged {
     const fn new(seen: Seen, reasons: Vec<String>) -> Self {
-        Self { seen, reasons, bunched: false }
+        Self { seen, reasons, bunched: false, busy: false }
     }
 }
 
@@ -261,7 +267,7 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
     }
     let short = shortfall(report);
     if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
-        return Judged::new(Seen::Void, vec![why]);
+        return Judged { busy: true, ..Judged::new(Seen::Void, vec![why]) };
     }
     let starved = starved(report);
     let broken: Vec<(Condition, String)> =
@@ -284,21 +290,21 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
         return Judged::new(Seen::Void, reasons());
     }
     let late = late_share(report);
+    let own = own_findings(report);
+    let is_busy = own.is_some();
     let is_perhaps_ours = |objective: &Condition| match objective.metric.unit() {
-        Unit::Us => matches!(report.validity.verdict, Verdict::ClientLimited | Verdict::Disturbed),
-        Unit::Share => within_bunches(objective, report, late),
+        Unit::Us => is_busy,
+        Unit::Share => within_bunches(objective, report, late) || (is_busy && by_timeouts(objective, report)),
         _ => false,
     };
+    let is_all_ours = broken.iter().all(|(objective, _)| is_perhaps_ours(objective)) && (behind.is_none() || is_busy);
     let void = match report.validity.verdict {
-        _ if starved.is_some() => connections == Connections::Bounded,
+        _ if starved.is_some() => connections == Connections::Bounded || (is_busy && is_all_ours),
         Verdict::BudgetLimited => true,
-        verdict => {
-            broken.iter().all(|(objective, _)| is_perhaps_ours(objective))
-                && (behind.is_none() || matches!(verdict, Verdict::ClientLimited | Verdict::Disturbed))
-        }
+        _ => is_all_ours,
     };
     if void {
-        let mut why = report.validity.reasons.clone();
+        let mut why = own.unwrap_or_else(|| report.validity.reasons.clone());
         if late > 0.0 && broken.iter().any(|(objective, _)| objective.metric.unit() == Unit::Share) {
             let percent = late * 100.0;
             why.push(format!(
@@ -306,10 +312,37 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
             ));
         }
         why.extend(reasons());
-        let of_shares = broken.iter().all(|(objective, _)| objective.metric.unit() == Unit::Share);
-        return Judged { seen: Seen::Void, reasons: why, bunched: of_shares && starved.is_none() && behind.is_none() };
+        let by_bunches = |(objective, _): &(Condition, String)| {
+            objective.metric.unit() == Unit::Share && within_bunches(objective, report, late)
+        };
+        let bunched = broken.iter().all(by_bunches) && starved.is_none() && behind.is_none();
+        return Judged { seen: Seen::Void, reasons: why, bunched, busy: is_busy && !bunched };
     }
     Judged::new(Seen::Fail, reasons())
+}
+
+/// Findings that this client or its machine was the limit; none when there is no such finding.
+fn own_findings(report: &Report) -> Option<Vec<String>> {
+    const OWN: [Verdict; 2] = [Verdict::ClientLimited, Verdict::Disturbed];
+    if OWN.contains(&report.validity.verdict) {
+        return Some(report.validity.reasons.clone());
+    }
+    // A target that fails requests is the graver finding, which hides those.
+    let Report { plan, environment, host, shards, totals, ledger, intervals, .. } = report;
+    let evidence = Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals };
+    Some(Validity::findings(&evidence, &OWN)).filter(|found| !found.is_empty())
+}
+
+/// True if a bound on failed requests would hold without those that timed out, which a busy machine may cause.
+fn by_timeouts(objective: &Condition, report: &Report) -> bool {
+    if objective.metric != Metric::Of(Quantity::ErrorRate) {
+        return false;
+    }
+    let of_kind = |kind: ErrorKind| report.totals.errors_by_kind.get(kind.name()).copied().unwrap_or_default();
+    let timeouts = of_kind(ErrorKind::Timeout) + of_kind(ErrorKind::ConnectTimeout);
+    let share = timeouts as f64 / (report.totals.attempts as f64).max(1.0);
+    let left = measured(objective, report).value().map(|value| Measured::Exactly((value - share).max(0.0)));
+    left.is_some_and(|left| objective.judge(&left) == Some(true))
 }
 
 /// Reason why this is more than the target manages, although what is wanted may hold as yet.
@@ -333,6 +366,17 @@ fn broken(objective: &Condition, report: &Report) -> Option<String> {
     let seen = measured(objective, report);
     match objective.judge(&seen) {
         Some(true) => None,
+        // A percentile of few samples is judged by how many of them are too slow, not by its value.
+        Some(false)
+            if let Some(Slow { slow, .. }) = slow(objective, report).filter(|_| is_of_few(objective, report)) =>
+        {
+            let Metric::Time(series, Stat::Percentile(quantile)) = objective.metric else { return None };
+            let all =
+                report.latency(series).and_then(Latency::distribution).map_or(0, |distribution| distribution.all());
+            let may = all - rank(quantile.part(), all);
+            let [slow, all, may] = [slow, all, may].map(grouped);
+            Some(format!("{slow} of {all} requests broke {objective}, and {may} may"))
+        }
         Some(false) => {
             let value = seen.value().map_or_else(String::new, |value| value_in(objective.metric.unit(), value));
             let at_least = if matches!(seen, Measured::AtLeast(_)) { "at least " } else { "" };
@@ -371,6 +415,14 @@ fn measured(objective: &Condition, report: &Report) -> Measured {
         },
         metric => of_report(metric, report),
     }
+}
+
+/// True if an objective is on a percentile beyond which lie fewer than ten samples.
+fn is_of_few(objective: &Condition, report: &Report) -> bool {
+    use crawlmark_harness::stats::Percentile;
+    let Metric::Time(series, Stat::Percentile(quantile)) = objective.metric else { return false };
+    let distribution = report.latency(series).and_then(Latency::distribution);
+    distribution.is_some_and(|all| all.percentile(quantile.part()) == Percentile::TooFew)
 }
 
 /// A percentile of few samples: its value where ten lie beyond it, else the limit when no more lie above that than may, and

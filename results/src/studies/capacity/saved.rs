@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hidden::{CERTAIN, Hidden, hidden};
+use super::hidden::{CERTAIN, Hidden, hidden, unevenness};
 use super::hindsight::{Limit, behind_together, in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
@@ -244,11 +244,13 @@ impl Capacity {
         let lowest =
             hidden(&question, &probes, [pass, fail]).first().map_or(f64::INFINITY, |hidden| hidden.least_per_s);
         let at_least_per_s = capacity_per_s.map(|capacity| capacity.min(lowest));
+        // A limit that allows nothing at once refuses what comes unevenly, so it may be higher.
+        let is_uneven = limit.is_none() && fail.is_some_and(|fail| unevenness(&probes, fail).is_some());
         let is_certain =
             at_least_per_s.zip(capacity_per_s).is_some_and(|(least, capacity)| least >= capacity * CERTAIN);
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,
-            End::Known(Ending::Found { .. }) if !is_certain => Outcome::Unconfirmed,
+            End::Known(Ending::Found { .. }) if !is_certain || is_uneven => Outcome::Unconfirmed,
             End::Known(ending) => Outcome::of(ending),
         };
         let sustained_for_s = pass.map(|pass| times_s(pass.per_s(), &question)).map(|(warmup, probe)| warmup + probe);
