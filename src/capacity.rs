@@ -12,6 +12,7 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::run::report::Environment;
+use crawlmark_results::run::result_dir;
 use crawlmark_results::show::plot;
 use crawlmark_results::show::text;
 use crawlmark_results::studies::capacity::search::{Bounds, Kind, Seen, Step};
@@ -38,7 +39,11 @@ const AFTER_FAILURE: u32 = 3;
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
     let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
-    let before = args.resume.as_deref().map(|place| journal::read(place, &begun)).transpose()?;
+    let before = args
+        .resume
+        .as_deref()
+        .map(|place| journal::read(place, &begun, &|probe, report| probing.judge(probe, report)))
+        .transpose()?;
     let left = before.as_ref().and_then(journal::Before::left);
     let name = args.keep.name_or("capacity");
     let directory = rounds::directory(&args.keep, &name)?;
@@ -173,12 +178,18 @@ impl Bench<'_> {
             if self.rounds.stages.is_drawn() {
                 self.rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
             }
-            if let Some(probe) = self.probe(pace, kind)? {
-                let appended = log.append(&probe);
-                let before = self.read();
-                self.probes.push(probe);
-                self.show_result(&before);
-                appended?;
+            let (probe, ended) = self.probe(pace, kind)?;
+            let is_lost_again =
+                probe.seen == Seen::Lost && self.probes.last().is_some_and(|last| last.seen == Seen::Lost);
+            let appended = log.append(&probe);
+            let before = self.read();
+            self.probes.push(probe);
+            self.show_result(&before);
+            appended?;
+            match ended {
+                Some(error @ Error::Round(_)) if is_lost_again => return Err(error),
+                None | Some(Error::Round(_)) => {}
+                Some(error) => return Err(error),
             }
         }
     }
@@ -210,6 +221,8 @@ impl Bench<'_> {
         let rest = match last.seen {
             Seen::Pass | Seen::Void => self.rest,
             Seen::Fail | Seen::Collapse => self.rest.saturating_mul(AFTER_FAILURE),
+            // A target that was just overloaded may not accept a connection yet.
+            Seen::Lost => self.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE),
         };
         // What was asked for in a search that is gone on with may be over long since.
         let promise = Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX);
@@ -234,31 +247,33 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs a probe; once more, after a rest, when it could not run: who was just overloaded may not take a connection yet. None
-    /// of a run that a signal ended.
-    fn probe(&mut self, pace: Pace, kind: Kind) -> Result<Option<ProbeReport>, Error> {
-        match self.round(pace, kind) {
-            Err(Error::Round(_)) if !self.probes.is_empty() && !self.probing.starts_its_target => {
-                self.wait(self.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE))?;
-                self.round(pace, kind)
-            }
-            other => other,
-        }
-    }
-
-    fn round(&mut self, pace: Pace, kind: Kind) -> Result<Option<ProbeReport>, Error> {
+    /// Runs a probe, and returns it and, when it did not end by itself, why. It is an error when no probe ran before and this one left no
+    /// result: then there is nothing to say of it.
+    fn probe(&mut self, pace: Pace, kind: Kind) -> Result<(ProbeReport, Option<Error>), Error> {
         self.taken += 1;
         let number = self.probes.len() + 1;
         let words = self.probing.words((number, pace, kind));
         let setup = Setup::of_this_program(format!("{pace}"), words)?;
         let folder =
             PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
-        let taken = self.rounds.run(&setup, &self.place.join(&folder))?;
-        if taken.report.interrupted_by.is_some() {
-            return Ok(None);
-        }
+        let place = self.place.join(&folder);
         let connections = self.probing.connections(pace);
         let plan = ProbePlan { number, pace, kind, connections, result: folder.display().to_string() };
-        Ok(Some(ProbeReport::new(plan, &taken.report, self.probing.wanted())))
+        let begun = wall_time();
+        let error = match self.rounds.run(&setup, &place) {
+            Ok(taken) => return Ok((ProbeReport::new(plan, &taken.report, self.probing.wanted()), None)),
+            Err(error) => error,
+        };
+        let why = match &error {
+            Error::Round(why) => why.clone(),
+            // One that came between two probes ended none.
+            Error::Stopped(signal) if place.with_extension("log").exists() => format!("stopped by signal {signal}"),
+            _ => return Err(error),
+        };
+        if self.probes.is_empty() && (matches!(error, Error::Stopped(_)) || result_dir::read(&place).is_err()) {
+            return Err(error);
+        }
+        let times = [begun, wall_time()].map(|time| humantime::format_rfc3339_millis(time).to_string());
+        Ok((ProbeReport::lost(plan, times, self.probing.open(pace), why), Some(error)))
     }
 }

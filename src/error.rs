@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crawlmark_harness::process::ForkError;
 use crawlmark_harness::supervisor::SuperviseError;
@@ -139,6 +139,12 @@ impl Error {
                 Self::NoHost(errors)
             }
         }
+    }
+
+    /// The error of a file or directory that cannot be written.
+    pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::Result(ResultError::Io { path, error })
     }
 
     /// Add the directory to the error if it holds measurements.

@@ -108,7 +108,7 @@ impl<'a> Rounds<'a> {
         }
         let beside = |ending: &str| place.with_extension(ending);
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).map_err(Error::Output)?;
+            fs::create_dir_all(parent).map_err(Error::writing(parent))?;
         }
         let target_log = beside("target.log");
         let service = match &setup.target {
@@ -179,7 +179,7 @@ impl<'a> Rounds<'a> {
         });
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
-        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::Output)?);
+        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::writing(log))?);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {

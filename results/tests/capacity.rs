@@ -166,7 +166,18 @@ fn a_search_of_an_earlier_version_is_still_read() {
     let (probes, _) = probes();
     let mut line: serde_json::Value = serde_json::to_value(&probes[0]).unwrap();
     let fields = line.as_object_mut().unwrap();
-    for field in ["accepted_per_s", "let_through_per_s", "let_through_least_per_s", "bunched", "slow"] {
+    for field in [
+        "accepted_per_s",
+        "let_through_per_s",
+        "let_through_least_per_s",
+        "bunched",
+        "slow",
+        "counted",
+        "refused_by_s",
+        "flow",
+        "later_flow",
+        "busy",
+    ] {
         assert!(fields.remove(field).is_some(), "{field}");
     }
     let text = journal_line(&begun()).unwrap() + &journal_line(&line).unwrap();
@@ -265,6 +276,69 @@ fn an_objective_of_few_requests_is_broken_by_how_many() {
     entry.hdr = Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes));
     let (seen, why) = judged(&report, &objectives(&["response_p99 < 499.9ms"]));
     assert_eq!((seen, why), (Seen::Fail, vec!["5 of 100 requests broke response_p99 < 499.9ms, and 1 may".to_owned()]));
+}
+
+#[test]
+fn an_edited_journal_is_refused() {
+    let (probes, _) = probes();
+    let refused = |number: usize, edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut text = journal_line(&begun()).unwrap();
+        for probe in &probes {
+            let mut line = serde_json::to_value(probe).unwrap();
+            if probe.number == number {
+                edit(&mut line);
+            }
+            text += &journal_line(&line).unwrap();
+        }
+        read_journal(&text).err()
+    };
+    let passed = probes.iter().find(|probe| probe.seen == Seen::Pass).unwrap().number;
+    let failed = probes.iter().find(|probe| probe.seen == Seen::Fail).unwrap().number;
+    assert_eq!(refused(passed, &|_| {}), None);
+    let set = |number, path: &str, value: serde_json::Value| {
+        refused(number, &|line| *line.pointer_mut(path).unwrap() = value.clone())
+            .unwrap_or_else(|| panic!("{path} = {value} was read"))
+    };
+    for (number, path, value, why) in [
+        (passed, "/number", 99.into(), "`number` is 99, but its position is 1"),
+        (passed, "/rate_per_s", 700.0.into(), "`rate_per_s` is 700, but per_min / 60 is 500"),
+        (passed, "/seen", "fail".into(), "`seen` is no pass, but `reasons` holds 0"),
+        (failed, "/seen", "pass".into(), "`seen` is pass, but `reasons` holds 1"),
+        (failed, "/reasons", serde_json::json!([]), "`seen` is no pass, but `reasons` holds 0"),
+        (passed, "/sent_share", 0.5.into(), "`seen` is pass, but `sent_share` is 0.5"),
+        (passed, "/throttled_share", 0.005.into(), "`throttled_share` is 0.005, but that of `counted` is 0"),
+        (passed, "/error_share", 2.0.into(), "`error_share` is 2, which is no share"),
+        (passed, "/counted/good", 3.into(), "`counted.attempts` is 4000, which is not the sum of the others"),
+        (passed, "/accepted_per_s", 501.0.into(), "`accepted_per_s` is 501, but the good part of the rate is 500"),
+        (passed, "/response_p99_us", 90_000.0.into(), "response_p99 is 90000, where response_p99 < 50ms is wanted"),
+        (passed, "/response_p50_us", 300.0.into(), "`response_p50_us` is 300, but response_p99_us is"),
+        (passed, "/started_at", "yesterday".into(), "`started_at` is yesterday, which is no time"),
+    ] {
+        let said = set(number, path, value);
+        assert!(said.contains(why), "{path}: {said}");
+    }
+}
+
+#[test]
+fn a_probe_that_did_not_end_has_a_row_and_says_nothing_of_its_rate() {
+    let (mut probes, ending) = probes();
+    let pace = Pace::nearest(4_000.0);
+    let number = probes.len() + 1;
+    let result = "rounds/099".to_owned();
+    let plan = ProbePlan { number, pace, kind: Kind::Full, connections: Connections::Enough, result };
+    let times = ["2026-11-22T10:00:00.000Z", "2026-11-22T10:00:01.000Z"].map(str::to_owned);
+    let before = Capacity::new(String::new(), begun(), probes.clone(), End::Known(ending));
+    probes.push(ProbeReport::lost(plan, times, 64, "shard 0 was killed by signal 9".to_owned()));
+    let after = Capacity::new(String::new(), begun(), probes.clone(), End::Known(ending));
+    assert_eq!((before.outcome, &before.rates), (after.outcome, &after.rates));
+    let text = text::capacity_text(&after, 200);
+    assert!(text.contains("1 did not end"), "{text}");
+    assert!(text.contains(&format!("probe {number} at 4,000/s: shard 0 was killed by signal 9")), "{text}");
+    let mut lines = journal_line(&begun()).unwrap();
+    for probe in &probes {
+        lines += &journal_line(probe).unwrap();
+    }
+    assert_eq!(read_journal(&lines).unwrap().1, probes);
 }
 
 /// The text of a search with such probes.

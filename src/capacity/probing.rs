@@ -5,9 +5,11 @@ use std::time::Duration;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::stats::Series;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
-use crawlmark_results::run::report::Placement;
+use crawlmark_results::run::report::{Placement, Report};
 use crawlmark_results::studies::capacity::search::{Bounds, Kind};
-use crawlmark_results::studies::capacity::{Connections, Pace, Question, Wanted, fingerprint, times_s};
+use crawlmark_results::studies::capacity::{
+    Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, times_s,
+};
 
 use crate::cli::{Auto, CapacityArgs};
 use crate::crawl::redact;
@@ -211,6 +213,14 @@ impl Probing {
         Wanted { objectives: &self.objectives, precision: self.question.bounds.precision }
     }
 
+    /// Judge a saved probe once more by the report of its run.
+    pub(super) fn judge(&self, probe: &ProbeReport, report: &Report) -> ProbeReport {
+        let ProbeReport { number, per_min, kind, ref result, .. } = *probe;
+        let connections = self.connections(per_min);
+        let plan = ProbePlan { number, pace: per_min, kind, connections, result: result.clone() };
+        ProbeReport::new(plan, report, self.wanted())
+    }
+
     /// Warm-up and measured time.
     fn times(&self, pace: Pace, kind: Kind) -> (Duration, Duration) {
         match kind {
@@ -243,9 +253,14 @@ impl Probing {
             .clamp(f64::from(self.fewest), f64::from(MOST.max(self.fewest))) as u32
     }
 
+    /// Connections of a probe.
+    pub(super) fn open(&self, pace: Pace) -> u32 {
+        self.connections.unwrap_or_else(|| self.fitting(pace))
+    }
+
     /// Cause of a lack of connections at this rate: client or target.
     pub(super) fn connections(&self, pace: Pace) -> Connections {
-        let open = self.connections.unwrap_or_else(|| self.fitting(pace));
+        let open = self.open(pace);
         let at_hand = f64::from(self.per_host.map_or(open, |most| open.min(most)));
         if at_hand >= pace.per_s() * self.longest().as_secs_f64() { Connections::Enough } else { Connections::Bounded }
     }

@@ -46,7 +46,7 @@ impl Service {
     pub(super) fn start(command: &str, log: &Path, ready: Duration, held: &HeldSignals) -> Result<Self, Error> {
         let port = free_port()?;
         let line = command.replace(PORT, &port.to_string());
-        let output = File::create(log).map_err(Error::Output)?;
+        let output = File::create(log).map_err(Error::writing(log))?;
         let errors = output.try_clone().map_err(Error::Output)?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());

@@ -7,10 +7,12 @@ use std::sync::LazyLock;
 use std::time::{Duration, UNIX_EPOCH};
 
 use jsonschema::Validator;
-use serde_json::Value;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
 use crate::command::{Done, Started};
-use crate::process::{wait_for, working_in};
+use crate::lost::{Disk, partial};
+use crate::process::{children, signal, wait_for, working_in};
 use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> =
@@ -143,6 +145,79 @@ fn a_search_that_was_killed_goes_on_from_its_probes() {
     let left = fs::read_dir(done.work()).unwrap().flatten().map(|entry| entry.file_name());
     assert!(left.map(|name| name.to_string_lossy().into_owned()).all(|name| !name.ends_with(".partial")));
     assert_eq!(done.code, Some(5), "{}{}", done.stdout, done.stderr);
+}
+
+#[test]
+fn a_probe_whose_shard_is_killed_has_a_row_and_is_made_again() {
+    let search =
+        started(&[&SHORT[..], &["--from", "60", "--max-rate", "60", "--out", "out", "--", "-s", "1"]].concat());
+    wait_for("a probe", || (journal(&search).len() >= 2).then_some(()));
+    let shard = wait_for("a shard of the next probe", || {
+        let rounds = children(search.pid());
+        let (shard, _) =
+            rounds.iter().flat_map(|(round, _)| children(*round)).find(|(_, name)| name == "crawlmark-s0")?;
+        let fds = fs::read_dir(format!("/proc/{shard}/fd")).ok()?;
+        let mut links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        links.any(|link| link.to_string_lossy().starts_with("socket:")).then_some(shard)
+    });
+    signal(shard, Signal::SIGKILL);
+    let done = search.end();
+    let saved = done.capacity();
+    let probes = saved["probes"].as_array().unwrap();
+    let lost: Vec<&Value> = probes.iter().filter(|probe| probe["seen"] == "lost").collect();
+    assert_eq!(lost.len(), 1, "{}{}", done.stdout, done.stderr);
+    assert!(lost[0]["reasons"].to_string().contains("SIGKILL"), "{}", lost[0]);
+    let number = lost[0]["number"].as_u64().unwrap();
+    assert!(done.stdout.contains(&format!("probe {number} at 60.0/s: ")), "{}", done.stdout);
+    let again = probes.iter().find(|probe| probe["number"].as_u64() == Some(number + 1)).unwrap();
+    assert_eq!((&again["per_min"], &again["kind"]), (&lost[0]["per_min"], &lost[0]["kind"]));
+    assert_eq!(saved["outcome"], "not_reached", "{}", done.stdout);
+}
+
+#[test]
+fn a_probe_that_does_not_say_what_its_result_says_is_refused() {
+    let args = [&SHORT[..], &["--from", "60", "--max-rate", "60", "--out", "out"]].concat();
+    let run = ["--", "-s", "1"];
+    let done = started(&[&args[..], &run].concat()).end();
+    let journal = done.out().join("probes.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let resume = |text: &str| {
+        fs::write(&journal, text).unwrap();
+        let out = done.out();
+        let from = out.to_str().unwrap();
+        started(&[&SHORT[..], &["--from", "60", "--max-rate", "60", "--resume", from], &run].concat()).end()
+    };
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let probe: Value = serde_json::from_str(&lines[1]).unwrap();
+    for (field, value) in [("achieved_per_s", json!(7.0)), ("service_p50_us", json!(1.0)), ("connections", json!(7))] {
+        let mut edited = probe.clone();
+        edited[field] = value;
+        lines[1] = edited.to_string();
+        let done = resume(&(lines.join("\n") + "\n")).code(&[2]);
+        assert!(done.stderr.contains(&format!("probe 1: `{field}` is ")), "{}", done.stderr);
+    }
+    let again = resume(&text);
+    assert_eq!(again.code, done.code, "{}", again.stderr);
+}
+
+#[test]
+fn a_search_on_a_full_disk_says_what_is_kept_and_where() {
+    let Some(disk) = Disk::of(1 << 20) else { return };
+    let out = disk.out();
+    let search = started(&[&SHORT[..], &["--json", "--out", out.to_str().unwrap(), "--", "-s", "1"]].concat());
+    let lines = || {
+        let journal = partial(out.parent()?)?.join("probes.jsonl");
+        Some(fs::read_to_string(journal).ok()?.lines().count())
+    };
+    wait_for("a probe", || lines().filter(|lines| *lines >= 2));
+    disk.fill();
+    let done = search.end().code(&[1]);
+    let saved: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert!(!saved["probes"].as_array().unwrap().is_empty(), "{saved}");
+    let said = &done.stderr;
+    assert!(said.contains("No space left on device") && !said.contains("failed to print"), "{said}");
+    assert!(said.contains("Kept in ") && said.contains("probes.jsonl"), "{said}");
+    assert!(said.contains("Free some space"), "{said}");
 }
 
 /// RFC 3339 as the time since the epoch.

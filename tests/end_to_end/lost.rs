@@ -20,11 +20,11 @@ use crate::run::{Run, program};
 use crate::target::Target;
 
 /// A file system of so many bytes. Dropped, it is gone.
-struct Disk(TempDir);
+pub(crate) struct Disk(TempDir);
 
 impl Disk {
     /// None where this user may not make one.
-    fn of(bytes: u64) -> Option<Self> {
+    pub(crate) fn of(bytes: u64) -> Option<Self> {
         let place = tempfile::tempdir().unwrap();
         let size = format!("size={bytes}");
         let made = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(place.path()).output();
@@ -35,12 +35,12 @@ impl Disk {
         None
     }
 
-    fn out(&self) -> PathBuf {
+    pub(crate) fn out(&self) -> PathBuf {
         self.0.path().join("out")
     }
 
     /// Leaves no room for anything.
-    fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let mut filler = File::create(self.0.path().join("filler")).unwrap();
         let kilobyte = [0; 1024];
         while std::io::Write::write_all(&mut filler, &kilobyte).is_ok() {}
@@ -58,7 +58,7 @@ fn path(path: &Path) -> &str {
 }
 
 /// The one unfinished directory in `place`.
-fn partial(place: &Path) -> Option<PathBuf> {
+pub(crate) fn partial(place: &Path) -> Option<PathBuf> {
     let mut all = fs::read_dir(place).ok()?.flatten().map(|entry| entry.path());
     all.find(|path| path.extension().is_some_and(|ending| ending == "partial"))
 }

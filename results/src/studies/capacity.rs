@@ -42,6 +42,7 @@ mod growth;
 mod hidden;
 mod hindsight;
 mod knee;
+mod laws;
 mod pace;
 mod probe;
 mod saved;

@@ -156,6 +156,7 @@ const fn seen(seen: Seen) -> &'static str {
         Seen::Fail => "fails",
         Seen::Collapse => "fails badly",
         Seen::Void => "says nothing",
+        Seen::Lost => "did not end",
     }
 }
 
@@ -245,14 +246,20 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let (all, passed, void) = (capacity.probes.len(), count(&[Seen::Pass]), count(&[Seen::Void]));
     let failed = count(&[Seen::Fail, Seen::Collapse]);
     let said_nothing = if void > 0 { format!(", {void} said nothing of the target") } else { String::new() };
-    rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}")));
+    let lost = count(&[Seen::Lost]);
+    let did_not_end = if lost > 0 { format!(", {lost} did not end") } else { String::new() };
+    rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}{did_not_end}")));
+    rows.extend(capacity.probes.iter().filter(|probe| probe.seen == Seen::Lost).map(|probe| {
+        let (number, at) = (probe.number, rate(probe.rate_per_s));
+        ("lost", format!("probe {number} at {at}{}", why(probe)))
+    }));
     if let Some(why) =
         capacity.probes.iter().rev().filter(|probe| probe.seen == Seen::Void).find_map(|probe| probe.reasons.first())
     {
         rows.push(("void", why.clone()));
     }
-    let why = |probe: &ProbeReport| probe.reasons.first().filter(|why| why.starts_with(BY_BURST)).cloned();
-    rows.extend(capacity.probes.iter().rev().find_map(why).map(|why| ("burst", why)));
+    let by_burst = |probe: &ProbeReport| probe.reasons.first().filter(|why| why.starts_with(BY_BURST)).cloned();
+    rows.extend(capacity.probes.iter().rev().find_map(by_burst).map(|why| ("burst", why)));
     let labels = std::iter::once("unseen").chain(std::iter::repeat(""));
     rows.extend(labels.zip(unseen(capacity)));
     if capacity.out_of_time {

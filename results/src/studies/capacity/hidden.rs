@@ -102,7 +102,7 @@ fn queue(question: &Question, probes: &[ProbeReport], pass: Pace) -> Option<Hidd
         return None;
     }
     let of_pass =
-        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == Kind::Full && probe.seen != Seen::Void);
+        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == Kind::Full && probe.seen.speaks());
     let flow = of_pass.filter_map(|probe| probe.flow).fold(Flow::default(), Flow::plus);
     let answered = flow.share() * pass.per_s();
     let by_backlog = backlog(question).map_or(0.0, |part| pass.per_s() / (1.0 + part));

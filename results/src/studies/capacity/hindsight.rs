@@ -138,7 +138,7 @@ fn repeats(probes: &[ProbeReport], pace: Pace) -> bool {
 /// that serves at random grows in each of them, and surely only in the sum.
 pub(super) fn behind_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
     let mut flows: BTreeMap<Pace, Flow> = BTreeMap::new();
-    for probe in probes.iter().filter(|probe| probe.kind == Kind::Full && probe.seen != Seen::Void) {
+    for probe in probes.iter().filter(|probe| probe.kind == Kind::Full && probe.seen.speaks()) {
         let sum = flows.entry(probe.per_min).or_default();
         *sum = sum.plus(probe.later_flow.unwrap_or_default());
     }
@@ -149,7 +149,7 @@ pub(super) fn behind_together(question: &Question, probes: &[ProbeReport]) -> Ve
 /// Rates whose full probes, taken together, were too slow although most of them passed. The part of slow responses differs a lot
 /// from one probe to the next when requests arrive at random: mostly none, and now and then many.
 pub(super) fn slow_together(question: &Question, probes: &[ProbeReport]) -> Vec<Pace> {
-    let counted = |probe: &&ProbeReport| probe.kind == Kind::Full && probe.seen != Seen::Void;
+    let counted = |probe: &&ProbeReport| probe.kind == Kind::Full && probe.seen.speaks();
     let mut paces: Vec<Pace> = probes.iter().filter(counted).map(|probe| probe.per_min).collect();
     paces.sort_unstable();
     paces.dedup();

@@ -23,7 +23,7 @@ const PASSABLE: f64 = 0.1;
 const UNSAID_US: f64 = 500_000.0;
 
 /// Standard deviations by which the answers of one probe lag behind its schedule by chance once in a thousand.
-const SURELY: f64 = 3.0;
+pub(super) const SURELY: f64 = 3.0;
 
 /// Attempts that a half of a probe needs before its shares are judged by themselves.
 const ENOUGH: u64 = 100;
@@ -186,6 +186,45 @@ pub struct Wanted<'a> {
 }
 
 impl ProbeReport {
+    /// A probe that did not end by itself: a shard or the run was killed, or a signal ended it.
+    #[must_use]
+    pub fn lost(plan: ProbePlan, times: [String; 2], connections: u32, why: String) -> Self {
+        let [started_at, finished_at] = times;
+        Self {
+            number: plan.number,
+            per_min: plan.pace,
+            rate_per_s: plan.pace.per_s(),
+            kind: plan.kind,
+            seen: Seen::Lost,
+            reasons: vec![why],
+            result: plan.result,
+            started_at,
+            finished_at,
+            validity: Verdict::Incomplete,
+            connections: connections.max(1),
+            achieved_per_s: 0.0,
+            sent_share: 0.0,
+            throttled_share: 0.0,
+            error_share: 0.0,
+            response_p50_us: None,
+            response_p99_us: None,
+            response_p99_at_least: false,
+            service_p50_us: None,
+            sched_lag_p99_us: None,
+            longest_promise_s: 0.0,
+            counted: None,
+            accepted_per_s: None,
+            refused_by_s: None,
+            flow: None,
+            later_flow: None,
+            let_through_per_s: None,
+            let_through_least_per_s: None,
+            bunched: false,
+            busy: false,
+            slow: Vec::new(),
+        }
+    }
+
     /// What the run of a probe says about what is wanted.
     #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {

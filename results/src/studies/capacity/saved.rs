@@ -9,7 +9,7 @@ use super::hindsight::{Limit, behind_together, in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
 use super::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
-use super::{Pace, is_random, times_s};
+use super::{Pace, is_random, laws, times_s};
 use crate::run::report::Environment;
 use crate::run::result_dir::foreign;
 
@@ -341,7 +341,7 @@ fn typical(
     pace: Pace,
     read: impl Fn(&ProbeReport) -> Option<f64>,
 ) -> Option<(f64, &ProbeReport)> {
-    let of_rate = probes.iter().filter(|probe| probe.per_min == pace && probe.seen != Seen::Void);
+    let of_rate = probes.iter().filter(|probe| probe.per_min == pace && probe.seen.speaks());
     let mut values: Vec<(f64, &ProbeReport)> = of_rate.filter_map(|probe| Some((read(probe)?, probe))).collect();
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     values.get(values.len() / 2).copied()
@@ -360,7 +360,10 @@ pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
     let mut probes: Vec<ProbeReport> = Vec::new();
     for (at, (line, number)) in rest.iter().enumerate() {
         match foreign::from_str::<ProbeReport>(line) {
-            Ok(probe) if (least..=greatest).contains(&probe.per_min) => probes.push(probe),
+            Ok(probe) if (least..=greatest).contains(&probe.per_min) => {
+                laws::check(&begun.question, at + 1, &probe).map_err(|why| format!("line {number}: {why}"))?;
+                probes.push(probe);
+            }
             Ok(probe) => return Err(format!("line {number}: a probe of {} was never asked for", probe.per_min)),
             Err(_) if at + 1 == rest.len() && !text.ends_with('\n') => {}
             Err(error) => return Err(format!("line {number}: {}", foreign::one_line(&error))),

@@ -41,6 +41,16 @@ pub enum Seen {
     Collapse,
     /// Nothing about the target: this side was the limit.
     Void,
+    /// Nothing at all: the probe did not end by itself.
+    Lost,
+}
+
+impl Seen {
+    /// True if it speaks for or against the target.
+    #[must_use]
+    pub const fn speaks(self) -> bool {
+        matches!(self, Self::Pass | Self::Fail | Self::Collapse)
+    }
 }
 
 /// What to do next.
@@ -140,6 +150,7 @@ impl Tally {
     fn note(&mut self, kind: Kind, seen: Seen) {
         self.void_in_a_row = if seen == Seen::Void { self.void_in_a_row + 1 } else { 0 };
         match (kind, seen) {
+            (_, Seen::Lost) => {}
             (_, Seen::Void) => self.voids += 1,
             (Kind::Scout, Seen::Pass) => self.scouts += 1,
             (Kind::Scout, Seen::Fail) => self.scouts -= 1,
@@ -194,7 +205,10 @@ impl Search {
 
     /// Takes in a probe.
     pub fn note(&mut self, pace: Pace, kind: Kind, seen: Seen) {
-        self.rates.entry(pace).or_default().note(kind, seen);
+        // A rate of lost probes alone was not probed.
+        if seen != Seen::Lost {
+            self.rates.entry(pace).or_default().note(kind, seen);
+        }
     }
 
     /// Notes that the full probes of a rate, taken together, fail: it does not pass until more of them outweigh that.
