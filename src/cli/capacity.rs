@@ -18,8 +18,9 @@ halved to --precision, and both ends are probed until they are settled: no rate
 is more than twice one that passed, and a probe of which half is refused is stopped.
 
 Exit codes: 0 found · 3 even the least rate fails
-            5 not found: all rates up to --max-rate pass, this client cannot send
-              more, the target is unsteady, or time was over
+            5 not found: a longer probe may fail at a lower rate (unconfirmed), all
+              rates up to --max-rate pass, this client cannot send more, the
+              target is unsteady, or time was over
             129 / 130 / 143 ended by a signal; --resume goes on from there
 
 Examples:
@@ -45,9 +46,10 @@ of attempts are judged after the warm-up, and of the later half of a probe as
 well. Unless objectives are named, by this, --slo-p99 or --max-error-rate:
 response_p99 < 500ms; and, unless they are named themselves, error_rate < 1%
 and throttled_rate < 1% in any case. What is always wanted: 99 % of the
-requests went, on time, and response times did not grow throughout the probe,
-as they do where more comes than is managed (seen in four whole seconds after
-the warm-up and more).";
+requests went, on time; response times did not grow throughout the probe, and
+as many requests had an answer in its later half as were scheduled (seen in
+four whole seconds after the warm-up and more). Not-found answers (404, 410)
+are neither errors nor accepted, unless --expect accepts them.";
 
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]

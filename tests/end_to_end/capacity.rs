@@ -218,6 +218,11 @@ fn a_search_on_a_full_disk_says_what_is_kept_and_where() {
     assert!(said.contains("No space left on device") && !said.contains("failed to print"), "{said}");
     assert!(said.contains("Kept in ") && said.contains("probes.jsonl"), "{said}");
     assert!(said.contains("Free some space"), "{said}");
+    // Nothing can be saved from the start.
+    let other = out.with_file_name("other");
+    let done = started(&["--from", "60", "--out", other.to_str().unwrap(), "--", "-s", "1"]).end().code(&[1]);
+    let said = &done.stderr;
+    assert!(said.contains("probes.jsonl: No space left on device") && said.contains("Free some space"), "{said}");
 }
 
 /// RFC 3339 as the time since the epoch.

@@ -36,7 +36,7 @@ pub enum ResultError {
     #[error("--out {0} cannot be replaced by a result: name a directory inside it")]
     NoName(PathBuf),
     /// The system refused.
-    #[error("write {path}: {error}")]
+    #[error("write {path}: {error}{}", step(error).map(|step| format!(". {step}, or choose another place with --out")).unwrap_or_default())]
     Io {
         /// The file.
         path: PathBuf,
@@ -97,14 +97,19 @@ impl ResultError {
     }
 }
 
+/// The step that makes room for a file; none when room is not what it lacks.
+fn step(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Some("Free some space"),
+        io::ErrorKind::QuotaExceeded => Some("Free some of your disk quota"),
+        io::ErrorKind::FileTooLarge => Some("Raise the limit on the size of files (ulimit -f)"),
+        _ => None,
+    }
+}
+
 /// The next step for a result that lacks a file.
 fn remedy(error: &io::Error, kept: &[String], place: &Path) -> String {
-    let step = match error.kind() {
-        io::ErrorKind::StorageFull => "Free some space",
-        io::ErrorKind::QuotaExceeded => "Free some of your disk quota",
-        io::ErrorKind::FileTooLarge => "Raise the limit on the size of files (ulimit -f)",
-        _ => "Make the directory writable again",
-    };
+    let step = step(error).unwrap_or("Make the directory writable again");
     if kept.iter().any(|name| name == RESULT) {
         format!("{step}; `crawlmark report {}` then makes what is missing", place.display())
     } else {
