@@ -256,21 +256,21 @@ impl Bench<'_> {
         let setup = Setup::of_this_program(format!("{pace}"), words)?;
         let folder =
             PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
-        let place = self.place.join(&folder);
+        let saved = self.place.join(&folder);
         let connections = self.probing.connections(pace);
         let plan = ProbePlan { number, pace, kind, connections, result: folder.display().to_string() };
         let begun = wall_time();
-        let error = match self.rounds.run(&setup, &place) {
+        let error = match self.rounds.run(&setup, &saved) {
             Ok(taken) => return Ok((ProbeReport::new(plan, &taken.report, self.probing.wanted()), None)),
             Err(error) => error,
         };
         let why = match &error {
             Error::Round(why) => why.clone(),
             // One that came between two probes ended none.
-            Error::Stopped(signal) if place.with_extension("log").exists() => format!("stopped by signal {signal}"),
+            Error::Stopped(signal) if saved.with_extension("log").exists() => format!("stopped by signal {signal}"),
             _ => return Err(error),
         };
-        if self.probes.is_empty() && (matches!(error, Error::Stopped(_)) || result_dir::read(&place).is_err()) {
+        if self.probes.is_empty() && (matches!(error, Error::Stopped(_)) || result_dir::read(&saved).is_err()) {
             return Err(error);
         }
         let times = [begun, wall_time()].map(|time| humantime::format_rfc3339_millis(time).to_string());

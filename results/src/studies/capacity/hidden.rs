@@ -78,15 +78,15 @@ fn refusals(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]
     if failed.clone().next().is_none() || Limit::of(probes).is_some() {
         return None;
     }
-    let (warmup_s, probe_s) = times_s(pass.per_s(), question);
-    let passed = pass.per_s() * (warmup_s + probe_s / 2.0);
+    let (warmup_s, measured_s) = times_s(pass.per_s(), question);
+    let passed = pass.per_s() * (warmup_s + measured_s / 2.0);
     let is_early = failed.clone().filter_map(|probe| probe.refused_by_s).any(|by_s| fail.per_s() * by_s < passed);
     let least = |read: &mut dyn Iterator<Item = f64>| read.reduce(f64::min);
     let at_fail = least(&mut failed.filter_map(|probe| probe.let_through_per_s));
     let above = least(&mut probes.iter().filter(is_refused).filter_map(|probe| probe.let_through_per_s));
     let wait_s = probes.iter().map(|probe| probe.longest_promise_s).fold(0.0, f64::max);
     let lets_through = at_fail.is_some_and(|let_through| let_through >= pass.per_s() * LEAST_LET_THROUGH);
-    if is_early && lets_through && wait_s <= warmup_s + probe_s {
+    if is_early && lets_through && wait_s <= warmup_s + measured_s {
         return None;
     }
     let let_through_per_s = at_fail.and(above).unwrap_or(0.0);
