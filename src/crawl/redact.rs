@@ -12,11 +12,37 @@ use hyper::header::HeaderName;
 const WITHHELD: &str = "...";
 
 /// Names of secrets, or parts of such names.
-const PARTS: [&str; 10] =
-    ["token", "secret", "passw", "apikey", "signature", "credential", "auth", "session", "cookie", "bearer"];
+const PARTS: [&str; 20] = [
+    "token",
+    "secret",
+    "passw",
+    "passphrase",
+    "apikey",
+    "signature",
+    "credential",
+    "auth",
+    "session",
+    "sessid",
+    "cookie",
+    "bearer",
+    "private",
+    "jwt",
+    "hmac",
+    "nonce",
+    "csrf",
+    "xsrf",
+    "saml",
+    "verifier",
+];
+
+/// Words that make a name that of a secret: too short to be looked for within words, as in `mapping` and `aside`.
+const WORDS: [&str; 17] = [
+    "sig", "pwd", "pw", "pass", "sid", "otp", "totp", "hotp", "mfa", "pin", "pincode", "cvc", "cvv", "ssn", "salt",
+    "cred", "creds",
+];
 
 /// Whole names of secrets.
-const NAMES: [&str; 5] = ["key", "sig", "pwd", "pass", "code"];
+const NAMES: [&str; 2] = ["key", "code"];
 
 /// Redact a URL, or the end of one: its user name and password, and the values of secret parameters of its path and query. A value
 /// goes on until a parameter with a name of its own follows, so that one with a space or an `&` in it is left out whole.
@@ -117,6 +143,8 @@ pub fn words(words: &[String]) -> Vec<String> {
         let redact: Option<fn(&str) -> String> = match flag {
             "-H" | "--header" => Some(header),
             "--body" => Some(|_| WITHHELD.to_owned()),
+            // A flag that turns something off has no value: `--no-pin`.
+            _ if flag.starts_with("--no-") => None,
             _ if flag.starts_with("--") && is_secret(flag) => Some(|_| WITHHELD.to_owned()),
             _ => None,
         };
@@ -170,9 +198,27 @@ fn assignment(text: &str) -> String {
 }
 
 fn is_secret(name: &str) -> bool {
-    let plain: String =
-        decoded(name).chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    NAMES.contains(&&*plain) || plain.ends_with("key") || PARTS.iter().any(|part| plain.contains(part))
+    let name = decoded(name);
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    NAMES.contains(&&*plain)
+        || plain.ends_with("key")
+        || PARTS.iter().any(|part| plain.contains(part))
+        || words_of_name(&name).iter().any(|word| WORDS.contains(&&**word))
+}
+
+/// The words of a name, in lower case: `user_pin2`, `user-pin` and `userPin` are `user` and `pin`.
+fn words_of_name(name: &str) -> Vec<String> {
+    let (mut words, mut follows_lower) = (vec![String::new()], false);
+    for c in name.chars() {
+        if !c.is_ascii_alphabetic() || (c.is_ascii_uppercase() && follows_lower) {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_ascii_alphabetic(), words.last_mut()) {
+            word.push(c.to_ascii_lowercase());
+        }
+        follows_lower = c.is_ascii_lowercase();
+    }
+    words
 }
 
 /// A name without its percent signs: a server reads `%74oken` as `token`.
@@ -220,6 +266,20 @@ mod tests {
             ("http://a/?%74oken=hush", "http://a/?%74oken=..."),
             ("http://a/x;token=hush/{id}", "http://a/x;token=.../{id}"),
             ("http://a/?token=...&b=1", "http://a/?token=...&b=1"),
+            ("http://a/?sid=h&jwt=h&hmac=h&otp=h&pin=h", "http://a/?sid=...&jwt=...&hmac=...&otp=...&pin=..."),
+            ("http://a/?nonce=h&private=h&session_id=h", "http://a/?nonce=...&private=...&session_id=..."),
+            (
+                "http://a/?x-jwt=h&userPin=h&user[pin]=h&pin2=h",
+                "http://a/?x-jwt=...&userPin=...&user[pin]=...&pin2=...",
+            ),
+            ("http://a/?connect.sid=h&PHPSESSID=h&SID=h", "http://a/?connect.sid=...&PHPSESSID=...&SID=..."),
+            (
+                "http://a/?db_pass=h&passphrase=h&SAMLResponse=h",
+                "http://a/?db_pass=...&passphrase=...&SAMLResponse=...",
+            ),
+            ("http://a/?code_verifier=h&csrf=h&cvv=h", "http://a/?code_verifier=...&csrf=...&cvv=..."),
+            ("http://a/?side=1&aside=2&spin=3&pins=4&option=5", "http://a/?side=1&aside=2&spin=3&pins=4&option=5"),
+            ("http://a/?shipping=1&design=2&status_code=3", "http://a/?shipping=1&design=2&status_code=3"),
             ("someone@example.com", "someone@example.com"),
         ] {
             assert_eq!(url(typed), shown);
@@ -284,6 +344,8 @@ mod tests {
                 "SECRET=hush ./server --api-key hush --proxy-auth=u:hush -p 1",
                 "SECRET=... ./server --api-key ... --proxy-auth=... -p 1",
             ),
+            ("--no-pin -c 8", "--no-pin -c 8"),
+            ("--pin hush --user-pin=hush -p 1", "--pin ... --user-pin=... -p 1"),
             ("-H hush", "-H : ..."),
             ("'hush", "..."),
         ] {

@@ -211,8 +211,9 @@ fn read_body(text: &str) -> Result<Bytes, Error> {
         Some(literal) if literal.starts_with('@') => Ok(Bytes::copy_from_slice(literal.as_bytes())),
         Some(path) => {
             let refused = |why: String| {
+                // A text that begins with @ by mistake may be a secret, and so may a path.
                 Error::Usage(format!(
-                    "--body {text}: {why}; @ begins the name of a file, and @@ a text that begins with @"
+                    "--body @FILE: the file {why}. If the body is a text that begins with @, write @@"
                 ))
             };
             let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;

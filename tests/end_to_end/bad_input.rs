@@ -98,7 +98,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["URL", "--rate", "0.5"], "write 30/min"),
         (&["URL", "--rate", "2g"], "leave the rate out"),
         (&["URL", "--backoff", "20s,1s"], "for example 1s,20s"),
-        (&["URL", "--body", "@/nowhere/body"], "--body @/nowhere/body: cannot be read"),
+        (&["URL", "--body", "@/nowhere/body"], "--body @FILE: the file cannot be read: No such file"),
         (&["URL", "--body", "@/dev/zero"], "longer than 64 MiB"),
         (&["URL", "--conections", "5"], "did you mean '--connections'?"),
         (&["URL", "--concurrency", "5"], "did you mean '--connections'?"),

@@ -83,6 +83,7 @@ fn no_message_repeats_a_secret() {
     let with_slash = format!("user:pa/{SECRET}@127.0.0.1:9/{{id}}");
     let [line_feed, no_colon] = [format!("Bearer\n{SECRET}"), format!("x-a\n{SECRET}: 1")];
     let count = format!("http://127.0.0.1:9/?token=a {SECRET}");
+    let [body, body_word] = [format!("@/tmp/{SECRET}"), format!("--body=@{SECRET}")];
     let target = format!("echo 'http://user:{SECRET}@h/?token={SECRET}'; API_KEY={SECRET} exit 3");
     let port = format!("http://127.0.0.1:{{port}}/{{id}}?token={SECRET}");
     for (args, codes) in [
@@ -96,6 +97,9 @@ fn no_message_repeats_a_secret() {
         (&["run", &with_key, "-H", &line_feed], &[2]),
         (&["run", &with_key, "-H", &no_colon], &[2]),
         (&["run", &with_key, "-n", &count], &[2]),
+        (&["run", &with_key, "--body", &body], &[2]),
+        (&["ab", "--base", &body_word, "--", "-n", "5"], &[2]),
+        (&["scale", "--", &body_word], &[2]),
         (&["scale", &with_space], &[2]),
         (&["ab", "--base", &format!("\"{with_space}\""), "--", "-n", "5"], &[2]),
         (&["run", &twice], &[2]),
