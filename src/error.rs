@@ -126,7 +126,13 @@ pub(crate) enum Error {
     Json(#[from] serde_json::Error),
     /// Standard output is gone.
     #[error("print: {0}")]
-    Output(#[from] io::Error),
+    Output(io::Error),
+    /// The system does not say which program this is.
+    #[error("find the file of this program: {0}")]
+    Program(io::Error),
+    /// A target's command has no port to listen on.
+    #[error("find a free port for the target: {0}")]
+    Port(io::Error),
 }
 
 impl Error {
@@ -142,9 +148,8 @@ impl Error {
     }
 
     /// The error of a file or directory that cannot be written.
-    pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |error| Self::Result(ResultError::Io { path, error })
+    pub(crate) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| ResultError::Io { path: path.to_owned(), error }.into()
     }
 
     /// Add the directory to the error if it holds measurements.
@@ -169,7 +174,7 @@ impl Error {
             | Self::Cut(_)
             | Self::Log(_)
             | Self::Design(_)
-            | Self::Result(ResultError::Exists(_) | ResultError::NoName(_)) => USAGE,
+            | Self::Result(ResultError::Exists(_) | ResultError::NoName(_) | ResultError::InUse { .. }) => USAGE,
             Self::Stopped(signal) => signalled(*signal),
             Self::Kept { error, .. } => error.exit_code(),
             Self::Resolve { .. }
@@ -187,6 +192,8 @@ impl Error {
             | Self::Round(_)
             | Self::TargetLost { .. }
             | Self::Json(_)
+            | Self::Program(_)
+            | Self::Port(_)
             | Self::Output(_) => FAILED,
         }
     }

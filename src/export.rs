@@ -95,7 +95,7 @@ pub(crate) fn write(report: &Report, directory: &Path, exports: &[Export]) -> Re
 fn write_one(report: &Report, directory: &Path, Export { format, to }: &Export) -> Result<Option<PathBuf>, Error> {
     let text = export(report, *format)?;
     let (folder, name) = match to {
-        Destination::Output => return Ok(terminal::print(&text).map(|()| None)?),
+        Destination::Output => return terminal::print_data(&text).map(|()| None),
         Destination::Result => (directory.to_owned(), format.file_name().to_owned()),
         Destination::File(path) => {
             if fs::metadata(path).is_ok_and(|found| !found.is_file()) {

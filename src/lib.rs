@@ -40,6 +40,7 @@ mod witness;
 use std::process::ExitCode;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_results::show::visible;
 
 use crate::cli::{Cli, Command};
 
@@ -54,7 +55,7 @@ pub fn main() -> ExitCode {
         // Help and version are "errors" that print to stdout and succeed; the rest is usage, exit 2.
         Err(error) => {
             let said = error.render().to_string();
-            if !error.use_stderr() || crawl::redact::text(&said) == said {
+            if !error.use_stderr() || crawl::redact::text(&visible(&said)) == said {
                 let _ = error.print();
             } else {
                 terminal::say(&said);

@@ -7,6 +7,7 @@ mod service;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +20,7 @@ use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::run::result_dir::{self, Contradiction, RESULT, ReadError};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::compare::TargetCpu;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
@@ -62,7 +64,7 @@ impl Setup {
     /// # Errors
     /// When the system does not say which program this is.
     pub(crate) fn of_this_program(label: String, words: Vec<String>) -> Result<Self, Error> {
-        let program = std::env::current_exe().map_err(Error::Output)?;
+        let program = std::env::current_exe().map_err(Error::Program)?;
         Ok(Self { label, program, words, target: None })
     }
 }
@@ -108,7 +110,7 @@ impl<'a> Rounds<'a> {
         }
         let beside = |ending: &str| place.with_extension(ending);
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).map_err(Error::writing(parent))?;
+            fs::create_dir_all(parent).map_err(Error::unwritable(parent))?;
         }
         let target_log = beside("target.log");
         let service = match &setup.target {
@@ -117,7 +119,10 @@ impl<'a> Rounds<'a> {
         };
         let before = service.as_ref().and_then(Service::cpu);
         let log = beside("log");
-        let exit = self.crawl(setup, service.as_ref(), (place, &log))?;
+        // Kept in memory: where a disk is full, a file would hold nothing of why.
+        let output = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
+        let mut output = output.map(File::from).map_err(|error| Error::Output(error.into()))?;
+        let exit = self.crawl(setup, service.as_ref(), (place, &output))?;
         let after = service.as_ref().and_then(Service::cpu);
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
@@ -133,7 +138,9 @@ impl<'a> Rounds<'a> {
                 report
             }
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
-                return Err(failed(format!("{exit}: {}", complaint(&log, &setup.program))));
+                let said = read_back(&mut output);
+                let _ = fs::write(&log, &said);
+                return Err(failed(format!("{exit}: {}", complaint(&said, &setup.program))));
             }
             Err(error) => return Err(failed(error.to_string())),
         };
@@ -145,9 +152,7 @@ impl<'a> Rounds<'a> {
             return Err(failed(report.validity.reasons.join("; ")));
         }
         keep_result(place);
-        for log in [log, target_log] {
-            let _ = fs::remove_file(log);
-        }
+        let _ = fs::remove_file(target_log);
         Ok(Taken { report, target_cpu })
     }
 
@@ -171,7 +176,7 @@ impl<'a> Rounds<'a> {
         &mut self,
         setup: &Setup,
         service: Option<&Service>,
-        (place, log): (&Path, &PathBuf),
+        (place, output): (&Path, &File),
     ) -> Result<ShardExit, Error> {
         let words = setup.words.iter().map(|word| match service {
             Some(service) => word.replace(PORT, &service.port().to_string()),
@@ -179,7 +184,7 @@ impl<'a> Rounds<'a> {
         });
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
-        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log).map_err(Error::writing(log))?);
+        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output.try_clone().map_err(Error::Output)?);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {
@@ -211,9 +216,15 @@ impl<'a> Rounds<'a> {
     }
 }
 
+/// Output of a round that is over.
+fn read_back(output: &mut File) -> String {
+    let mut said = Vec::new();
+    let _ = output.rewind().and_then(|()| output.read_to_end(&mut said));
+    String::from_utf8_lossy(&said).into_owned()
+}
+
 /// What a run that saved nothing complained of: its error, or else what it said last.
-fn complaint(log: &Path, program: &Path) -> String {
-    let said = fs::read_to_string(log).unwrap_or_default();
+fn complaint(said: &str, program: &Path) -> String {
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
     let error = lines.clone().find_map(|line| line.strip_prefix("error: "));
     let silent = || format!("{} saved no result and said nothing: is it a crawlmark?", program.display());

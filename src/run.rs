@@ -14,7 +14,7 @@ use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
 use crawlmark_results::run::gates::Lookout;
 use crawlmark_results::run::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
 use crawlmark_results::run::result_dir;
-use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError, default_path};
+use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
 use crawlmark_results::show::plot;
 use crawlmark_results::show::text;
 use nix::sys::signal::Signal;
@@ -33,17 +33,22 @@ use crate::terminal::{self, Progress};
 const SIGINT: i32 = Signal::SIGINT as i32;
 
 /// Where results go unless told otherwise.
-pub(crate) const RUNS: &str = "results/runs";
+const RUNS: &str = "results/runs";
+
+/// Begins the directory of a result: the one that `--out` names, or one of this name in [`RUNS`].
+///
+/// # Errors
+/// When it cannot be made, would replace something, or is in use.
+pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultDir, Error> {
+    let made = out.map_or_else(|| ResultDir::create_in(Path::new(RUNS), wall_time(), name), ResultDir::create);
+    Ok(made?)
+}
 
 /// Crawls, and returns the exit code. `clock` was started with the program.
 pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
     let wanted = Wanted::of(&args)?;
     let voice = Voice::of(&args, wanted.output);
     let mut resolved = resolve::resolve(args)?;
-    let out = match &resolved.out {
-        Some(out) => out.clone(),
-        None => default_path(Path::new(RUNS), wall_time(), &resolved.labels.name),
-    };
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
     }
@@ -52,13 +57,13 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     // For the rest of this process's life: neither what was measured nor the exit code that says how it ended may be
     // lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let directory = ResultDir::create(&out)?;
+    let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
     let unreached = reach::check_hosts(&mut resolved, clock, &held)?;
     std::mem::forget(held);
     for host in &unreached {
         voice.warn(host);
     }
-    voice.say(&left_over(&out));
+    voice.say(&left_over(directory.path()));
     let Crawled { mut report, lookout, log } = match crawl((resolved, &directory), voice, clock) {
         Ok(crawled) => crawled,
         Err(error) => return Err(error.keeping(directory)),

@@ -10,14 +10,12 @@ mod pairs;
 mod seen;
 mod table;
 
-use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::raise_descriptor_limit;
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::run::report::{Environment, Placement, rfc3339};
-use crawlmark_results::run::result_dir::{ResultDir, default_path};
 use crawlmark_results::show::text::wrapped;
 
 use self::experiment::Experiment;
@@ -27,7 +25,7 @@ use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
 use crate::rounds::left_over;
-use crate::run::RUNS;
+use crate::run::result_directory;
 use crate::terminal::{self, Stages};
 
 /// The name of its results.
@@ -37,10 +35,9 @@ const NAME: &str = "selftest";
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let form = if args.quick { Form::Quick } else { Form::Full };
     let rows = rows(args, form);
-    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), NAME));
-    let directory = ResultDir::create(&out)?;
+    let directory = result_directory(args.out.as_deref(), NAME)?;
     if !args.quiet {
-        terminal::say(&left_over(&out));
+        terminal::say(&left_over(directory.path()));
     }
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     // Connections of an open loop, and more besides. Where there are too few, the runs say so.

@@ -6,18 +6,30 @@ mod stages;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
+use crawlmark_results::show::visible;
+
 pub(crate) use self::progress::Progress;
 use self::progress::{Glyphs, glyphs};
 pub(crate) use self::stages::Stages;
 use crate::crawl::redact;
+use crate::error::Error;
 
 /// Prints a result. A reader that has had enough and is gone is no failure.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let text = visible(text);
+    write(if io::stdout().is_terminal() { shown(&text, glyphs()) } else { text })
+}
+
+/// Prints what is for another program, to the letter unless people see it.
+pub(crate) fn print_data(text: &str) -> Result<(), Error> {
+    if io::stdout().is_terminal() { print(text) } else { write(text.into()) }
+}
+
+fn write(text: Cow<'_, str>) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    let text = if out.is_terminal() { shown(text, glyphs()) } else { text.into() };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        _ => Ok(()),
     }
 }
 
@@ -26,7 +38,8 @@ pub(crate) fn say(text: &str) {
     // Nobody may be listening; that must not stop a run.
     let mut out = io::stderr().lock();
     let text = redact::text(text);
-    let text = if out.is_terminal() { shown(&text, glyphs()) } else { Cow::from(text) };
+    let text = visible(&text);
+    let text = if out.is_terminal() { shown(&text, glyphs()) } else { text };
     let _ = out.write_all(text.as_bytes());
 }
 

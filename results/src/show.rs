@@ -5,7 +5,11 @@
 //! | [`text`] | text for terminals, and Markdown |
 //! | [`plot`] | plots as SVG and PNG |
 //! | [`page`] | one HTML page of a result |
+//! | [`visible()`] | text without characters that hide or reorder |
 
 pub mod page;
 pub mod plot;
 pub mod text;
+mod visible;
+
+pub use self::visible::visible;

@@ -69,7 +69,7 @@ impl Side {
         }
         let program = match program {
             Some(program) => executable(&format!("{flag}-bin"), program)?,
-            None => std::env::current_exe().map_err(Error::Output)?,
+            None => std::env::current_exe().map_err(Error::Program)?,
         };
         Ok(Self {
             arm,

@@ -19,8 +19,8 @@ pub(super) type Judge<'a> = &'a dyn Fn(&ProbeReport, &Report) -> ProbeReport;
 /// A journal that is written.
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: File,
     path: PathBuf,
+    file: File,
 }
 
 /// What an earlier search saved.
@@ -138,12 +138,12 @@ impl Journal {
         before: Option<Before>,
     ) -> Result<(Self, Vec<ProbeReport>), Error> {
         let path = place.join(JOURNAL);
-        let file = File::create(&path).map_err(Error::writing(&path))?;
-        let mut journal = Self { file, path };
+        let file = File::create(&path).map_err(Error::unwritable(&path))?;
+        let mut journal = Self { path, file };
         journal.write(&journal_line(begun)?)?;
         let Some(Before { place: from, probes }) = before else { return Ok((journal, Vec::new())) };
         for probe in &probes {
-            copy_result(&from, place, &probe.result).map_err(Error::writing(&place.join(&probe.result)))?;
+            copy_result(&from, place, &probe.result).map_err(Error::unwritable(&place.join(&probe.result)))?;
             journal.append(probe)?;
         }
         Ok((journal, probes))
@@ -159,7 +159,7 @@ impl Journal {
 
     /// In one piece, so that a line is there or is cut, and never mixed.
     fn write(&mut self, line: &str) -> Result<(), Error> {
-        self.file.write_all(line.as_bytes()).map_err(Error::writing(&self.path))
+        self.file.write_all(line.as_bytes()).map_err(Error::unwritable(&self.path))
     }
 }
 

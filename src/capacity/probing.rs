@@ -203,7 +203,8 @@ impl Probing {
     /// Of what is crawled and how, secrets and the list of URLs included: two searches of one fingerprint ask the same.
     pub(super) fn fingerprint(&self) -> Result<u32, Error> {
         let typed = understood("a probe", &self.words)?;
-        let list = typed.urls.map(std::fs::read).transpose().map_err(Error::Output)?;
+        let list =
+            typed.urls.map(std::fs::read).transpose().map_err(|error| Error::Usage(format!("--urls: {error}")))?;
         let words = self.words.iter().map(String::as_bytes);
         Ok(fingerprint(words.chain(list.as_deref())))
     }

@@ -2,20 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::clock::wall_time;
-use crawlmark_results::run::result_dir::{self, Overlaid, PAGE, ResultDir, default_path};
+use crawlmark_results::run::result_dir::{self, Overlaid, PAGE};
 use crawlmark_results::show::plot::overlay::MOST_RUNS;
 
 use crate::cli::ReportArgs;
 use crate::error::Error;
-use crate::run::RUNS;
+use crate::run::result_directory;
 
 /// Makes the page and its plots, and returns where the page is.
 pub(super) fn overlay(args: &ReportArgs) -> Result<PathBuf, Error> {
     check(&args.results)?;
     let reports = args.results.iter().map(|result| result_dir::read(result)).collect::<Result<Vec<_>, _>>()?;
-    let out = args.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), "overlay"));
-    let directory = ResultDir::create(&out)?;
+    let directory = result_directory(args.out.as_deref(), "overlay")?;
     let Overlaid { files, plots } = result_dir::overlaid(&reports);
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
     let saved = directory.finish_with(&files)?;

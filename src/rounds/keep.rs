@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_harness::clock::wall_time;
-use crawlmark_results::run::result_dir::{self, ResultDir, default_path, holds_measurements};
+use crawlmark_results::run::result_dir::{self, ResultDir, holds_measurements};
 use crawlmark_results::show::text;
 use serde::Serialize;
 
 use crate::cli::{FormArgs, KeepArgs};
 use crate::error::{Error, INCONCLUSIVE, signalled};
-use crate::run::RUNS;
+use crate::run::result_directory;
 use crate::terminal::{self, Stages};
 
 /// Directories named at most; the others are counted.
@@ -20,10 +19,9 @@ const NAMED: usize = 3;
 /// # Errors
 /// When it cannot be made, or would replace something.
 pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error> {
-    let out = keep.out.clone().unwrap_or_else(|| default_path(Path::new(RUNS), wall_time(), name));
-    let directory = ResultDir::create(&out)?;
+    let directory = result_directory(keep.out.as_deref(), name)?;
     if !keep.quiet {
-        terminal::say(&left_over(&out));
+        terminal::say(&left_over(directory.path()));
     }
     Ok(directory)
 }
@@ -115,5 +113,5 @@ pub(crate) fn print<T: Serialize>(
         (_, true) => markdown(found),
         _ => text(found, terminal::columns()),
     };
-    Ok(terminal::print(&told)?)
+    terminal::print(&told)
 }

@@ -46,8 +46,8 @@ impl Service {
     pub(super) fn start(command: &str, log: &Path, ready: Duration, held: &HeldSignals) -> Result<Self, Error> {
         let port = free_port()?;
         let line = command.replace(PORT, &port.to_string());
-        let output = File::create(log).map_err(Error::writing(log))?;
-        let errors = output.try_clone().map_err(Error::Output)?;
+        let output = File::create(log).map_err(Error::unwritable(log))?;
+        let errors = output.try_clone().map_err(Error::unwritable(log))?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &line]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -176,8 +176,8 @@ fn live_session(pid: i32) -> Option<i32> {
 
 /// A loopback port that nobody listens on now.
 fn free_port() -> Result<u16, Error> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Output)?;
-    Ok(listener.local_addr().map_err(Error::Output)?.port())
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Port)?;
+    Ok(listener.local_addr().map_err(Error::Port)?.port())
 }
 
 fn humantime(time: Duration) -> String {

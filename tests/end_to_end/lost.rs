@@ -35,8 +35,18 @@ impl Disk {
         None
     }
 
+    /// Its root.
+    pub(crate) fn place(&self) -> &Path {
+        self.0.path()
+    }
+
     pub(crate) fn out(&self) -> PathBuf {
         self.0.path().join("out")
+    }
+
+    /// The one unfinished directory on it.
+    pub(crate) fn partial(&self) -> Option<PathBuf> {
+        partial(self.place())
     }
 
     /// Leaves no room for anything.
@@ -53,7 +63,7 @@ impl Drop for Disk {
     }
 }
 
-fn path(path: &Path) -> &str {
+pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
@@ -63,7 +73,8 @@ pub(crate) fn partial(place: &Path) -> Option<PathBuf> {
     all.find(|path| path.extension().is_some_and(|ending| ending == "partial"))
 }
 
-const CRAWL: [&str; 9] = ["run", "--shards", "1", "-c", "2", "--target-latency", "5ms", "--target-processes", "1"];
+pub(crate) const CRAWL: [&str; 9] =
+    ["run", "--shards", "1", "-c", "2", "--target-latency", "5ms", "--target-processes", "1"];
 
 #[test]
 fn a_disk_that_is_full_at_the_end_costs_neither_summary_nor_json_nor_times() {

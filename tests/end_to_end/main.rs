@@ -29,6 +29,7 @@ mod lost;
 mod manners;
 mod open_loop;
 mod page;
+mod places;
 mod prefixes;
 mod process;
 mod protocols;

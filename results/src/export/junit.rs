@@ -8,6 +8,7 @@ use crate::run::gates::Breach;
 use crate::run::report::Report;
 use crate::show::text::contest::row;
 use crate::show::text::{metric_words, seen};
+use crate::show::visible;
 use crate::studies::compare::{Contest, Verdict};
 
 /// Something that was judged.
@@ -134,21 +135,19 @@ fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, cas
     out.push_str("</testcase>\n");
 }
 
-/// Text as XML has it, in an attribute or outside. Characters that XML 1.0 has no place for are left out.
+/// Text as XML has it, in an attribute or outside. Characters that XML 1.0 has no place for are [shown](visible).
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&apos;"),
-            '\t' | '\n' | '\r' => {
+            '\t' | '\n' => {
                 let _ = write!(out, "&#{};", u32::from(c));
             }
-            '\u{fffe}' | '\u{ffff}' => {}
-            c if u32::from(c) < 0x20 => {}
             c => out.push(c),
         }
     }
@@ -161,6 +160,9 @@ mod tests {
 
     #[test]
     fn text_is_escaped() {
-        assert_eq!(escaped("a < b & \"c\" > 'd'\n\u{1}é"), "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos;&#10;é");
+        assert_eq!(
+            escaped("a < b & \"c\" > 'd'\n\u{1}é"),
+            "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos;&#10;\\u0001é"
+        );
     }
 }

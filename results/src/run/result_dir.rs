@@ -35,8 +35,27 @@ pub enum ResultError {
     /// The working directory itself, or a path that ends in nothing.
     #[error("--out {0} cannot be replaced by a result: name a directory inside it")]
     NoName(PathBuf),
+    /// Another run is about to put its result there.
+    #[error("--out {path} is in use: another run writes to it, in {}. Wait for its end, or name another directory", partial.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Where the other run writes until it is over.
+        partial: PathBuf,
+    },
+    /// The directory cannot be made.
+    #[error(
+        "make the result directory {path}: {error}. {}Name a directory that can be written to with --out",
+        is_full(error).map_or_else(String::new, |step| format!("{step}, or: "))
+    )]
+    Make {
+        /// The directory.
+        path: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
     /// The system refused.
-    #[error("write {path}: {error}{}", step(error).map(|step| format!(". {step}, or choose another place with --out")).unwrap_or_default())]
+    #[error("write {path}: {error}. {}", step(error))]
     Io {
         /// The file.
         path: PathBuf,
@@ -92,13 +111,19 @@ impl ResultError {
     pub fn place(&self) -> Option<&Path> {
         match self {
             Self::Part { place, .. } | Self::Rename { kept: place, .. } => Some(place),
-            Self::Exists(_) | Self::NoName(_) | Self::Io { .. } | Self::Png(_) | Self::Json(_) => None,
+            Self::Exists(_)
+            | Self::NoName(_)
+            | Self::InUse { .. }
+            | Self::Make { .. }
+            | Self::Io { .. }
+            | Self::Png(_)
+            | Self::Json(_) => None,
         }
     }
 }
 
-/// The step that makes room for a file; none when room is not what it lacks.
-fn step(error: &io::Error) -> Option<&'static str> {
+/// The next step where something is used up.
+fn is_full(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull => Some("Free some space"),
         io::ErrorKind::QuotaExceeded => Some("Free some of your disk quota"),
@@ -107,9 +132,14 @@ fn step(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+/// The next step after a file could not be written.
+fn step(error: &io::Error) -> &'static str {
+    is_full(error).unwrap_or("Check that its directory exists and can be written to")
+}
+
 /// The next step for a result that lacks a file.
 fn remedy(error: &io::Error, kept: &[String], place: &Path) -> String {
-    let step = step(error).unwrap_or("Make the directory writable again");
+    let step = step(error);
     if kept.iter().any(|name| name == RESULT) {
         format!("{step}; `crawlmark report {}` then makes what is missing", place.display())
     } else {
@@ -121,7 +151,7 @@ impl ResultDir {
     fn check(path: &Path) -> Result<(), ResultError> {
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(ResultError::Io { path: path.to_owned(), error }),
+            Err(error) => Err(ResultError::Make { path: path.to_owned(), error }),
             Ok(_) if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) => Ok(()),
             Ok(_) => Err(ResultError::Exists(path.to_owned())),
         }
@@ -130,7 +160,8 @@ impl ResultDir {
     /// Makes the directory under its temporary name, so that a place that cannot be written to is known before the run.
     ///
     /// # Errors
-    /// When `path` exists and is not an empty directory, is the working directory, or cannot be written to.
+    /// When `path` exists and is not an empty directory, is the working directory, is what another run writes to, or cannot be
+    /// written to.
     pub fn create(path: &Path) -> Result<Self, ResultError> {
         Self::check(path)?;
         // An empty directory may be reached by a link or another name; a result takes the place of the real one.
@@ -139,13 +170,55 @@ impl ResultDir {
             return Err(ResultError::NoName(path.clone()));
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let mut temporary = path.with_file_name(left::partial_name(&name, std::process::id()));
         let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
         let made_for_it = temporary.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
-        let made = fs::create_dir_all(&temporary);
-        made.map_err(|error| ResultError::Io { path: path.to_owned(), error })?;
+        let failed = |error| ResultError::Make { path: path.to_owned(), error };
+        temporary.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        for number in std::process::id().. {
+            temporary.set_file_name(left::partial_name(&name, number));
+            match fs::create_dir(&temporary) {
+                // Left by a process that had the same number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made.map_err(failed)?;
+                    break;
+                }
+            }
+        }
         let lock = left::lock(&temporary);
-        Ok(Self { path: path.to_owned(), temporary, made_for_it, finished: false, _lock: lock })
+        let directory = Self { path: path.to_owned(), temporary, made_for_it, finished: false, _lock: lock };
+        // Looked for with the own one in its place: of two at the same moment, both see the other, and none takes its place.
+        match left::in_use(path, &directory.temporary) {
+            Some(partial) => Err(ResultError::InUse { path: path.to_owned(), partial }),
+            None => Ok(directory),
+        }
+    }
+
+    /// Makes the directory of a result that nobody named: in `runs`, by the time and the run's name, and a number when another run
+    /// has that.
+    ///
+    /// # Errors
+    /// As [`ResultDir::create`].
+    pub fn create_in(runs: &Path, started_at: SystemTime, name: &str) -> Result<Self, ResultError> {
+        // Others may take a name between the look and the making, but hardly time and again.
+        const TRIES: usize = 16;
+        let taken =
+            |made: &Result<Self, ResultError>| matches!(made, Err(ResultError::InUse { .. } | ResultError::Exists(_)));
+        let mut made = Self::create(&default_path(runs, started_at, name));
+        for _ in 1..TRIES {
+            if !taken(&made) {
+                break;
+            }
+            made = Self::create(&default_path(runs, started_at, name));
+        }
+        made
+    }
+
+    /// Where it will be once it is finished.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Where it lies until it is finished: for what is put into it by others.

@@ -31,6 +31,7 @@ use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
     ShardReport, Totals, WindowReport, Witness, error_in_words,
 };
+use crate::show::visible;
 use crawlmark_harness::stats::Series;
 pub use crawlmark_harness::units::{grouped, micros};
 
@@ -90,7 +91,7 @@ pub fn markdown(report: &Report) -> String {
         let _ =
             writeln!(out, "| {} | {ids} | {rate} | {p50} | {p99} | {per_attempt} | {share} | {exit} |", shard.shard);
     }
-    out
+    visible(&out).into_owned()
 }
 
 /// What the run is called, and whether it is whole.
@@ -100,7 +101,8 @@ pub(crate) fn heading(report: &Report) -> String {
         (None, true) => " (interrupted, partial)",
         (None, false) => "",
     };
-    format!("{}{partial}", if report.name.is_empty() { "crawl" } else { &report.name })
+    let name = if report.name.is_empty() { "crawl" } else { &report.name };
+    format!("{}{partial}", name.replace('\n', " "))
 }
 
 /// Writes a named value, in as many lines of so many columns as it needs: those after the first begin where the value does.

@@ -2,6 +2,8 @@
 
 use crawlmark_harness::units::grouped;
 
+use crate::show::visible;
+
 /// Characters that a cell holds at most: any sentence of ours.
 const LONGEST: usize = 600;
 
@@ -11,7 +13,7 @@ const SHORT: usize = 40;
 /// A text as a cell.
 pub(super) fn cell(text: &str) -> String {
     let mut out = String::new();
-    for c in cut(text, LONGEST).chars() {
+    for c in visible(&cut(text, LONGEST)).chars() {
         match c {
             // GitHub takes a backslash before any punctuation of ASCII for the character itself.
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '#' | '&' | '!' | '$' => {
@@ -20,7 +22,7 @@ pub(super) fn cell(text: &str) -> String {
             }
             // Addresses and names would become links and calls.
             '@' => out.push_str("&#64;"),
-            c if c.is_control() => out.push(' '),
+            '\n' | '\t' => out.push(' '),
             c => out.push(c),
         }
     }

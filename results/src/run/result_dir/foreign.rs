@@ -4,8 +4,9 @@
 //! Two passes: [`from_str`] bounds each value by its name alone, for names carry their unit; `check` bounds what a report's values mean.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::run::report::{Latency, Report};
+use crate::show::visible;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::units::{Rate, grouped};
 use crawlmark_harness::wire::v2;
@@ -62,12 +64,27 @@ pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 fn read_at_most(most: u64, path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // What is no plain file says nothing of its length.
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is larger than {} bytes, which no saved result is", grouped(most))));
     }
     Ok(bytes)
+}
+
+/// Opens a file of a result. A FIFO would wait for a writer, and a device may have no end.
+///
+/// # Errors
+/// When it is no regular file, or cannot be opened.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    let is = match () {
+        () if kind.is_file() => return File::open(path),
+        () if kind.is_dir() => "directory",
+        () if kind.is_fifo() => "FIFO",
+        () if kind.is_socket() => "socket",
+        () => "device",
+    };
+    Err(io::Error::other(format!("it is a {is}, not a regular file. Name a result that crawlmark saved")))
 }
 
 /// Reads JSON whose every value is within the bounds of its name.
@@ -83,7 +100,7 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error>
 /// The message of an error about a file, which may repeat any part of it: in one line, and without the middle of a long one.
 pub(crate) fn one_line(error: &serde_json::Error) -> String {
     const ENDS: usize = 200;
-    let text: Vec<char> = error.to_string().replace(char::is_control, " ").chars().collect();
+    let text: Vec<char> = visible(&error.to_string()).replace(['\n', '\t'], " ").chars().collect();
     if text.len() <= 2 * ENDS {
         return text.into_iter().collect();
     }
@@ -123,7 +140,7 @@ impl fmt::Display for Place<'_> {
 /// A name as it is shown, whoever chose it.
 pub(super) fn short(text: &str) -> String {
     const SHOWN: usize = 60;
-    text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+    visible(text).replace(['\n', '\t'], " ").chars().take(SHOWN).collect()
 }
 
 /// Seconds in the unit of a value with this name; none of one that is no time.
@@ -325,8 +342,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_an_end_is_refused() {
-        let error = read_at_most(100_000, Path::new("/dev/zero")).unwrap_err().to_string();
-        assert_eq!(error, "it is larger than 100,000 bytes, which no saved result is");
+    fn a_file_that_is_too_large_or_no_regular_one_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("large");
+        fs::write(&file, [b' '; 1_001]).unwrap();
+        let refused = |path: &Path| read_at_most(1_000, path).unwrap_err().to_string();
+        assert_eq!(refused(&file), "it is larger than 1,000 bytes, which no saved result is");
+        assert!(refused(Path::new("/dev/zero")).starts_with("it is a device, not a regular file"));
+        assert!(refused(place.path()).starts_with("it is a directory, not a regular file"));
     }
 }

@@ -1,10 +1,10 @@
 //! Directories of results that were never finished: left by a run that was killed, or that failed after it had measured.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::{LOG, RESULT};
+use super::{LOG, RESULT, foreign};
 use crate::studies::capacity::JOURNAL;
 
 /// The ending of a directory's name until it is finished.
@@ -13,11 +13,46 @@ pub(super) const PARTIAL: &str = ".partial";
 /// The ending of a file of what the processes of a round said.
 const OUTPUT: &str = ".log";
 
-/// Marks the directory as in use until the returned file is closed; none where the file system has no locks.
+/// Name of the directory of a result until it is finished. The kernel gives a number again, so another run that was killed may
+/// have left one of the same process.
+pub(super) fn partial_name(name: &str, process: u32) -> String {
+    format!(".{name}.{process}{PARTIAL}")
+}
+
+/// Marks the directory as in use until the returned file is closed; none where the file system has no locks. Nobody holds the
+/// lock of another for longer than it takes to look.
 pub(super) fn lock(directory: &Path) -> Option<File> {
     let file = File::open(directory).ok()?;
-    file.try_lock().ok()?;
+    file.lock().ok()?;
     Some(file)
+}
+
+/// True if a running process has locked the directory.
+fn is_locked(directory: &Path) -> bool {
+    File::open(directory).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// The unfinished directory in which another process is writing the result `path`; `own` is not meant.
+pub(super) fn in_use(path: &Path, own: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    let of_it = unfinished(parent(path)).into_iter().filter(|(of, _)| *of == name);
+    of_it.map(|(_, partial)| partial).find(|partial| partial.file_name() != own.file_name() && is_locked(partial))
+}
+
+/// The directory that `path` is in.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Unfinished directories in `runs`, with the names that they were to have.
+fn unfinished(runs: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let (of, process) = name.strip_prefix('.')?.strip_suffix(PARTIAL)?.rsplit_once('.')?;
+        process.parse::<u32>().is_ok().then(|| (of.to_owned(), entry.path())).filter(|(_, path)| path.is_dir())
+    };
+    entries.filter_map(of).collect()
 }
 
 /// True if `directory` holds anything measured: a result, a probe of a search, a second of a run. A file that cannot be told
@@ -44,29 +79,17 @@ pub fn holds_measurements(directory: &Path) -> bool {
 
 /// True if a line, by its number from 0 on, is such a one.
 fn has_line(path: &Path, is_one: impl Fn(usize, &str) -> bool) -> bool {
-    let Ok(file) = File::open(path) else { return true };
+    let Ok(file) = foreign::open(path) else { return true };
     BufReader::new(file).lines().map_while(Result::ok).enumerate().any(|(number, line)| is_one(number, &line))
 }
 
 /// Unfinished directories in `runs` that no process writes any more, in order of their names.
 #[must_use]
 pub fn left_over(runs: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
-    let mut left: Vec<PathBuf> = entries
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            // `.NAME.PID.partial`
-            let process = name
-                .strip_prefix('.')
-                .and_then(|name| name.strip_suffix(PARTIAL))
-                .and_then(|name| name.rsplit_once('.'));
-            process.is_some_and(|(_, pid)| pid.parse::<u32>().is_ok()) && entry.path().is_dir()
-        })
-        .map(|entry| entry.path())
-        // The lock of a running process, or a file system without locks, leaves it out.
-        .filter(|path| lock(path).is_some())
-        .collect();
+    let all = unfinished(runs).into_iter().map(|(_, path)| path);
+    // A file system without locks does not tell one that is in use from one that was left.
+    let is_left = |path: &PathBuf| File::open(path).is_ok_and(|file| file.try_lock().is_ok());
+    let mut left: Vec<PathBuf> = all.filter(is_left).collect();
     left.sort_unstable();
     left
 }

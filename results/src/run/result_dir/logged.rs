@@ -1,11 +1,10 @@
 //! `latency.hlog`, read back line by line. It is foreign by the time it is read: whatever is wrong with it is told with
 //! the number of the line, and no line takes more memory than the run's histograms allow.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::LOG;
+use super::{LOG, foreign};
 use crate::run::cut::{Cut, CutReport, Cutter, Fault, Foreign, LineReader};
 use crate::run::report::Report;
 
@@ -82,7 +81,7 @@ pub fn recut(
         io::ErrorKind::NotFound => LogError::Missing(path.clone()),
         _ => LogError::Io { path: path.clone(), error },
     };
-    let file = File::open(&path).map_err(fails)?;
+    let file = foreign::open(&path).map_err(fails)?;
     let of = file.metadata().map_err(fails)?.len();
     let mut cutter = Cutter::new(report, cut);
     match read_lines(BufReader::new(file), &mut cutter, of, progress) {

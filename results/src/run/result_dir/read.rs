@@ -135,7 +135,7 @@ pub(super) fn parse<T: DeserializeOwned>(file: &Path, text: &str, wanted: &'stat
     let Versioned { schema: found } = foreign::from_str(text).map_err(broken)?;
     if found != wanted {
         // Whoever wrote it chose it.
-        let found = found.chars().filter(|c| !c.is_control()).take(80).collect();
+        let found = foreign::short(&found);
         return Err(ReadError::Schema { path: file.to_owned(), found, wanted });
     }
     serde_json::from_str(text).map_err(broken)

@@ -4,6 +4,7 @@
 //! are part of the program; everything else passes through [`Html::text`] and is escaped.
 
 use crate::show::plot::{self, Plot};
+use crate::show::visible;
 
 /// What pages look like; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
@@ -21,18 +22,15 @@ pub(super) struct Html {
 }
 
 impl Html {
-    /// Text, which stays text whatever is in it. Characters that neither HTML nor XML has a place for are left out.
+    /// Text, which stays text whatever is in it. Characters that hide are [shown](visible).
     pub(super) fn text(&mut self, text: &str) {
-        for c in text.chars() {
+        for c in visible(text).chars() {
             match c {
                 '&' => self.out.push_str("&amp;"),
                 '<' => self.out.push_str("&lt;"),
                 '>' => self.out.push_str("&gt;"),
                 '"' => self.out.push_str("&quot;"),
                 '\'' => self.out.push_str("&#39;"),
-                '\n' | '\t' => self.out.push(c),
-                '\u{fffe}' | '\u{ffff}' => {}
-                c if c.is_control() => {}
                 c => self.out.push(c),
             }
         }
@@ -311,7 +309,7 @@ mod tests {
     #[test]
     fn text_stays_text() {
         let hostile = "</p><b a=\"x\" b='y'>&amp;\u{0}\u{1b}\r\u{ffff}é";
-        let text = "&lt;/p&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;é";
+        let text = "&lt;/p&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;\\u0000\\u001b\\u000d\\uffffé";
         assert_eq!(written(|html| html.say("p", hostile)), format!("<p>{text}</p>\n"));
         assert_eq!(written(|html| html.void("br", &[("title", hostile)])), format!("<br title=\"{text}\"/>\n"));
         assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");

@@ -9,6 +9,7 @@ use plotters::style::{Color, FontStyle, IntoFont, ShapeStyle, TextStyle};
 
 use super::Plot;
 use super::palette::{Ink, style_sheet};
+use crate::show::visible;
 
 /// The width of a sheet.
 pub(super) const WIDTH: f64 = 640.0;
@@ -94,7 +95,7 @@ pub(super) struct Canvas<'a> {
 /// Draws a plot: the head, and below it `draw`, which is given the canvas and the height at which it may begin, in a sheet
 /// that has `height` more.
 pub(super) fn sheet(mut head: Head<'_>, height: f64, draw: impl FnOnce(&Canvas<'_>, f64)) -> Plot {
-    head.caption = printable(&head.caption);
+    head.caption = visible(&head.caption).into_owned();
     let lines = wrapped(&head.caption, WIDTH - 2.0 * MARGIN, CAPTION);
     let key_places = key_places(&head.keys);
     let keys_top = 42.0 + lines.len() as f64 * 18.0;
@@ -175,11 +176,6 @@ fn without_words(body: &str, head: &Head<'_>, [top, bottom]: [f64; 2], lines: us
     )
 }
 
-/// Without what XML has no place for: names may come from a file that somebody else wrote.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
-}
-
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -255,7 +251,7 @@ impl Canvas<'_> {
         let font = ("system-ui, sans-serif", size * FINE * BACKEND_FONT).into_font().style(weight);
         let colour = ink.light();
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(hold, VPos::Center));
-        let _ = self.area.draw(&Text::new(printable(text), (fine(x), fine(y)), style));
+        let _ = self.area.draw(&Text::new(visible(text), (fine(x), fine(y)), style));
     }
 
     /// A sample of a mark and what it is; `y` is its middle.

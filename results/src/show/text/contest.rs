@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
+use crate::show::visible;
 use crate::studies::compare::{
     Arm, Comparison, Contest, Disturbance, Doubt, Evidence, Finding, Metric, Overall, Verdict,
 };
@@ -288,7 +289,7 @@ pub fn contest_markdown(contest: &Contest) -> String {
         contest.crawlmark_version,
         contest.started_at
     );
-    out
+    visible(&out).into_owned()
 }
 
 /// A text as code in a cell: there, only what would end the one or the other means anything.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{bytes, decimal, grouped, limited_by, micros, seconds, times, write_row};
 use crate::run::cut::{Answered, Counted, CutReport, Part};
 use crate::run::report::Latency;
+use crate::show::visible;
 
 /// What a part of a run came to, for a terminal of so many columns.
 #[must_use]
@@ -27,7 +28,7 @@ pub fn cut_markdown(cut: &CutReport) -> String {
     for (name, value) in rows(cut) {
         let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
     }
-    out
+    visible(&out).into_owned()
 }
 
 fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {

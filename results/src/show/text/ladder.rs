@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::contest::cell;
 use super::{decimal, micros, wrapped, write_row};
 use crate::run::report::Verdict;
+use crate::show::visible;
 use crate::studies::ladder::{Ladder, LimitedBy, Published, Reading, RungReport};
 use crawlmark_harness::units::grouped;
 
@@ -229,7 +230,7 @@ pub fn ladder_markdown(ladder: &Ladder) -> String {
         ladder.crawlmark_version,
         ladder.started_at
     );
-    out
+    visible(&out).into_owned()
 }
 
 #[cfg(test)]

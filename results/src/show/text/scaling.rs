@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
 use crate::run::report::Verdict;
+use crate::show::visible;
 use crate::studies::scale::{Axis, Curve, Estimate, Fit, LEVEL, Point, Round, Scaling, Size};
 use crawlmark_harness::units::grouped;
 
@@ -104,7 +105,7 @@ pub fn scaling_markdown(scaling: &Scaling) -> String {
         scaling.crawlmark_version,
         scaling.started_at
     );
-    out
+    visible(&out).into_owned()
 }
 
 /// The columns of a table, those first that go first where there is no room.
