@@ -187,12 +187,17 @@ impl Bench<'_> {
             takes = Duration::from_nanos(clock.now().0);
             let comparison = judge_rounds(&series.ran)?;
             standing = text::contest_standing(&comparison);
-            let came =
-                if disturbance == Disturbance::None { standing.clone() } else { "disturbed: once more".to_owned() };
-            self.rounds.stages.end(&name, &came);
+            let of_pair = text::pair_line(&series.ran[series.ran.len().saturating_sub(2)..]);
             if disturbance == Disturbance::None {
+                self.rounds.stages.end(&name, &of_pair);
+                // One pair is its own estimate.
+                if undisturbed > 0 {
+                    self.rounds.stages.end("so far", &standing);
+                }
                 undisturbed += 1;
                 order = orders.next();
+            } else {
+                self.rounds.stages.end(&name, &format!("disturbed, run again; {of_pair}"));
             }
             if comparison.is_over() {
                 break;

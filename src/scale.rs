@@ -110,7 +110,7 @@ fn announce(asked: &Asked, args: &ScaleArgs) {
         ("rounds", format!("{repeats} replicates of each, {rounds} rounds of {round} in all: about {takes}")),
         ("ceiling", ceiling.to_owned()),
     ];
-    rounds::announce(&args.keep, &format!("how {} scales, with {}", asked.target, held.join(" and ")), &rows);
+    rounds::announce(&args.keep, &format!("measuring how {} scales, with {}", asked.target, held.join(" and ")), &rows);
 }
 
 /// `45 s`, `2 min 5 s`.

@@ -278,3 +278,23 @@ fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
         "{markdown}"
     );
 }
+
+#[test]
+fn a_pair_is_shown_by_its_own_figures_and_the_estimate_by_its_pairs() {
+    let mut rounds = rounds(4, 0.05);
+    for round in rounds[6..].iter_mut().filter(|round| round.arm == Arm::Candidate) {
+        (round.readings.throughput, round.readings.service_p50) = (reading(2_000.0), reading(10_000.0));
+    }
+    for round in rounds[6..].iter_mut().filter(|round| round.arm == Arm::Base) {
+        (round.readings.throughput, round.readings.service_p50) = (reading(1_000.0), reading(20_000.0));
+    }
+    let pair = text::pair_line(&rounds[6..]);
+    assert!(pair.starts_with("candidate: ") && pair.contains("throughput +100 %, p50 -50 %"), "{pair}");
+    let so_far = text::contest_standing(&judge_rounds(&rounds).unwrap());
+    assert!(so_far.starts_with("estimate from 4 pairs: ") && !so_far.contains("+100 %"), "{so_far}");
+    let failing = Reading::Absent;
+    rounds[6].readings =
+        Readings { throughput: reading(0.0), service_p50: failing, service_p99: failing, ..rounds[6].readings };
+    rounds[6].readings.cpu_per_attempt = failing;
+    assert_eq!(text::pair_line(&rounds[6..]), "nothing to compare");
+}

@@ -219,3 +219,18 @@ fn the_level_is_that_of_the_least_sure_row() {
     let text = text::scaling_text(&scaling(2, 0.1, linear), 120);
     assert!(text.contains("at least 87.5 %"), "{text}");
 }
+
+#[test]
+fn an_interrupted_study_says_how_many_rounds_of_a_size_were_run() {
+    let mut scaling = scaling(32, 0.2, |_, n| n * 100.0);
+    assert!(text::scaling_text(&scaling, 200).contains("25 of 3 s, 5 of each size in an order"));
+    for (rounds, says) in [
+        (12, "12 of 3 s, 2 to 3 of each size that was run (5 planned) in an order"),
+        (10, "10 of 3 s, 2 of each size that was run (5 planned) in an order"),
+        (3, "3 of 3 s, 1 of each size that was run (5 planned) in an order"),
+    ] {
+        scaling.rounds.truncate(rounds);
+        let text = text::scaling_text(&scaling, 200);
+        assert!(text.contains(says), "{text}");
+    }
+}

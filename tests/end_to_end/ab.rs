@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 
 use crawlmark_results::run::report::{Report, config_hash};
 use crawlmark_results::run::result_dir::read;
-use crawlmark_results::studies::compare::{Order, OrderSchedule};
+use crawlmark_results::show::text as shown;
+use crawlmark_results::studies::compare::{Order, OrderSchedule, RoundReport};
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -65,6 +66,13 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
         let expected = if *order == Order::BaseFirst { ["base", "candidate"] } else { ["candidate", "base"] };
         assert_eq!(arms, expected);
     }
+    let reports: Vec<RoundReport> = serde_json::from_value(contest["rounds"].clone()).unwrap();
+    for (number, pair) in (1..).zip(reports.chunks(2)) {
+        let own = shown::pair_line(pair);
+        let line = done.stderr.lines().find(|line| line.starts_with(&format!("  pair {number} ")));
+        assert!(line.is_some_and(|line| line.ends_with(&own)), "{own}: {}", done.stderr);
+    }
+    assert!(undisturbed.len() < 2 || done.stderr.contains("so far    estimate from 2 pairs: "), "{}", done.stderr);
     assert!(undisturbed.len() == 2 || is_too_disturbed(&contest), "{}", undisturbed.len());
     let mut supervisors = Vec::new();
     for round in rounds {
@@ -195,9 +203,8 @@ fn a_target_that_does_not_stay_is_told_and_nothing_of_its_session_is_left() {
     let url = "http://127.0.0.1:{port}/items/{id}";
     let served = served("5ms");
     let serve = served.trim_start_matches("exec ");
-    // A round has a log from its start on.
-    let in_a_round =
-        "until ls .out*/rounds/001-base.log .out*/rounds/001-candidate.log 2>&- | grep -q .; do sleep 0.05; done";
+    // A round has its directory from its start on.
+    let in_a_round = "until ls -d .out*/rounds/.001-*.partial 2>&- | grep -q .; do sleep 0.05; done";
     // As some services put themselves into the background: in a group of its own, with a parent that goes.
     let daemon = format!("set -m; {serve} & {in_a_round}");
     let crashes = format!("{serve} & {in_a_round}; kill -9 $!; echo out of luck");

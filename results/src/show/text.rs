@@ -16,7 +16,9 @@ use std::fmt::{Display, Write};
 
 pub use self::announcement::announcement;
 pub use self::capacity::{capacity_headline, capacity_markdown, capacity_text, offered, probe_correction, probe_line};
-pub use self::contest::{change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words};
+pub use self::contest::{
+    change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words, pair_line,
+};
 pub use self::cut::{cut_markdown, cut_text};
 pub(crate) use self::gates::seen;
 pub use self::gates::{gates_line, must_hold};

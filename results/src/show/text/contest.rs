@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{decimal, micros, wrapped, write_row};
 use crate::show::visible;
 use crate::studies::compare::{
-    Arm, Comparison, Contest, Disturbance, Doubt, Evidence, Finding, Metric, Overall, Verdict,
+    Arm, Comparison, Contest, Disturbance, Doubt, Evidence, Finding, Metric, Overall, RoundReport, Verdict,
 };
 use crawlmark_harness::stats::median;
 use crawlmark_harness::units::grouped;
@@ -62,10 +62,10 @@ pub fn contest_headline(contest: &Contest) -> String {
         .collect();
     let pairs = pairs(contest);
     match contest.verdict {
-        Overall::Regression => format!("Regression: the candidate is worse in {}, {pairs}.", worse.join("; ")),
-        Overall::Pass => format!("Pass: the candidate is in no metric worse by 4 % or more, {pairs}."),
-        Overall::Inconclusive => format!("Inconclusive: {}, {pairs}.", undecided(contest)),
-        Overall::Incomparable => format!("Incomparable: readings are missing, {pairs}."),
+        Overall::Regression => format!("Regression: {}; {pairs}.", worse.join("; ")),
+        Overall::Pass => format!("Pass: the candidate is worse by 4 % or more in no metric; {pairs}."),
+        Overall::Inconclusive => format!("Inconclusive: {}.", undecided(contest, &pairs)),
+        Overall::Incomparable => format!("Incomparable: readings are missing; {pairs}."),
     }
 }
 
@@ -73,36 +73,62 @@ fn pairs(contest: &Contest) -> String {
     let undisturbed = contest.rounds.iter().filter(|round| round.disturbance == Disturbance::None).count() / 2;
     let disturbed = contest.rounds.len() / 2 - undisturbed;
     let plural = if undisturbed == 1 { "" } else { "s" };
-    let look = contest
-        .comparison
-        .look
-        .map_or_else(|| "before the first look".to_owned(), |taken| format!("look {}", taken.number));
-    let disturbed = if disturbed == 0 { String::new() } else { format!(", {disturbed} more disturbed") };
-    format!("by {undisturbed} pair{plural} ({look}{disturbed})")
+    let more = match disturbed {
+        0 => String::new(),
+        1 => " (1 more was disturbed)".to_owned(),
+        more => format!(" ({more} more were disturbed)"),
+    };
+    format!("{undisturbed} undisturbed pair{plural}{more}")
 }
 
-/// Reason why nothing was decided.
-fn undecided(contest: &Contest) -> String {
+/// Reason why nothing was decided, with the pairs that there are.
+fn undecided(contest: &Contest, pairs: &str) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
-        Verdict::Inconclusive { because, .. } => Some(because.to_string()),
+        Verdict::Inconclusive { because, .. } => Some(because),
         _ => None,
     });
-    why.unwrap_or_else(|| "nothing was decided".to_owned())
+    match why {
+        Some(Doubt::TooFewPairs { needed }) => format!("{pairs}, {needed} needed for a verdict"),
+        Some(because) => format!("{because}; {pairs}"),
+        None => format!("nothing was decided; {pairs}"),
+    }
 }
 
-/// How a comparison stands, in a line.
+/// Figures of one pair: the candidate beside the base in each metric that both have. One pair is no verdict.
+#[must_use]
+pub fn pair_line(pair: &[RoundReport]) -> String {
+    let value = |arm: Arm, metric: Metric| {
+        pair.iter().find(|round| round.arm == arm).and_then(|round| round.readings.of(metric).value())
+    };
+    let shown = Metric::ALL.into_iter().filter_map(|metric| {
+        let (base, candidate) = (value(Arm::Base, metric)?, value(Arm::Candidate, metric)?);
+        let is_shown = base > 0.0 && candidate > 0.0 && (metric != Metric::OkShare || base < 1.0 || candidate < 1.0);
+        is_shown.then(|| format!("{} {} %", short_name(metric), signed(candidate / base)))
+    });
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() { "nothing to compare".to_owned() } else { format!("candidate: {}", shown.join(", ")) }
+}
+
+/// The estimate of a comparison that goes on, with the pairs that it rests on; nothing before the first.
 #[must_use]
 pub fn contest_standing(comparison: &Comparison) -> String {
     let told = comparison.findings.iter().filter(|finding| finding.verdict != Verdict::Informational);
+    let mut pairs = 0;
     let told = told.filter_map(|finding| {
         let verdict = match finding.verdict {
             Verdict::Regression => " REGRESSION",
             Verdict::Pass => " pass",
             _ => "",
         };
-        Some(format!("{} {}{verdict}", short_name(finding.metric), change(&finding.evidence?)))
+        let evidence = finding.evidence?;
+        pairs = pairs.max(evidence.pairs);
+        Some(format!("{} {}{verdict}", short_name(finding.metric), change(&evidence)))
     });
-    told.collect::<Vec<_>>().join("  ")
+    let told = told.collect::<Vec<_>>().join(", ");
+    if told.is_empty() {
+        return told;
+    }
+    format!("estimate from {pairs} pair{}: {told}", if pairs == 1 { "" } else { "s" })
 }
 
 /// The comparison for a terminal of so many columns.

@@ -1,5 +1,6 @@
 //! How throughput grows, as text: a sentence that answers, a table, and what has to be known of it. For a terminal and for Markdown.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{decimal, micros, wrapped, write_row};
@@ -227,12 +228,28 @@ fn rounds(scaling: &Scaling) -> String {
         format!("; an interval holds the true median with at least {:.1} %", level * 100.0)
     });
     format!(
-        "{} of {} s, {} of each size in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
+        "{} of {} s, {} in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
         grouped(scaling.rounds.len() as u64),
         decimal_or_whole(circumstances.round_s),
-        circumstances.repeats,
+        of_each_size(scaling),
         circumstances.seed
     )
+}
+
+/// Rounds of each size that were run, and how many were planned where they are fewer.
+fn of_each_size(scaling: &Scaling) -> String {
+    let mut by_size: BTreeMap<Size, usize> = BTreeMap::new();
+    for round in &scaling.rounds {
+        *by_size.entry(round.size).or_default() += 1;
+    }
+    let planned = scaling.circumstances.repeats;
+    let (least, most) = (by_size.values().min().copied(), by_size.values().max().copied());
+    match least.zip(most) {
+        Some((least, most)) if least == most && least == planned => format!("{planned} of each size"),
+        Some((least, most)) if least == most => format!("{least} of each size that was run ({planned} planned)"),
+        Some((least, most)) => format!("{least} to {most} of each size that was run ({planned} planned)"),
+        None => format!("none of each size ({planned} planned)"),
+    }
 }
 
 fn decimal_or_whole(value: f64) -> String {
