@@ -287,7 +287,7 @@ fn each_gate_is_a_test_case_whatever_it_is_called() {
         let told = ["tests", "failures", "errors"].map(|name| suite.attribute(name).unwrap().to_owned());
         assert_eq!(told, counts);
     }
-    assert!(found("testcase").iter().all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> é")));
+    assert!(found("testcase").iter().all(|case| case.attribute("name") == Some("a < \"b\" & 'c' ]]> \\u0001\\ufffeé")));
     let validity = found("property").into_iter().find(|property| property.attribute("name") == Some("validity"));
     assert_eq!(validity.unwrap().attribute("value"), Some("disturbed"));
 }

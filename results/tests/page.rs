@@ -11,6 +11,7 @@ use std::fmt::Write;
 use crawlmark_results::run::report::{CommandLine, GateReport, Report, Verdict, Witness};
 use crawlmark_results::show::page;
 use crawlmark_results::show::plot;
+use crawlmark_results::show::visible;
 use proptest::prelude::*;
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -256,8 +257,7 @@ fn assert_stays_text(text: &str) {
     assert_eq!(structure(&page), structure(&self::page(&spoilt("x"))), "{text:?}");
     let document = parsed(&page);
     let heading = document.descendants().find(|node| node.has_tag_name("h1")).map(text_of).unwrap();
-    let expected: String = text.chars().filter(|c| !c.is_control()).collect();
-    assert_eq!(heading.replace(['\n', '\t'], ""), expected);
+    assert_eq!(heading, visible(text).replace('\n', " "));
     let tags = ["svg", "rect", "text", "polyline", "circle", "polygon", "line"];
     for node in document.descendants().filter(|node| node.is_element() && is_beside_structure(node)) {
         let tag = node.tag_name().name();

@@ -1,5 +1,4 @@
 //! Paths of results: one that cannot be written to, that another run writes to, or that is no file of a result.
-#![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
 use std::fs;
 use std::path::Path;

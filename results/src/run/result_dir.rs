@@ -40,7 +40,7 @@ pub enum ResultError {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// Where the other run writes until it is over.
+        /// Directory in which the other run writes until it is over.
         partial: PathBuf,
     },
     /// The directory cannot be made.
@@ -215,7 +215,7 @@ impl ResultDir {
         made
     }
 
-    /// Where it will be once it is finished.
+    /// Path of the finished result.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
