@@ -40,6 +40,7 @@ mod witness;
 use std::process::ExitCode;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_results::show::text::wrapped;
 use crawlmark_results::show::visible;
 
 use crate::cli::{Cli, Command};
@@ -77,7 +78,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            terminal::say(&(error.message() + "\n"));
+            terminal::say(&(wrapped(&error.message(), terminal::columns_beside()).join("\n") + "\n"));
             ExitCode::from(error.exit_code())
         }
     }

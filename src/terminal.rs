@@ -17,15 +17,15 @@ use crate::error::Error;
 /// Prints a result. A reader that has had enough and is gone is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let text = visible(text);
-    write(if io::stdout().is_terminal() { shown(&text, glyphs()) } else { text })
+    write(&if io::stdout().is_terminal() { shown(&text, glyphs()) } else { text })
 }
 
 /// Prints what is for another program, to the letter unless people see it.
 pub(crate) fn print_data(text: &str) -> Result<(), Error> {
-    if io::stdout().is_terminal() { print(text) } else { write(text.into()) }
+    if io::stdout().is_terminal() { print(text) } else { write(text) }
 }
 
-fn write(text: Cow<'_, str>) -> Result<(), Error> {
+fn write(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Output(error)),

@@ -69,7 +69,7 @@ fn paused(pause: LivePause, columns: usize) -> Line {
 
 fn rate(course: &[f64], columns: usize, glyphs: Glyphs) -> Line {
     let room = columns.saturating_sub(NAME);
-    let scale = |top: f64, seconds: usize| format!("  top {} in {seconds} s", per_second(top));
+    let scale = |top: f64, seconds: usize| format!("  peak {} in {seconds} s", per_second(top));
     // As long as it can get: the line must not change its length with the rate.
     let beside = scale(9_999_999.0, 60).len();
     let shown = if room >= LEAST_WITH_SCALE + beside { room - beside } else { room };
@@ -110,7 +110,14 @@ fn answers(now: &Now<'_>, columns: usize) -> Line {
     let counters = &now.counters;
     let mut parts = throttled(now);
     parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
-    parts.push(counted(4, "failed", counters.failed, Tone::Failure));
+    let share = match counters.failed {
+        0 => String::new(),
+        failed => format!(" ({} of items)", percent(failed as f64 / counters.items().max(1) as f64)),
+    };
+    parts.push(Part {
+        text: format!("failed {}{share}", grouped(counters.failed)),
+        ..counted(4, "", counters.failed, Tone::Failure)
+    });
     if counters.gave_up > 0 {
         parts.push(counted(3, "abandoned", counters.gave_up, Tone::Failure));
     }
@@ -146,7 +153,7 @@ fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
         ("connections", concurrency_ns),
         ("pause", pause_ns),
         ("the target's limit", target_ns),
-        ("nothing to do", idle_ns),
+        ("idle", idle_ns),
     ];
     times.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let all = now.lately.binding.sum_ns().max(1) as f64;
@@ -157,7 +164,7 @@ fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
         .collect();
     if let Some(standing) = now.live.standing {
         let pace = standing.pace_per_s.map_or_else(String::new, |pace| format!(" at {}/s", decimal(pace)));
-        parts.push(Part::new(1, format!("allows itself {} in flight{pace}", grouped(u64::from(standing.limit)))));
+        parts.push(Part::new(1, format!("adaptive: {} in flight{pace}", grouped(u64::from(standing.limit)))));
     }
     (!parts.is_empty()).then(|| row_of("limit", parts, columns))
 }
@@ -165,7 +172,7 @@ fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
 fn waiting(now: &Now<'_>, columns: usize) -> Line {
     let oldest = now.live.shards.iter().map(|shard| shard.behind).max().unwrap_or_default();
     if oldest < ON_TIME {
-        return row_of("waiting", vec![Part::new(0, "nothing that is due")], columns);
+        return row_of("waiting", vec![Part::new(0, "backlog 0")], columns);
     }
     let oldest = nanos(u64::try_from(oldest.as_nanos()).unwrap_or(u64::MAX));
     let parts = match now.waiting {
@@ -205,7 +212,7 @@ mod tests {
     #[test]
     fn a_closed_loop_has_service_times_and_waits_for_connections() {
         let expected = [
-            "rate     @  top 500/s in 1 s",
+            "rate     @  peak 500/s in 1 s",
             "service  p50 1.00 ms  p90 2.00 ms  p99 4.00 ms  max 8.00 ms  in the last second",
             "answers  throttled 0  errors 0  failed 0  retries 0",
             "limit    connections 100 %",
@@ -219,7 +226,7 @@ mod tests {
         late.recent = None;
         let shown = lines(&open(1), &late, 99);
         assert_eq!(shown[1], "response nothing in the last second");
-        assert_eq!(shown[4], "waiting  nothing that is due");
+        assert_eq!(shown[4], "waiting  backlog 0");
         (late.elapsed, late.last_second) = (Duration::from_secs(9), Some(3));
         assert_eq!(lines(&open(1), &late, 99)[1], "response nothing in second 4, the last that is whole");
         late.shards[0].behind = Duration::from_millis(1_500);
@@ -239,7 +246,7 @@ mod tests {
             shown[2],
             "answers  throttled 25.0 % now  25.0 % in all (250)  errors 3  failed 0  retries 249, 7 to come"
         );
-        assert_eq!(shown[3], "limit    connections 100 %  allows itself 12 in flight at 123/s");
+        assert_eq!(shown[3], "limit    connections 100 %  adaptive: 12 in flight at 123/s");
         assert_eq!(lines(&plan(1), &throttled, 39)[2], "answers  throttled 25.0 % now  errors 3");
     }
 
