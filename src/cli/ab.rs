@@ -14,13 +14,13 @@ of its side after them, and 2 s unless -d, -n or --ids says otherwise. A pair is
 round of either side, one right after the other, in an order drawn at random. The
 comparison ends after 16, 28 or 44 pairs, as soon as it knows.
 
-Exit codes: 0 pass: no metric is worse by 4 % · 3 regression: one is worse, surely,
+Exit codes: 0 pass: no metric is worse by 4 % · 3 regression: one is worse, with confidence,
               and by 2 % at least (99th percentile: 5 %, part that is ok: 1 %)
             5 inconclusive, or nothing to compare · 129 / 130 / 143 ended by a
               signal; what was measured until then is saved
 
 Examples:
-  Is 21 ms told from 20 ms? Two bundled targets:
+  Can 21 ms be told from 20 ms? Two bundled targets:
     crawlmark ab --base '--target-latency 20ms' --cand '--target-latency 21ms' \\
         -- -c 8
   Two targets that run already:
@@ -35,7 +35,7 @@ Examples:
         -- 'http://127.0.0.1:8080/items/{id}'
     crawlmark ab --base-bin ./crawlmark-0.1 \\
         -- 'http://127.0.0.1:8080/items/{id}'
-  What this machine makes of two equal sides, first:
+  Measure this machine's noise first, with two equal sides:
     crawlmark ab --aa --base '-c 64' --cand '-c 128' \\
         -- 'http://127.0.0.1:8080/items/{id}'";
 
@@ -67,8 +67,8 @@ pub struct AbArgs {
     /// Shell command that serves the base, started for each of its rounds
     ///
     /// It listens on the loopback port that {port} stands for, in the command and in the URL ($PORT for programs that read
-    /// that). The round begins when it accepts connections, and its CPU time is one of the things compared. It is saved as typed:
-    /// secrets belong in the environment.
+    /// that). The round begins when it accepts connections, and its CPU time is one of the things compared. It is saved without
+    /// what sounds like a secret; other secrets belong in the environment.
     #[arg(long, value_name = "COMMAND", help_heading = "Sides")]
     pub base_target: Option<String>,
     /// Shell command that serves the candidate; see --base-target

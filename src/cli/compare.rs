@@ -18,7 +18,7 @@ Exit codes: 0 pass · 3 regression · 5 inconclusive, single results, or too few
 Examples:
   Two runs beside each other:
     crawlmark compare results/runs/before results/runs/after
-  What an `ab` found, once more, for a comment on a change:
+  The verdict of a saved `ab` as Markdown, for a comment on a change:
     crawlmark compare results/runs/2026-11-22T10-00-00Z-ab --markdown
   Rounds that a script ran in turn:
     crawlmark compare rounds/base rounds/candidate --json
@@ -36,7 +36,7 @@ pub struct CompareArgs {
     pub candidate: Option<PathBuf>,
     /// Find changes over time among the results in DIR (advice only)
     ///
-    /// Looked at are the results of the latest one's plan, machine and name. A change is shown from 2 % on, when chance parts
+    /// Only results with the plan, machine and name of the latest one count. A change is shown from 2 % on, when chance parts
     /// a history as well in no more than 1 of 100 cases, and with five results on either side.
     /// The exit code is 0 whatever is found, and 5 with fewer than ten results.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["base", "candidate", "out", "markdown"])]

@@ -30,7 +30,7 @@ pub struct CutArgs {
 /// Kinds of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Outcome {
-    /// Good ones, and those that say that there is no such item.
+    /// Good and not-found answers.
     Ok,
     /// Throttled ones.
     Throttled,

@@ -10,7 +10,7 @@ use super::{CutArgs, Export};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  Make the page and the plots of a result anew, in its own directory:
+  Recreate the page and the plots of a result in its own directory:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl
   The same elsewhere:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --out public
@@ -23,9 +23,9 @@ Examples:
   A part of one, measured again from its log of times, as text or, with --json, as JSON; with --out, saved as well:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --from 10s \\
         --to 70s --shards 0-3 --outcome ok
-  The part in which it went evenly, and how that was found:
+  The steady part, and how it was found:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --steady
-  Several runs on one page, laid over each other:
+  Several runs overlaid on one page:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl \\
         results/runs/2026-11-22T10-05-00Z-crawl
   With each plot as PNG, too, light or dark:

@@ -24,7 +24,7 @@ Examples:
     crawlmark run
   A range, two processes, 64 connections, the result in ./first:
     crawlmark run --ids 0..200k --shards 2 -c 64 --out first
-  A target of yours, at 5,000 requests a second at most:
+  Your own target, at 5,000 requests a second at most:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 5000
   Accept JSON with an id, and items that are known to be gone:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --expect json \\
@@ -33,7 +33,7 @@ Examples:
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 100:5000 -d 60s
     crawlmark run 'http://127.0.0.1:8080/items/{id}' --rate 500:5000:500@10s \\
         -d 2m
-  The URLs of a list, each once, at most 2 requests in flight and 5 a second at each of their hosts:
+  Each URL of a list once, with at most 2 requests in flight and 5 a second per host:
     crawlmark run --urls urls.txt --per-host-connections 2 --per-host-rate 5/s \\
         --rate 100
   For CI: exit with 3 unless this holds, and stop early if most requests fail:
@@ -56,14 +56,15 @@ Examples:
 const URLS: &str = "\
 Crawl the URLs in FILE, one per line, or - for standard input
 
-Item i uses line i modulo the number of lines. Blank lines and lines that begin with # do not count. Where a line holds
-{id}, the ID goes; a line without it is that very URL. When no line holds
-it and neither --ids nor -n nor -d is given, each line is asked once.
-Hosts are told apart by name and port: each has its own connections, its
-own pauses when it throttles, and its own --per-host-rate and
---per-host-connections. What one of them does not allow yet lets others
-go first. A host that cannot be reached is named before the run, and its
-items fail; the run is refused when none can be reached.";
+Item i uses line i modulo the number of lines. Blank lines and lines that begin
+with # do not count. {id} in a line is replaced by the ID; a line without it is
+requested as it is. When no line holds it and neither --ids nor -n nor -d is
+given, each line is requested once.
+
+A host is a name with a port. Each has its own connections, its own throttle
+pauses, and its own --per-host-rate and --per-host-connections; while one has to
+wait, requests to others go first. A host that cannot be reached is named before
+the run, and its items fail; when none can be reached, the run is refused.";
 
 const ARRIVALS: &str = "\
 Schedule requests: asap (closed loop), constant or poisson (open loop)

@@ -44,7 +44,7 @@ pub struct ScaleArgs {
     /// Several numbers make a curve each; with one number of shards, they are the sizes of a single curve.
     #[arg(short = 'c', long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
     pub connections: Vec<u32>,
-    /// Connections for each shard [default: 32, with --latency-bound 8]
+    /// Connections for each shard [default: 32, or 8 with --latency-bound]
     ///
     /// The load grows with the number of shards.
     #[arg(long, value_name = "N", conflicts_with = "connections", value_parser = whole::<u32>(1..=u32::MAX.into()), help_heading = "Sizes")]
@@ -66,7 +66,7 @@ pub struct ScaleArgs {
 
     /// Rounds of each size, 1 to 1000
     ///
-    /// With fewer than 5, intervals are of less than 90 %.
+    /// With fewer than 5, the confidence of intervals is below 90 %.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u64>(1..=1_000), help_heading = "Rounds")]
     pub repeats: u64,
     /// Duration of each round, 1h at most [default: 3s]
