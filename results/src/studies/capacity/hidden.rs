@@ -51,7 +51,7 @@ pub enum Cause {
 /// A lower capacity that the probes do not exclude.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hidden {
-    /// It is no lower than this.
+    /// Lower bound of the capacity.
     pub least_per_s: f64,
     /// Cause.
     pub cause: Cause,
