@@ -445,6 +445,45 @@ impl Workload for Cold {
     }
 }
 
+/// A target whose first request is refused for 2 s after 200 ms, while the connections of the others open: they take 500 ms.
+struct Opening(Clock);
+
+impl Workload for Opening {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        if id > 0 && self.0.now() < Nanos::default().plus(500 * MS) {
+            tokio::time::sleep(500 * MS).await;
+            flight.opened(500_000_000);
+        }
+        let sent = clear_to_send().await;
+        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
+        let is_first = sent < Nanos::default().plus(100 * MS);
+        tokio::time::sleep(if is_first { 200 * MS } else { MS }).await;
+        let refused = Advice { repeat: Repeat::MayHelp, wait: Some(2 * S), quota: None, held_ns: None };
+        let (outcome, advice) = if is_first { (Outcome::Throttled, refused) } else { GOOD };
+        let (done, first_byte, bytes_sent, bytes_received) = (self.0.now(), None, 0, 0);
+        Attempt { sent: Some(sent), first_byte, done, bytes_sent, bytes_received, status: None, outcome, advice }
+    }
+}
+
+#[test]
+fn a_request_whose_connection_opens_while_a_pause_begins_is_held_back_until_it_is_over() {
+    let closed = RunPlan { duration: Some(5 * S), ..run_of(1, 10, 100) };
+    for plan in [closed, timed(10, 50, 5 * S)] {
+        let rehearsal = rehearse(&plan, &[], |_, clock| Opening(clock)).unwrap();
+        let told = Nanos::default().plus(200 * MS);
+        let until = told.plus(2 * S);
+        let early = sends(&rehearsal.samples).into_iter().filter(|sent| (told.0 + 1..until.0).contains(sent));
+        assert_eq!(early.count(), 0, "{:?}", plan.arrivals);
+        let report = rehearsal.report(&plan);
+        let (manners, held) = (report.manners, |sample: &&Sample| sample.permit.admitted >= until);
+        assert_eq!((manners.honoured, manners.violated, manners.early_attempts), (1, 0, 0), "{:?}", plan.arrivals);
+        assert!(rehearsal.samples.iter().filter(held).count() > 9, "{:?}", plan.arrivals);
+        let slowest =
+            rehearsal.samples.iter().filter(|_| plan.arrivals != Arrivals::Asap).map(Sample::response_ns).max();
+        assert!(slowest.unwrap_or_default() < 1_000_000_000, "the pause is no latency: {slowest:?}");
+    }
+}
+
 /// The report, the samples by when they were sent, and how long the connection of each ID took to open, ns.
 fn run_cold(plan: &RunPlan, delays_ms: &[u64]) -> (Report, Vec<Sample>, BTreeMap<u64, u64>) {
     let (hosts, delays_ms) = (plan.per_host.hosts, Rc::new(delays_ms.to_vec()));

@@ -92,9 +92,13 @@ impl Brake {
         self.quota.poll(now)
     }
 
-    /// Books a request that goes at `now`.
+    /// Books a request that is let through at `now`.
     pub(super) fn admitted(&mut self, now: Nanos) {
         self.quota.admitted(now);
+    }
+
+    /// Books a request that is written at `now`: with all that is known of pauses by then, it is decided now that it goes.
+    pub(super) fn sent(&mut self, now: Nanos) {
         if now < self.promised {
             self.books.early_attempts += 1;
             self.broken = Broken::Yes;

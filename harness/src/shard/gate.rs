@@ -54,6 +54,10 @@ struct LaneSlot {
     sending: Cell<Sending>,
     /// For how long its request had to wait although it had its connection, ns.
     held_ns: Cell<u64>,
+    /// The part of it in which its host asked to be left alone, ns.
+    paused_ns: Cell<u64>,
+    /// True once its request was counted as sent.
+    is_counted: Cell<bool>,
 }
 
 /// State of a request that was let through.
@@ -158,22 +162,27 @@ impl Gate {
     }
 
     /// Waits until the limits allow the request for `id` of a lane that has its connection to be written, counts it, and
-    /// returns the moment. An attempt is counted once, however often it asks.
+    /// returns the moment. An attempt is counted once, however often it asks; a pause that began meanwhile holds it back each time.
     pub(super) async fn clear_to_send(&self, lane: usize, id: u64) -> Nanos {
         let slot = &self.lanes[lane];
         let began = self.clock.now();
-        // Nothing of it was written: it was counted, and goes on another connection.
         if slot.sending.get() == Sending::Sent {
-            return began;
+            // Nothing of it was written: it was counted, and goes on another connection.
+            if self.inner.borrow().resume(id) <= began {
+                return began;
+            }
+        } else {
+            self.inner.borrow_mut().end_pending(id);
         }
         slot.sending.set(Sending::Pending);
-        self.inner.borrow_mut().end_pending(id);
         poll_fn(|cx| {
             let state = slot.sending.get();
             let now = if state == Sending::Pending { began } else { self.clock.now() };
             if state != Sending::Held && self.try_send((lane, id), state, now) {
                 slot.sending.set(Sending::Sent);
+                let resumed = self.inner.borrow().resume(id).min(now);
                 slot.held_ns.set(slot.held_ns.get() + now.since(began));
+                slot.paused_ns.set(slot.paused_ns.get() + resumed.since(began));
                 return Poll::Ready(now);
             }
             slot.sending.set(Sending::Held);
@@ -190,7 +199,9 @@ impl Gate {
         let is_in_turn = state == Sending::Called || inner.sending.is_empty();
         let goes = is_in_turn && inner.clearance(id, now) == Clearance::Go;
         if goes {
-            self.tell(inner.sent(id, now));
+            if !self.lanes[lane].is_counted.replace(true) {
+                self.tell(inner.sent(id, now));
+            }
             // After what was sent: whose turn is next has to know of it.
             inner.end_turn(id).into_iter().for_each(|scope| self.messages.send(Frame::EndTurn(scope)));
         } else if state == Sending::Called {
@@ -289,6 +300,7 @@ impl Gate {
     pub(super) fn settle(&self, lane: usize, permit: &mut Permit, attempt: &Attempt) -> Fate {
         let mut inner = self.inner.borrow_mut();
         inner.under_way -= 1;
+        self.lanes[lane].is_counted.take();
         match self.lanes[lane].sending.take() {
             Sending::Sent => {}
             Sending::Pending => inner.end_pending(permit.id),
@@ -318,6 +330,7 @@ impl Gate {
         }
         self.note_idleness(&mut inner);
         permit.admitted.0 += self.lanes[lane].held_ns.take();
+        inner.put_off(permit, self.lanes[lane].paused_ns.take());
         if again.is_some() { Fate::Again } else { Fate::Ended }
     }
 

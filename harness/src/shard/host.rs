@@ -124,6 +124,11 @@ impl Host {
         self.limiter.admitted(now);
     }
 
+    /// Before this moment nothing may be written to it.
+    pub(super) const fn resume(&self) -> Nanos {
+        self.brake.resume()
+    }
+
     /// A request that was let through does not go after all. What it was charged stays charged.
     pub(super) fn revoked(&mut self) {
         self.under_way -= 1;

@@ -60,10 +60,10 @@ fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
         hear(&mut brake, at, Outcome::Throttled, wait(1));
     }
     assert_eq!(brake.books(Nanos(5 * S)).honoured, 1);
-    brake.admitted(Nanos(2 * S));
+    brake.sent(Nanos(2 * S));
     hear(&mut brake, 2 * S, Outcome::Throttled, wait(1));
-    brake.admitted(Nanos(2 * S + S / 2));
-    brake.admitted(Nanos(2 * S + S / 2));
+    brake.sent(Nanos(2 * S + S / 2));
+    brake.sent(Nanos(2 * S + S / 2));
     let books = brake.books(Nanos(5 * S));
     assert_eq!((books.promises, books.honoured, books.violated, books.early_attempts), (4, 1, 1, 2));
     assert!(books.paused_ns >= 2 * S && books.paused_ns <= 2 * S + S / 5 + 40);
@@ -75,7 +75,7 @@ fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
     let mut brake = brake(3, manners);
     let order = hear(&mut brake, 0, Outcome::Throttled, wait(60)).unwrap();
     assert_eq!((order.until, brake.resume(), order.promised), (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S)));
-    brake.admitted(Nanos(2 * S));
+    brake.sent(Nanos(2 * S));
     let books = brake.books(Nanos(3 * S));
     assert_eq!((books.cut_pauses, books.violated, books.paused_ns), (1, 1, 2 * S));
 }
@@ -86,7 +86,7 @@ fn who_only_counts_waits_for_nobody_and_says_what_that_broke() {
         let mut brake = brake(0, Manners { on_throttle, ..Manners::default() });
         assert_eq!(hear(&mut brake, 0, Outcome::Throttled, wait(60)), None);
         assert_eq!(brake.resume(), Nanos(0));
-        brake.admitted(Nanos(1));
+        brake.sent(Nanos(1));
         assert_eq!((brake.books(Nanos(2)).violated, brake.books(Nanos(2)).early_attempts), (1, 1));
     }
 }

@@ -473,12 +473,31 @@ impl Limits {
     /// Ask if a request for `id` that has its connection may be written at `now`. The turn is the last thing to ask for: who has it
     /// keeps the other shards waiting.
     pub(super) fn clearance(&self, id: u64, now: Nanos) -> Clearance {
+        let resume = self.resume(id);
+        if resume > now {
+            return Clearance::At(resume);
+        }
         match (self.peek_send(id, now), self.turn_of(id)) {
             (Pace::Wait(due), _) => Clearance::At(due),
             (Pace::Go(_), Some(scope)) if !self.turns.contains(&Turn { scope, is_held: true }) => {
                 Clearance::NeedsTurn(scope)
             }
             (Pace::Go(_), _) => Clearance::Go,
+        }
+    }
+
+    /// Before this moment the host of `id` is not to receive anything, as it asked.
+    pub(super) fn resume(&self, id: u64) -> Nanos {
+        self.hosts[self.host_of(id)].resume()
+    }
+
+    /// Intends a request later that a pause of the only host held back for `ns` after it had its connection, as the pause does with all
+    /// requests of an open loop that were not let through: the wait is not the target's latency.
+    pub(super) fn put_off(&mut self, permit: &mut Permit, ns: u64) {
+        if self.hosts.len() == 1 && self.limiter.pacer.timetable().is_some() {
+            permit.first_intended.0 += if permit.attempt == 0 { ns } else { 0 };
+            permit.intended.0 += ns;
+            permit.ready.0 += ns;
         }
     }
 
@@ -540,6 +559,7 @@ impl Limits {
 
     /// Counts a request for `id` that is written at `now`. Returns from what limits the other shards have to be told of it.
     pub(super) fn sent(&mut self, id: u64, now: Nanos) -> impl Iterator<Item = (Scope, Nanos)> {
+        self.host(id).brake().sent(now);
         let told = self.limiters(id).map(|(scope, limiter)| Some((scope, limiter.sent(now)?)));
         told.into_iter().flatten()
     }
