@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer};
+use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::Lookout;
 use crawlmark_results::run::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
 use crawlmark_results::run::result_dir;
@@ -169,6 +169,10 @@ impl Observer for Recorder<'_> {
         self.rows.push(IntervalRow::new(interval));
         self.log.append(interval);
         self.lookout.hear(interval);
+    }
+
+    fn open(&mut self, seconds: &[OpenInterval]) {
+        self.lookout.hear_open(seconds);
     }
 
     fn has_enough(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::sample::{Attempt, Sample};
 use crate::shard;
-use crate::supervisor::{Interval, Live, Observer, RunRecord, Stage, SuperviseError, conduct};
+use crate::supervisor::{Interval, Live, Observer, OpenInterval, RunRecord, Stage, SuperviseError, conduct};
 use crate::workload::{Flight, Workload};
 
 /// As many bytes as a pipe of the kernel's holds.
@@ -78,11 +78,32 @@ pub enum RehearseError {
 pub fn rehearse<W: Workload>(
     plan: &RunPlan,
     incidents: &[Incident],
+    workload: impl FnMut(&ShardPlan, Clock) -> W,
+) -> Result<Rehearsal, RehearseError> {
+    struct Nobody;
+    impl Observer for Nobody {
+        fn progress(&mut self, _: &Live) {}
+        fn interval(&mut self, _: &Interval) {}
+    }
+    rehearse_before(plan, incidents, workload, &mut Nobody)
+}
+
+/// As [`rehearse`], watched by `observer`.
+///
+/// # Errors
+/// When the run could not start.
+///
+/// # Panics
+/// When a workload does, and inside another runtime.
+pub fn rehearse_before<W: Workload, O: Observer>(
+    plan: &RunPlan,
+    incidents: &[Incident],
     mut workload: impl FnMut(&ShardPlan, Clock) -> W,
+    observer: &mut O,
 ) -> Result<Rehearsal, RehearseError> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build_local(LocalOptions::default())?;
     let samples = Rc::default();
-    let mut seconds = Seconds::default();
+    let mut seconds = Seconds { intervals: Vec::new(), observer };
     let record = runtime.block_on(async {
         let clock = Clock::start();
         let mut stage = Stage { clock, shards: Vec::new(), signals: Vec::new() };
@@ -102,7 +123,7 @@ pub fn rehearse<W: Workload>(
     })?;
     // What is left of the target is gone with the runtime, and nobody else holds the samples then.
     drop(runtime);
-    Ok(Rehearsal { record, intervals: seconds.0, samples: samples.take() })
+    Ok(Rehearsal { record, intervals: seconds.intervals, samples: samples.take() })
 }
 
 /// Moves the clock on in one step: whatever was due meanwhile comes to run afterwards, and finds that it is late.
@@ -132,14 +153,28 @@ impl<W: Workload> Workload for Watched<W> {
     }
 }
 
-/// The seconds of a run.
-#[derive(Debug, Default)]
-struct Seconds(Vec<Interval>);
+/// An observer, and the seconds that it hears.
+#[derive(Debug)]
+struct Seconds<'a, O> {
+    intervals: Vec<Interval>,
+    observer: &'a mut O,
+}
 
-impl Observer for Seconds {
-    fn progress(&mut self, _: &Live) {}
+impl<O: Observer> Observer for Seconds<'_, O> {
+    fn progress(&mut self, live: &Live) {
+        self.observer.progress(live);
+    }
 
     fn interval(&mut self, interval: &Interval) {
-        self.0.push(interval.clone());
+        self.intervals.push(interval.clone());
+        self.observer.interval(interval);
+    }
+
+    fn open(&mut self, seconds: &[OpenInterval]) {
+        self.observer.open(seconds);
+    }
+
+    fn has_enough(&self) -> bool {
+        self.observer.has_enough()
     }
 }

@@ -42,8 +42,8 @@ use self::timeline::Timeline;
 pub use self::times::{Recent, ShardTimes, ToldStats};
 use self::turns::Turns;
 pub use self::view::{
-    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, RunRecord, ShardRecord, ShardSecond,
-    Stopped,
+    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord, ShardRecord,
+    ShardSecond, Stopped,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -339,6 +339,9 @@ impl<L: Line> Supervisor<L> {
             self.feed();
         }
         self.report_intervals(observer);
+        if event.tick {
+            self.report_open(observer);
+        }
         // What all shards have told the end of is over, and not stopped.
         let is_on = self.stop.is_none() && self.members.iter().any(|m| m.is_speaking() && m.last.is_none());
         if is_on && observer.has_enough() {
@@ -364,6 +367,7 @@ impl<L: Line> Supervisor<L> {
                 Heard::Ready => self.ready += 1,
                 Heard::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
                 Heard::Interval(frame) => self.timeline.add(shard, *frame),
+                Heard::Open(seconds) => self.timeline.open(shard, seconds),
                 Heard::Sends(sends) => self.windows.add(i, &sends),
                 Heard::Pause(order) => self.pause_others(i, order),
                 Heard::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at }),
@@ -449,9 +453,7 @@ impl<L: Line> Supervisor<L> {
         if self.timeline.is_empty() {
             return;
         }
-        let speaking: Vec<u32> =
-            self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect();
-        let (intervals, junk) = self.timeline.take_complete(&speaking);
+        let (intervals, junk) = self.timeline.take_complete(&self.measuring());
         for (shard, error) in junk {
             let now = self.clock.now();
             self.members[shard as usize].give_up(ShardFault::Junk(error.to_string()), now);
@@ -460,6 +462,19 @@ impl<L: Line> Supervisor<L> {
             self.live.hear(&interval);
             observer.interval(&interval);
         }
+    }
+
+    fn report_open<O: Observer>(&mut self, observer: &mut O) {
+        let open = self.timeline.take_open(&self.measuring());
+        if let Some(oldest) = open.first() {
+            self.live.hear_open(oldest, self.timeline.open_recents(oldest.index));
+            observer.open(&open);
+        }
+    }
+
+    /// The shards that have more seconds to tell.
+    fn measuring(&self) -> Vec<u32> {
+        self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect()
     }
 
     fn check_deadlines(&mut self, now: Nanos) {

@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, PauseCause,
-    PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, TimetableUse, Usage, WarmUp,
+    Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, LowerBound,
+    OpenSecond, PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, TimetableUse, Usage, WarmUp,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};

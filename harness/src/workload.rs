@@ -79,6 +79,11 @@ impl Flight {
         self.opening.take()
     }
 
+    /// Returns what was noted last; none of an attempt of which nothing was sent.
+    pub(crate) fn get(&self) -> Option<InFlight> {
+        self.progress.get()
+    }
+
     /// Notes that a connection was opened for the attempt, in this many nanoseconds. Call once it is open, before
     /// `clear_to_send`: the engine counts it then, however the attempt ends.
     pub fn opened(&self, connect_ns: u64) {

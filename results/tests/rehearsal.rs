@@ -11,8 +11,9 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, Nanos};
 use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
-use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
-use crawlmark_results::run::gates::{Condition, Measured, of_report};
+use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse, rehearse_before};
+use crawlmark_harness::supervisor::{Interval, Live, Observer, OpenInterval};
+use crawlmark_results::run::gates::{Breach, Condition, Lookout, Measured, Objective, of_report};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Placement, Report, Source};
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::show::page;
@@ -455,7 +456,7 @@ impl Workload for Opening {
             flight.opened(500_000_000);
         }
         let sent = clear_to_send().await;
-        flight.note(InFlight { sent, bytes_sent: 0, bytes_received: 0 });
+        flight.note(InFlight { sent, first_byte: None, bytes_sent: 0, bytes_received: 0 });
         let is_first = sent < Nanos::default().plus(100 * MS);
         tokio::time::sleep(if is_first { 200 * MS } else { MS }).await;
         let refused = Advice { repeat: Repeat::MayHelp, wait: Some(2 * S), quota: None, held_ns: None };
@@ -650,6 +651,91 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
 }
 
 /// One shard of an open loop at so many requests per second, for so long.
+/// A run that conditions may stop.
+struct Stoppable(Lookout);
+
+impl Observer for Stoppable {
+    fn progress(&mut self, _: &Live) {}
+
+    fn interval(&mut self, interval: &Interval) {
+        self.0.hear(interval);
+    }
+
+    fn open(&mut self, seconds: &[OpenInterval]) {
+        self.0.hear_open(seconds);
+    }
+
+    fn has_enough(&self) -> bool {
+        self.0.has_enough()
+    }
+}
+
+/// The report of a run that `condition` may stop, of a target that answers after a millisecond until it hangs from `hangs` on.
+fn stopped_by(condition: &str, plan: &RunPlan, takes: fn(u32, Nanos) -> Duration) -> Report {
+    let objective = Objective { condition: condition.parse().unwrap(), breach: Breach::Stops };
+    let mut stoppable = Stoppable(Lookout::new(&[objective], plan));
+    let target = |_: &ShardPlan, clock| Target { clock, shard: 0, takes, answer: |_, _| GOOD };
+    let rehearsal = rehearse_before(plan, &[], target, &mut stoppable).unwrap();
+    let mut report = rehearsal.as_it_is(plan);
+    stoppable.0.close(&mut report);
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join(RESULT), serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(result_dir::read(home.path()).err().map(|error| error.to_string()), None);
+    report
+}
+
+/// Answers after a millisecond, and from the fifth second on after an hour.
+fn hangs_at_five(_: u32, sent: Nanos) -> Duration {
+    if sent >= Nanos::default().plus(5 * S) { 3_600 * S } else { MS }
+}
+
+#[test]
+fn a_target_that_hangs_is_seen_before_its_requests_time_out() {
+    // Of the open loop at 300/s, requests due from 5 s on wait: at first for answers, then for connections.
+    let open = RunPlan { duration: Some(60 * S), ..timed(20, 300, 60 * S) };
+    let closed = RunPlan { duration: Some(60 * S), ..run_of(2, 20, 1 << 40) };
+    // The condition, and until when the run may start requests at the latest.
+    let cases = [
+        ("rate[1s] > 50", &open, 6_200 * MS),
+        ("rate[1s] > 50", &closed, 6_200 * MS),
+        ("rate[3s] > 200", &open, 7_200 * MS),
+        ("attempts_rate > 200", &open, 8_200 * MS),
+        ("response_p50[1s] < 500ms", &open, 7_200 * MS),
+        ("response_p50[2s] < 1500ms", &open, 9_200 * MS),
+        ("response_mean[1s] < 1s", &open, 7_200 * MS),
+        ("response_max[1s] < 1800ms", &open, 7_200 * MS),
+        ("response_p50 < 100s", &open, 60_100 * MS),
+        ("service_max[1s] < 500ms", &closed, 7_200 * MS),
+    ];
+    for (condition, plan, latest) in cases {
+        let report = stopped_by(condition, plan, hangs_at_five);
+        let gate = &report.gates[0];
+        let stops = latest < 60 * S;
+        assert_eq!(
+            (gate.ok, report.stopped_by.is_some()),
+            (Some(!stops).filter(|_| stops), stops),
+            "{condition}: {gate:?}"
+        );
+        assert!(
+            !stops || report.totals.duration_s <= (latest + S).as_secs_f64(),
+            "{condition}: {}",
+            report.totals.duration_s
+        );
+        assert!(!stops || gate.until_s.is_some_and(|until| (5..=9).contains(&until)), "{condition}: {gate:?}");
+    }
+}
+
+#[test]
+fn a_slow_target_that_keeps_a_condition_is_not_stopped_for_what_is_under_way() {
+    let open = timed(600, 200, 10 * S);
+    for condition in
+        ["response_p50[1s] < 2500ms", "response_p50[1s] > 1s", "rate[2s] < 500", "error_rate[1s] < 1%", "rate[5s] > 90"]
+    {
+        let report = stopped_by(condition, &open, |_, _| 2 * S);
+        assert_eq!((report.gates[0].ok, &report.stopped_by), (Some(true), &None), "{condition}: {:?}", report.gates);
+    }
+}
+
 fn timed(connections: u32, per_s: u64, duration: Duration) -> RunPlan {
     let rate = Rate { permits: per_s, period_ns: 1_000_000_000 };
     let arrivals = crawlmark_harness::plan::Arrivals::Constant;

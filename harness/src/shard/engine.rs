@@ -17,7 +17,7 @@ use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{ErrorKind, Fate, Outcome, Permit, Sample};
 use crate::stats::{Bounds, Series, ShardStats, Unfinished};
-use crate::wire::{Progress, WarmUp};
+use crate::wire::{OpenSecond, Progress, WarmUp};
 use crate::workload::{Flight, Workload};
 
 /// One shard's engine.
@@ -30,6 +30,8 @@ pub(super) struct Engine<W> {
     under_way: Vec<Cell<Option<UnderWay>>>,
     /// Per lane, how far that is.
     flights: Vec<Flight>,
+    /// The times that its users wait.
+    waited: Series,
     start: Nanos,
     /// When the shard's loop is to look up next; never before its [pulse](super::pulse) began.
     next_beat: Cell<Nanos>,
@@ -37,6 +39,10 @@ pub(super) struct Engine<W> {
 
 /// How often the shard's loop looks up.
 const BEAT: Duration = Duration::from_millis(10);
+
+/// The most requests of a backlog that are looked at each second, which takes a millisecond: a target that is so far behind is far behind
+/// by the oldest of them.
+const MOST_OVERDUE: usize = 20_000;
 
 /// A moment that does not come.
 const NEVER: Nanos = Nanos(u64::MAX);
@@ -92,6 +98,7 @@ impl<W: Workload> Engine<W> {
             books: RefCell::new(books),
             under_way: (0..lanes).map(|_| Cell::new(None)).collect(),
             flights: (0..lanes).map(|_| Flight::default()).collect(),
+            waited: Series::waited(plan.arrivals),
             start,
             next_beat: Cell::new(NEVER),
         })
@@ -275,6 +282,25 @@ impl<W: Workload> Engine<W> {
             behind_ms: self.gate.behind_ms(now),
             binding: self.gate.binding(now),
         }
+    }
+
+    /// The seconds that are over and wait for requests, with what is known of them.
+    pub(super) fn open_seconds(&self) -> Vec<OpenSecond> {
+        let (books, now) = (self.books.borrow(), self.clock.now());
+        if !books.intervals.has_open() {
+            return Vec::new();
+        }
+        let under_way = self.under_way.iter().zip(&self.flights).filter_map(|(under_way, flight)| {
+            let intended = under_way.get()?.permit.intended;
+            Some((
+                intended,
+                Unfinished { now, intended: Some(intended), in_flight: flight.get(), ..Unfinished::default() },
+            ))
+        });
+        let overdue = self.gate.overdue(now, MOST_OVERDUE).into_iter();
+        let waiting =
+            overdue.map(|intended| (intended, Unfinished { now, intended: Some(intended), ..Unfinished::default() }));
+        books.intervals.still_open(self.waited, under_way.chain(waiting))
     }
 
     /// Looks at or changes the intervals.

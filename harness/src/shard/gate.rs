@@ -502,6 +502,14 @@ impl Gate {
         self.granted().map(|(_, permit)| permit.intended).fold(due, Nanos::min)
     }
 
+    /// In an open loop, when the oldest requests were intended that are due at `now` and have yet to go: `most` at most. None in a closed
+    /// one.
+    pub(super) fn overdue(&self, now: Nanos, most: usize) -> Vec<Nanos> {
+        let mut inner = self.inner.borrow_mut();
+        inner.skip_idle(now);
+        if inner.state == State::Closed { Vec::new() } else { inner.overdue(now, most) }
+    }
+
     /// Use of the budgets of the run and of its hosts, as far as they have any.
     pub(super) fn budget_uses(&self) -> Vec<(Scope, BudgetUse)> {
         self.inner.borrow_mut().budget_uses()

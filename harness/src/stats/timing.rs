@@ -87,7 +87,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    const EMPTY: Self =
+    pub(crate) const EMPTY: Self =
         Self { count: 0, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, overflow: 0, censored: 0, oldest_ns: 0, ages_ns: 0 };
 
     /// The greatest time, ns, and of those that were cut off the greatest age; none when empty.
@@ -101,6 +101,13 @@ impl Exact {
     pub fn least_mean_ns(&self) -> Option<f64> {
         let all = self.count + self.censored;
         (all > 0).then(|| (self.sum_ns + self.ages_ns) as f64 / all as f64)
+    }
+
+    /// Books an attempt that was cut off, or has not ended, at this age.
+    pub(crate) fn censor(&mut self, age_ns: u64) {
+        self.censored += 1;
+        self.oldest_ns = self.oldest_ns.max(age_ns);
+        self.ages_ns += u128::from(age_ns);
     }
 
     /// The rank of the `q`-th quantile, from 1 on, the censored attempts included; none with too few samples beyond it.
@@ -177,12 +184,12 @@ impl Timing {
 
     /// Books an attempt that was cut off after `age_ns`: its true time is not known, only that it is no less.
     pub fn censor(&mut self, age_ns: u64) {
-        self.exact.censored += 1;
-        self.exact.oldest_ns = self.exact.oldest_ns.max(age_ns);
-        self.exact.ages_ns += u128::from(age_ns);
+        self.exact.censor(age_ns);
         let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
-        // Beyond the bounds it has no cell, and ranks above all that have one.
-        let _ = ages.record(age_ns);
+        // Beyond the bounds it is left out, and ranks above all that are not. The histogram itself would take some that are beyond.
+        if age_ns <= self.bounds.highest_ns {
+            let _ = ages.record(age_ns);
+        }
     }
 
     /// Adds `other`, which must have the same bounds: all histograms of one run do.
@@ -207,6 +214,33 @@ impl Timing {
         self.exact.merge(exact);
     }
 
+    /// Adds times of which only the exact figures are known, each as the least that it can be; no age is below `youngest_ns`.
+    pub(crate) fn add_lower_bound(&mut self, exact: &Exact, youngest_ns: u64) {
+        let inside = exact.count.saturating_sub(exact.overflow);
+        let ages = self.ages.get_or_insert_with(|| Box::new(self.bounds.histogram()));
+        let _ = self.histogram.record_n(exact.min_ns.min(self.bounds.highest_ns), inside);
+        let _ = ages.record_n(youngest_ns.min(self.bounds.highest_ns), exact.censored);
+        self.exact.merge(exact);
+    }
+
+    /// Least of the ages of what was cut off, ns; the end of time when nothing was.
+    pub(crate) fn youngest_ns(&self) -> u64 {
+        self.ages.as_ref().filter(|ages| !ages.is_empty()).map_or(u64::MAX, |ages| ages.min())
+    }
+
+    /// The least that the `q`-th quantile can be, ns, with each attempt that was cut off at its age; none with too few samples.
+    #[must_use]
+    pub fn least_percentile_ns(&self, q: f64) -> Option<u64> {
+        let rank = self.exact.rank(q)?;
+        let mut known = self.histogram.clone();
+        if let Some(ages) = &self.ages {
+            let added = known.add(&**ages);
+            debug_assert!(added.is_ok(), "both have the bounds of the run");
+        }
+        let greatest = self.exact.max_ns.max(self.exact.oldest_ns);
+        Some(value_at(&known, rank).map_or(self.bounds.highest_ns, |value| value.min(greatest)))
+    }
+
     /// The arithmetic mean, ns; none when empty.
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
@@ -222,19 +256,14 @@ impl Timing {
     pub fn percentile(&self, q: f64) -> Percentile {
         let Some(rank) = self.exact.rank(q) else { return Percentile::TooFew };
         let most = value_at(&self.histogram, rank).map(|value| value.min(self.exact.max_ns));
-        let Some(ages) = &self.ages else {
+        if self.ages.is_none() {
             return most.map_or(Percentile::AtLeast(self.bounds.highest_ns), Percentile::Exact);
-        };
-        let mut known = ages.clone();
-        let added = known.add(&self.histogram);
-        debug_assert!(added.is_ok(), "both have the bounds of the run");
-        let greatest = self.exact.max_ns.max(self.exact.oldest_ns);
-        match (value_at(&known, rank).map(|value| value.min(greatest)), most) {
-            (Some(least), Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
+        }
+        match (self.least_percentile_ns(q).unwrap_or_default(), most) {
+            (least, Some(most)) if most as f64 <= least as f64 * CLOSE => Percentile::Exact(most),
             // Of nothing but attempts cut off at unknown ages, nothing is known.
-            (Some(0), None) if self.exact.count == 0 => Percentile::TooFew,
-            (Some(least), _) => Percentile::AtLeast(least),
-            (None, _) => Percentile::AtLeast(self.bounds.highest_ns),
+            (0, None) if self.exact.count == 0 => Percentile::TooFew,
+            (least, _) => Percentile::AtLeast(least),
         }
     }
 }

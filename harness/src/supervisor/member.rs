@@ -13,7 +13,8 @@ use crate::process::ShardExit;
 use crate::stats::Bounds;
 use crate::units::IdRange;
 use crate::wire::{
-    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, PauseOrder, Progress, Scope, Sends, WireError, encode,
+    Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, OpenSecond, PauseOrder, Progress, Scope, Sends, WireError,
+    encode,
 };
 
 /// How long a shard whose pipe has ended may take to end itself.
@@ -52,6 +53,8 @@ pub(super) enum Heard {
     Refused(String),
     /// An interval is complete.
     Interval(Box<IntervalFrame>),
+    /// Seconds of its are over and not complete.
+    Open(Vec<OpenSecond>),
     /// Requests it sent.
     Sends(Sends),
     /// The target asks for patience.
@@ -171,6 +174,7 @@ impl<L: Line> Member<L> {
                 Frame::Refused(why) => heard.push(Heard::Refused(why)),
                 Frame::Progress(progress) => self.progress = *progress,
                 Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
+                Frame::Open(seconds) => heard.push(Heard::Open(seconds)),
                 Frame::Sends(sends) => heard.push(Heard::Sends(sends)),
                 Frame::Pause(order) => heard.push(Heard::Pause(order)),
                 Frame::Arrived { scope, at } => heard.push(Heard::Arrived { scope, at }),

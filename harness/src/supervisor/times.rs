@@ -112,6 +112,25 @@ impl Recent {
         Some(Self { of, p50, p90, p99, max_ns: times.exact().max_ns })
     }
 
+    /// Lower bounds of the times of these stats.
+    pub(super) fn at_least(stats: &ShardStats) -> Option<Self> {
+        let (of, times) = Self::OF.into_iter().find_map(|series| Some((series, stats.timing(series)?)))?;
+        let least = |q| times.least_percentile_ns(q).map_or(Percentile::TooFew, Percentile::AtLeast);
+        let [p50, p90, p99] = QUANTILES.map(least);
+        Some(Self { of, p50, p90, p99, max_ns: times.exact().greatest_ns().unwrap_or_default() })
+    }
+
+    /// True if one of its percentiles is greater.
+    pub(super) fn is_longer(&self, other: &Self) -> bool {
+        let ns = |percentile| match percentile {
+            Percentile::TooFew => 0,
+            Percentile::Exact(ns) | Percentile::AtLeast(ns) => ns,
+        };
+        [(self.p50, other.p50), (self.p90, other.p90), (self.p99, other.p99)]
+            .iter()
+            .any(|(own, other)| ns(*own) > ns(*other))
+    }
+
     /// Of what a shard told, with the cells of it.
     pub(super) fn told<'a>(
         bounds: Bounds,

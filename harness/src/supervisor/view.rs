@@ -26,6 +26,11 @@ pub trait Observer {
     /// A second is complete over all shards. Called once for each.
     fn interval(&mut self, interval: &Interval);
 
+    /// Seconds are over, the oldest first, in which requests were due that have not ended. Called about once a second while there are any.
+    fn open(&mut self, seconds: &[OpenInterval]) {
+        let _ = seconds;
+    }
+
     /// True if the run is to be stopped as by a signal: nothing new is started, what is under way may end. Asked after
     /// seconds were told.
     fn has_enough(&self) -> bool {
@@ -47,6 +52,8 @@ pub struct Live {
     pub last_second: Option<u64>,
     /// The times over all shards in that second; none when nothing was answered in it.
     pub recent: Option<Recent>,
+    /// True if that second is over and not complete: requests that were due in it have not ended, and the times are lower bounds.
+    pub is_open: bool,
     /// What adaptive shards allowed themselves at the end of it, summed over them; none unless they are adaptive.
     pub standing: Option<Standing>,
     /// Throttle pause of the target; none when no host of it asks for one.
@@ -128,6 +135,17 @@ pub struct Interval {
     pub standing: Option<Standing>,
     /// What each shard did in it.
     pub seconds: Vec<ShardSecond>,
+}
+
+/// A second that is over and not complete, merged over the shards.
+#[derive(Debug, Clone)]
+pub struct OpenInterval {
+    /// Its index.
+    pub index: u64,
+    /// The counters: what ended in it, which is all that will. The distribution of the [times that users wait](crate::stats::Series::waited):
+    /// each request that was due in it and has not ended as one that was cut off at an age that it has at least, and each other one
+    /// no longer than it took.
+    pub least: ShardStats,
 }
 
 /// A second of a shard.
@@ -293,7 +311,7 @@ impl Live {
 
     /// Takes in a second that is complete over all shards.
     pub(super) fn hear(&mut self, interval: &Interval) {
-        self.last_second = Some(interval.index);
+        (self.last_second, self.is_open) = (Some(interval.index), false);
         self.recent = Recent::of(&interval.merged);
         self.standing = interval.standing;
         for (shard, times) in &interval.shards {
@@ -301,6 +319,18 @@ impl Live {
         }
         for second in &interval.seconds {
             self.shards[second.shard as usize].lag = Some(Duration::from_nanos(second.max_sched_lag_ns));
+        }
+    }
+}
+
+impl Live {
+    /// Takes in the oldest second that is over and not complete, if its times are longer than those that are shown: otherwise
+    /// these say more.
+    pub(super) fn hear_open(&mut self, second: &OpenInterval, shards: impl Iterator<Item = (u32, Option<Recent>)>) {
+        let least = Recent::at_least(&second.least);
+        if least.is_some_and(|least| self.recent.is_none_or(|recent| least.is_longer(&recent))) {
+            (self.last_second, self.is_open, self.recent) = (Some(second.index), true, least);
+            shards.for_each(|(shard, recent)| self.shards[shard as usize].recent = recent);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::sample::Outcome;
-use crate::stats::Counters;
+use crate::stats::{Counters, Exact, Series};
 use crate::units::IdRange;
 
 /// What a shard tells its supervisor.
@@ -27,6 +27,8 @@ pub enum Frame {
     Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
+    /// Seconds that are over and not complete, for requests that were due in them have not ended. Told again each second until then.
+    Open(Vec<OpenSecond>),
     /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
     Sends(Sends),
     /// The target asks for patience, which concerns every shard that it takes for the same client.
@@ -341,6 +343,28 @@ pub struct IntervalFrame {
     pub scheduled: Scheduled,
     /// The distributions of what was intended in it.
     pub timings: Vec<EncodedTiming>,
+}
+
+/// One second of a shard that is over and not complete: requests that were due in it have not ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenSecond {
+    /// Its index, as that of an [`IntervalFrame`].
+    pub index: u64,
+    /// Counts of what ended in it, which is all that will.
+    pub counters: Counters,
+    /// Lower bound of the [times that users wait](Series::waited); none without any.
+    pub least: Option<LowerBound>,
+}
+
+/// Times of which some are known only to be no less than something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowerBound {
+    /// Distribution that they belong to.
+    pub series: Series,
+    /// Exact figures, with each request that has not ended as one that was cut off at its age.
+    pub exact: Exact,
+    /// Least of these ages, ns.
+    pub youngest_ns: u64,
 }
 
 /// Everything a shard knows at its end.

@@ -44,7 +44,7 @@ impl Detail {
         }
         match self {
             Self::Paused => now.live.pause.map(|pause| paused(pause, columns)),
-            Self::Rate => Some(rate(now.course, columns, glyphs)),
+            Self::Rate => Some(rate(now, columns, glyphs)),
             Self::Times => Some(times(now, columns)),
             Self::Answers => Some(answers(now, columns)),
             Self::Limits => limits(now, columns),
@@ -67,7 +67,8 @@ fn paused(pause: LivePause, columns: usize) -> Line {
     row_of("paused", parts, columns)
 }
 
-fn rate(course: &[f64], columns: usize, glyphs: Glyphs) -> Line {
+fn rate(now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Line {
+    let course = now.course;
     let room = columns.saturating_sub(NAME);
     let scale = |top: f64, seconds: usize| format!("  peak {} in {seconds} s", per_second(top));
     // As long as it can get: the line must not change its length with the rate.
@@ -75,11 +76,25 @@ fn rate(course: &[f64], columns: usize, glyphs: Glyphs) -> Line {
     let shown = if room >= LEAST_WITH_SCALE + beside { room - beside } else { room };
     let (spark, top) = sparkline(course, shown, glyphs);
     let line = Line::default().and(format!("{:<NAME$}", "rate"), Tone::Plain);
-    let line = if course.is_empty() { line.and("nothing yet", Tone::Plain) } else { line };
+    let line = if course.is_empty() { line.and(first_second(now), Tone::Plain) } else { line };
     let seconds = spark.chars().count();
     let line = line.and(spark, Tone::Plain);
     let line = if shown < room && seconds > 0 { line.and(scale(top, seconds), Tone::Quiet) } else { line };
     line.cut(columns)
+}
+
+/// The rate of a run whose first second is not over.
+fn first_second(now: &Now<'_>) -> String {
+    let Counters { ok, not_found, failed, gave_up, .. } = now.counters;
+    if now.counters.items() == 0 {
+        return "nothing yet".to_owned();
+    }
+    let seconds = now.live.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    let good = format!("{} good", per_second((ok + not_found) as f64 / seconds));
+    match failed + gave_up {
+        0 => good,
+        failed => format!("{good}, {} failed", grouped(failed)),
+    }
 }
 
 fn times(now: &Now<'_>, columns: usize) -> Line {
@@ -100,6 +115,9 @@ fn times(now: &Now<'_>, columns: usize) -> Line {
 /// Which second the times are of: of one whose last answer is late, nothing is known yet.
 fn told(now: &Now<'_>) -> String {
     let second = now.live.last_second.unwrap_or_default();
+    if now.live.is_open {
+        return format!("in second {}, with requests that have not ended", second + 1);
+    }
     match now.live.elapsed.as_secs().saturating_sub(second + 1) {
         0..=2 => "in the last second".to_owned(),
         _ => format!("in second {}, the last that is whole", second + 1),
@@ -190,6 +208,7 @@ mod tests {
     use crawlmark_harness::adaptive::Standing;
     use crawlmark_harness::plan::RunPlan;
     use crawlmark_harness::sample::ErrorKind;
+    use crawlmark_harness::stats::Percentile;
     use crawlmark_harness::supervisor::{Live, LiveState};
 
     use super::super::gauge::Gauge;
@@ -264,7 +283,27 @@ mod tests {
         let mut over = live(1_000, vec![shard(1_000, 500)]);
         over.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(1) });
         over.shards[0].state = LiveState::Done;
-        let expected = ["rate     nothing yet", "answers  throttled 0  errors 0  failed 0  retries 0"];
+        let expected = ["rate     500/s good", "answers  throttled 0  errors 0  failed 0  retries 0"];
         assert_eq!(lines(&plan(1), &over, 99), expected);
+    }
+
+    #[test]
+    fn a_run_of_less_than_a_second_has_a_rate_and_its_failures() {
+        let mut live = live(500, vec![shard(500, 0)]);
+        assert_eq!(lines(&plan(1), &live, 99)[0], "rate     nothing yet");
+        live.shards[0].counters.failed = 7_736;
+        assert_eq!(lines(&plan(1), &live, 99)[0], "rate     0/s good, 7,736 failed");
+    }
+
+    #[test]
+    fn times_of_a_second_whose_requests_have_not_ended_are_lower_bounds_and_say_so() {
+        let mut hangs = live(9_000, vec![shard(9_000, 500)]);
+        let [p50, p90, p99] =
+            [Percentile::TooFew, Percentile::AtLeast(3_000_000_000), Percentile::AtLeast(3_000_000_000)];
+        hangs.recent = Some(Recent { of: Series::ResponseOk, p50, p90, p99, max_ns: 3_500_000_000 });
+        (hangs.is_open, hangs.last_second) = (true, Some(5));
+        let shown =
+            "response p50 -  p90 >=3.00 s  p99 >=3.00 s  max 3.50 s  in second 6, with requests that have not ended";
+        assert_eq!(lines(&open(1), &hangs, 120)[1], shown);
     }
 }

@@ -434,8 +434,7 @@ impl Limits {
     /// to do for it. Notes those that would have been due without a pause.
     pub(super) fn drop_due(&mut self, now: Nanos) -> Vec<Dropped> {
         self.skip_idle(now);
-        let work =
-            self.supply.not_started() + self.supply.waiting_again() + self.deferred_firsts() + self.deferred_agains();
+        let work = self.work();
         let shifted_ns = match &mut self.hosts[..] {
             [host] => host.brake().books(now).paused_ns,
             // Of several hosts, the others go on.
@@ -454,6 +453,18 @@ impl Limits {
             Dropped { intended, admitted }
         });
         dropped.collect()
+    }
+
+    /// Items that wait for an attempt.
+    fn work(&self) -> u64 {
+        self.supply.not_started() + self.supply.waiting_again() + self.deferred_firsts() + self.deferred_agains()
+    }
+
+    /// When the oldest requests were intended that are due before `now` and did not go, `most` at most.
+    pub(super) fn overdue(&mut self, now: Nanos, most: usize) -> Vec<Nanos> {
+        let most = usize::try_from(self.work()).unwrap_or(usize::MAX).min(most);
+        let table = self.limiter.pacer.timetable().filter(|table| table.due() < now);
+        table.map(|table| table.clone().drain_due(now).take(most).collect()).unwrap_or_default()
     }
 
     /// The use of the timetable; none in a closed loop.

@@ -1,20 +1,20 @@
 //! Watches the seconds of a run for the conditions that need them, says when one that may stop the run is broken, and
 //! closes the report.
 //!
-//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. A second is heard once every request
-//! that was intended in it has gone and ended, so a target that does not answer puts the look at it off by the timeout, and in an
-//! open loop by the time for which requests wait for a connection. Counts and rates are of what ended in a second, times of
-//! what was intended in it.
+//! Fed by the supervisor's observer, second by second: nothing of it runs in a shard. Counts and rates are of what ended in a second, times
+//! of what was intended in it, so the times of a second are known once every request that was intended in it has gone and ended. Until
+//! then what is known already may stop the run: its counts, and that what has not ended is at least as old as it is. A verdict waits for
+//! the second to be complete.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::{Breach, Measured, Metric, Objective, Window, of_report, of_stats};
+use super::{Breach, Measured, Metric, Objective, Window, least_of_stats, of_report, of_stats};
 use crate::run::report::{GateReport, Report};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{Bounds, Series, ShardStats};
-use crawlmark_harness::supervisor::Interval;
+use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, Timing};
+use crawlmark_harness::supervisor::{Interval, OpenInterval};
 
 /// Watches the objectives of one run.
 #[derive(Debug)]
@@ -33,8 +33,12 @@ pub struct Lookout {
     history: VecDeque<ShardStats>,
     /// All that were looked at; none when nobody asks.
     so_far: Option<ShardStats>,
+    /// The times that are bounded from below in a second that is not complete.
+    waited: Series,
     /// Which objective wants the run to stop.
     stop: Option<usize>,
+    /// Windows of that one that were judged before their seconds were complete; the last one broke it.
+    foreseen: Vec<Finding>,
     /// The one that stopped it, once it is over.
     over: Option<usize>,
     /// Time for which answers are waited for after a stop.
@@ -86,7 +90,9 @@ impl Lookout {
             waiting: BTreeMap::new(),
             history: VecDeque::new(),
             so_far: sums.then(|| ShardStats::new(bounds)),
+            waited: Series::waited(plan.arrivals),
             stop: None,
+            foreseen: Vec::new(),
             over: None,
             grace: plan.grace,
         }
@@ -112,6 +118,55 @@ impl Lookout {
         }
     }
 
+    /// Hears the seconds that are over and not complete, the oldest first. They may break a condition that stops the run, and keep none.
+    pub fn hear_open(&mut self, seconds: &[OpenInterval]) {
+        let open: BTreeMap<u64, &ShardStats> = seconds.iter().map(|second| (second.index, &second.least)).collect();
+        for i in 0..self.watched.len() {
+            let objective = self.watched[i].objective;
+            if self.stop.is_none() && objective.breach == Breach::Stops && objective.is_live() {
+                self.foreseen = self.foresee(&objective, &open);
+                self.stop = Some(i).filter(|_| !self.foreseen.is_empty());
+            }
+        }
+    }
+
+    /// The windows up to the first that breaks the objective with these seconds, which are not complete; none when none does.
+    fn foresee(&self, objective: &Objective, open: &BTreeMap<u64, &ShardStats>) -> Vec<Finding> {
+        let condition = objective.condition;
+        if condition.metric.series().is_some_and(|series| series != self.waited) {
+            return Vec::new();
+        }
+        let known = |index: u64| match self.next.checked_sub(index + 1) {
+            Some(back) => self.history.iter().rev().nth(usize::try_from(back).ok()?),
+            None => self.waiting.get(&index).or_else(|| open.get(&index).copied()),
+        };
+        let (metric, window) = (condition.metric, condition.window);
+        let is_of_whole = condition.needs_whole_seconds();
+        // After the end only answers come, and fewer of them are no slower target.
+        let end = self.end.filter(|_| is_of_whole).unwrap_or(u64::MAX);
+        // The last second that is complete is whole, for it is followed by another one.
+        let judged = self.next.saturating_sub(u64::from(is_of_whole && window.is_some()));
+        let (mut findings, mut so_far) = (Vec::new(), self.so_far.clone().filter(|_| window.is_none()));
+        for last in judged.max(self.first)..end {
+            let Some(newest) = known(last) else { break };
+            let measured = if let Some(so_far) = &mut so_far {
+                so_far.merge(newest);
+                least_of_stats(metric, so_far, last + 1 - self.first)
+            } else {
+                let seconds = window.map_or(1, Window::seconds);
+                let Some(from) = (last + 1).checked_sub(seconds).filter(|from| *from >= self.first) else { continue };
+                let parts: Vec<&ShardStats> = (from..=last).filter_map(known).collect();
+                least_of_stats(metric, &merged(self.bounds, metric, parts.into_iter()), seconds)
+            };
+            let breaks = condition.judge(&measured) == Some(false);
+            findings.push(Finding { measured, until_s: last + 1 });
+            if breaks {
+                return findings;
+            }
+        }
+        Vec::new()
+    }
+
     /// True if a condition that may stop the run is broken.
     #[must_use]
     pub const fn has_enough(&self) -> bool {
@@ -132,8 +187,11 @@ impl Lookout {
     fn hear_the_rest(&mut self, duration_s: f64, stopped: bool) {
         // The run is over: it cannot be stopped any more, only judged.
         let stopped_by = self.stop;
-        if stopped {
+        if let Some(i) = stopped_by.filter(|_| stopped) {
             self.over = stopped_by;
+            for finding in std::mem::take(&mut self.foreseen) {
+                self.watched[i].note(finding);
+            }
             // The last answer came no later than the grace after the stop.
             let end = Duration::try_from_secs_f64(duration_s).unwrap_or_default().saturating_sub(self.grace).as_secs();
             self.end = Some(self.end.map_or(end, |planned| planned.min(end)));
@@ -195,21 +253,24 @@ impl Lookout {
             return self.so_far.as_ref().filter(|_| seconds > 0).map(|so_far| of_stats(metric, so_far, seconds));
         };
         let before = self.history.len().checked_sub(window.len())?;
-        let mut merged = ShardStats::new(self.bounds);
-        for second in self.history.range(before..) {
-            merged.counters.merge(&second.counters);
-        }
-        if let Metric::Time(series, _) = metric {
-            let timings = self.history.range(before..).filter_map(|second| second.timing(series));
-            let timing = timings.cloned().reduce(|mut all, one| {
-                all.merge(&one);
-                all
-            });
-            let timings = timing.into_iter().map(|timing| (series, timing)).collect();
-            merged = ShardStats::from_parts(self.bounds, merged.counters, timings);
-        }
+        let merged = merged(self.bounds, metric, self.history.range(before..));
         Some(of_stats(metric, &merged, window.seconds()))
     }
+}
+
+/// Merge from some seconds as much as a metric needs.
+fn merged<'a>(bounds: Bounds, metric: Metric, seconds: impl Iterator<Item = &'a ShardStats> + Clone) -> ShardStats {
+    let mut counters = Counters::default();
+    seconds.clone().for_each(|second| counters.merge(&second.counters));
+    let timing = metric.series().and_then(|series| {
+        let timings = seconds.filter_map(|second| second.timing(series));
+        let sum = |mut all: Timing, one: Timing| {
+            all.merge(&one);
+            all
+        };
+        Some((series, timings.cloned().reduce(sum)?))
+    });
+    ShardStats::from_parts(bounds, counters, timing.into_iter().collect())
 }
 
 impl Objective {
@@ -273,7 +334,6 @@ impl Watched {
 mod tests {
     use super::*;
     use crawlmark_harness::fixtures::plan;
-    use crawlmark_harness::stats::{Counters, Timing};
     use crawlmark_harness::wire::{BindingTimes, Scheduled};
 
     /// A second with `count` attempts, all good but the `errors`, each served in `ms`.

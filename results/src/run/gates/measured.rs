@@ -88,6 +88,31 @@ pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
     }
 }
 
+/// The least that some seconds, merged, say about `metric` when they are over and requests that were due in them have not ended; such
+/// requests are in the distribution at an age that they have at least. Other metrics than times are what they are.
+#[must_use]
+pub fn least_of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
+    let Metric::Time(series, stat) = metric else { return of_stats(metric, stats, seconds) };
+    let Some(timing) = stats.timing(series) else { return Measured::Unknown("nothing was measured".to_owned()) };
+    let (exact, at_least) = (timing.exact(), |ns: Option<f64>| ns.map(|ns| Measured::AtLeast(ns / 1e3)));
+    let samples = match stat {
+        Stat::Percentile(quantile) => quantile.samples_for(SAMPLES_BEYOND),
+        Stat::Mean => SAMPLES_LIVE,
+        Stat::Min | Stat::Max => 1,
+    };
+    if let Err(why) = enough(exact.count + exact.censored, samples, "samples") {
+        return Measured::Unknown(why);
+    }
+    let least = match stat {
+        Stat::Percentile(quantile) => at_least(timing.least_percentile_ns(quantile.part()).map(|ns| ns as f64)),
+        Stat::Mean => at_least(exact.least_mean_ns()),
+        Stat::Max => at_least(exact.greatest_ns().map(|ns| ns as f64)),
+        // What has not ended may be less.
+        Stat::Min => None,
+    };
+    least.unwrap_or_else(|| Measured::Unknown("not all of them ended".to_owned()))
+}
+
 fn nothing_of(series: Series) -> Measured {
     Measured::Unknown(format!("the run has no {} times", series.name()))
 }
