@@ -20,6 +20,7 @@ use crawlmark_results::show::text;
 use nix::sys::signal::Signal;
 
 use self::output::{Output, Wanted};
+use self::reach::Checked;
 use self::resolve::Resolved;
 pub(crate) use self::resolve::stranger;
 use crate::cli::{RunArgs, Typed};
@@ -58,7 +59,7 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     // lost to an impatient second Ctrl-C.
     let held = HeldSignals::hold().map_err(Error::Signal)?;
     let directory = result_directory(resolved.out.as_deref(), &resolved.labels.name)?;
-    let unreached = reach::check_hosts(&mut resolved, clock, &held)?;
+    let Checked { unreached, connections: checks } = reach::check_hosts(&mut resolved, clock, &held)?;
     std::mem::forget(held);
     for host in &unreached {
         voice.warn(host);
@@ -70,6 +71,7 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     };
     if is_foreign {
         report.validity.check("hosts", unreached, Verdict::TargetLimited);
+        report.check_connections = Some(checks);
     }
     report.command = Some(typed.for_plan(&report.plan.run));
     // Once nothing can change the report any more: a gate may ask whether it is valid.

@@ -68,16 +68,16 @@ fn not_of_this_machine(from: IpAddr) -> Error {
 ///
 /// # Errors
 /// When none of its addresses can be connected to.
-pub(super) fn check_host(addresses: &[SocketAddr], ips: &LocalIps, timeout: Duration) -> Result<(), Error> {
+pub(super) fn check_host(addresses: &[SocketAddr], ips: &LocalIps, timeout: Duration) -> Result<bool, Error> {
     let mut refused = None;
     for address in addresses {
         let Some(from) = ips.nth(Family::of(address.ip()), 0) else { continue };
         match connect_from(from, *address, timeout) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(true),
             Err(error) => refused = Some(explain(from, *address, error)),
         }
     }
-    refused.map_or(Ok(()), Err)
+    refused.map_or(Ok(false), Err)
 }
 
 fn connect_from(from: IpAddr, to: SocketAddr, timeout: Duration) -> Result<(), Errno> {

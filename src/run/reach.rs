@@ -70,32 +70,46 @@ pub(super) fn check_descriptors(plan: &mut RunPlan) -> Result<Option<String>, Er
     )))
 }
 
+/// Result of a check of all hosts.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// Warnings about hosts that cannot be reached.
+    pub(super) unreached: Vec<String>,
+    /// Connections that were opened for it, and closed.
+    pub(super) connections: u64,
+}
+
 /// Opens one connection to each host and closes it, and returns what is to be said of each host that cannot be reached: its
 /// items will fail. The bundled target, which is not started yet, has no address and needs no check.
 ///
 /// # Errors
 /// When no host can be reached: a run against nobody would only count refusals.
-pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSignals) -> Result<Vec<String>, Error> {
+pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSignals) -> Result<Checked, Error> {
     // Hosts that were not looked at are not said to be dead: the run, which is stopped at once, tells.
     let stop = || held.is_asked_to_stop().unwrap_or(false);
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
+    let mut connections = 0;
     match &spec.local_ips {
         Some(ips) => {
             for (number, addresses) in spec.addresses.iter().enumerate().take_while(|_| !stop()) {
                 match origins::check_host(addresses, ips, spec.connect_timeout) {
                     Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
-                    checked => checked?,
+                    checked => connections += u64::from(checked?),
                 }
             }
         }
-        None => dead.extend(unreachable(&spec.addresses, spec.connect_timeout, clock, &stop)),
+        None => {
+            let (unreachable, opened) = unreachable(&spec.addresses, spec.connect_timeout, clock, &stop);
+            dead.extend(unreachable);
+            connections += opened;
+        }
     }
     if !dead.is_empty() && dead.len() == spec.addresses.len() {
         return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).collect()));
     }
     dead.sort_by_key(|(number, _)| *number);
-    Ok(unreached_of(spec.targets.hosts(), &dead))
+    Ok(Checked { unreached: unreached_of(spec.targets.hosts(), &dead), connections })
 }
 
 /// Names the first hosts that cannot be reached, and counts the others.
@@ -114,15 +128,15 @@ fn unreached(host: &Host, error: &Error) -> String {
     format!("{name}:{port} cannot be reached (failed to {error}): its items fail; start it, or remove it from --urls")
 }
 
-/// The hosts of which no address can be connected to, by their number. Many are tried at once: a list may have many that never
-/// answer. Ends early when `stop` says so.
+/// The hosts of which no address can be connected to, by their number, and how many connections were opened. Many are tried at once: a
+/// list may have many that never answer. Ends early when `stop` says so.
 fn unreachable(
     hosts: &[Vec<SocketAddr>],
     timeout: Duration,
     clock: Clock,
     stop: &impl Fn() -> bool,
-) -> Vec<(usize, Error)> {
-    let mut dead = Vec::new();
+) -> (Vec<(usize, Error)>, u64) {
+    let (mut dead, mut opened) = (Vec::new(), 0);
     for (chunk, hosts) in hosts.chunks(AT_ONCE).enumerate().take_while(|_| !stop()) {
         let mut failed: Vec<Option<Error>> = hosts.iter().map(|_| None).collect();
         for nth in 0..hosts.iter().map(Vec::len).max().unwrap_or(0) {
@@ -130,7 +144,8 @@ fn unreachable(
                 .filter(|(host, _)| nth == 0 || failed[*host].is_some())
                 .filter_map(|(host, addresses)| Some((host, *addresses.get(nth)?)))
                 .unzip();
-            let connected = connect_each(&addresses, clock.now().plus(timeout), (clock, stop));
+            let (connected, connections) = connect_each(&addresses, clock.now().plus(timeout), (clock, stop));
+            opened += connections;
             for ((host, address), connected) in numbers.into_iter().zip(addresses).zip(connected) {
                 failed[host] = connected.err().map(|error| Error::Unreachable { address, error: error.into() });
             }
@@ -138,17 +153,17 @@ fn unreachable(
         let numbered = failed.into_iter().enumerate();
         dead.extend(numbered.filter_map(|(host, error)| Some((chunk * AT_ONCE + host, error?))));
     }
-    dead
+    (dead, opened)
 }
 
-/// Opens a connection to each of `addresses` until `deadline` at most, and closes it. What this machine has no descriptors or
+/// Opens a connection to each of `addresses` until `deadline` at most, and closes it; returns how many were opened. What this machine has no descriptors or
 /// ports for is not tried, and no failure.
 fn connect_each(
     addresses: &[SocketAddr],
     deadline: Nanos,
     (clock, stop): (Clock, &impl Fn() -> bool),
-) -> Vec<Result<(), Errno>> {
-    let (mut results, mut pending) = (Vec::new(), Vec::new());
+) -> (Vec<Result<(), Errno>>, u64) {
+    let (mut results, mut pending, mut opened) = (Vec::new(), Vec::new(), 0);
     for (at, address) in addresses.iter().enumerate() {
         let socket = begin_to_connect(*address);
         results.push(begun(&socket));
@@ -175,11 +190,12 @@ fn connect_each(
                     0 => Ok(()),
                     error => Err(Errno::from_raw(error)),
                 });
+                opened += u64::from(results[*at].is_ok());
             }
             !is_ready
         });
     }
-    results
+    (results, opened)
 }
 
 /// The result of an attempt to connect, as long as nothing more comes of it.
@@ -220,7 +236,7 @@ mod tests {
         let timeout = Duration::from_millis(200);
         let began = clock.now();
         let dead: Vec<usize> =
-            unreachable(&hosts, timeout, clock, &|| false).into_iter().map(|(host, _)| host).collect();
+            unreachable(&hosts, timeout, clock, &|| false).0.into_iter().map(|(host, _)| host).collect();
         assert_eq!(dead, (0..300).chain([303]).collect::<Vec<_>>());
         let took = Duration::from_nanos(clock.now().since(began));
         assert!(took < timeout * 100, "{took:?} for three times {timeout:?}");
@@ -235,7 +251,7 @@ mod tests {
         for looks in [0, 2] {
             let left = std::cell::Cell::new(looks);
             let stop = || left.replace(left.get() - 1) == 0 || left.get() < 0;
-            let dead = unreachable(&hosts, Duration::from_hours(1), clock, &stop);
+            let (dead, _) = unreachable(&hosts, Duration::from_hours(1), clock, &stop);
             assert!(dead.is_empty(), "{looks}: {} of {}", dead.len(), hosts.len());
         }
     }

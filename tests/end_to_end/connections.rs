@@ -1,6 +1,7 @@
 //! How long connections live, and where they come from, as the target sees it and as its books have it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -54,6 +55,23 @@ fn the_bundled_target_of_a_run_confirms_the_connections() {
     let report = crawl_once("-n 200 --shards 2 -c 4 --disable-keepalive --target-processes 1");
     assert_eq!(*report.at("/witness/agrees"), json!(true), "{}", report.at("/witness/differences"));
     assert_eq!(report.count("/witness/ledger/connections"), 200);
+}
+
+#[test]
+fn every_connection_that_a_target_accepts_is_in_a_count() {
+    let accepted = AtomicU64::new(0);
+    let report = with_server(
+        |mut peer| {
+            accepted.fetch_add(1, Ordering::SeqCst);
+            while peer.request().is_some() {
+                peer.send(OK);
+            }
+        },
+        |address| crawl_once(&format!("http://{address}/{{id}} -n 30 --shards 1 -c 1 --disable-keepalive")),
+    );
+    let [opened, checks] = ["/totals/connections_opened", "/check_connections"].map(|place| report.count(place));
+    assert_eq!((opened, checks), (30, 1));
+    assert_eq!(accepted.into_inner(), opened + checks);
 }
 
 #[test]

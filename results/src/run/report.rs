@@ -99,6 +99,10 @@ pub struct Report {
     pub ledger: Ledger,
     /// What was counted.
     pub totals: Totals,
+    /// Connections opened and closed before the start to check that hosts can be reached; not in `connections_opened`. Absent where
+    /// nothing was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_connections: Option<u64>,
     /// How the budget was used; null without one.
     pub budget: Option<BudgetReport>,
     /// Use of the budgets of the hosts; null without them, and in results of older versions.
@@ -273,6 +277,7 @@ impl Report {
             interrupted: record.interrupted.is_some() || record.stopped == Stopped::ByObserver,
             interrupted_by: record.interrupted,
             suspended_s: record.suspended.as_secs_f64(),
+            check_connections: None,
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,

@@ -170,9 +170,10 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows.push((
         "traffic",
         format!(
-            "{} connections opened{}, {} sent, {} received",
+            "{} connections opened{}{}, {} sent, {} received",
             grouped(totals.connections_opened),
             not_kept(report),
+            checked(report),
             bytes(totals.bytes_sent),
             bytes(totals.bytes_received)
         ),
@@ -367,6 +368,12 @@ fn client(report: &Report) -> String {
     let shards =
         if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
     format!("{shards}, {used}; supervisor {:.1} % of a core", report.supervisor.cpu_share * 100.0)
+}
+
+/// Says how many more connections the target saw.
+fn checked(report: &Report) -> String {
+    let checks = report.check_connections.filter(|checks| *checks > 0);
+    checks.map_or_else(String::new, |checks| format!(" (and {} before the start, to check hosts)", grouped(checks)))
 }
 
 /// Says so when connections were not kept as they should be.

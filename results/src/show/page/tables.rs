@@ -68,6 +68,7 @@ fn attempts(html: &mut Html, report: &Report) {
         ("challenge pages", totals.soft_blocked),
         ("due and never sent", totals.dropped),
         ("connections opened", totals.connections_opened),
+        ("opened before the start, to check hosts", report.check_connections.unwrap_or(0)),
         ("in flight at most", totals.peak_in_flight),
     ];
     let rows = counts.into_iter().filter(|(name, n)| *n > 0 || *name == "attempts");
