@@ -1204,3 +1204,42 @@ fn the_waits_of_what_was_never_sent_have_their_part_in_what_was_waited_for() {
     assert!(text.contains("the rest was waiting for a free connection: all of them were in use"), "{text}");
     assert!(!text.contains("for this client"), "{text}");
 }
+
+/// True of requests of the first shard that are refused at 4 s, when all later ones hang.
+fn is_refused_late(shard: u32, sent: Nanos) -> bool {
+    shard == 0 && (2_900_000_000..2_950_000_000).contains(&sent.0)
+}
+
+#[test]
+fn a_stop_while_the_target_hangs_and_all_shards_pause_ends_within_the_grace_and_adds_up() {
+    fn takes(shard: u32, sent: Nanos) -> Duration {
+        match sent {
+            _ if is_refused_late(shard, sent) => 1_100 * MS,
+            Nanos(3_000_000_000..) => 3_600 * S,
+            _ => MS,
+        }
+    }
+    fn answer(shard: u32, sent: Nanos) -> (Outcome, Advice) {
+        let refused = Advice { repeat: Repeat::MayHelp, wait: Some(20 * S), quota: None, held_ns: None };
+        if is_refused_late(shard, sent) { (Outcome::Throttled, refused) } else { GOOD }
+    }
+    let signal = [Incident::Signal { at: 5 * S, number: 15 }];
+    let closed = RunPlan { duration: Some(60 * S), ..run_of(2, 20, 1 << 40) };
+    let open = RunPlan { shards: 2, ..timed(20, 300, 60 * S) };
+    for plan in [closed, open] {
+        let planned = RunPlan { duration: Some(5 * S), grace: S, ..plan.clone() };
+        for (plan, incidents) in [(plan, &signal[..]), (planned, &[])] {
+            let rehearsal = run_against(&plan, incidents, takes, answer);
+            let report = rehearsal.report(&plan);
+            let context = (plan.arrivals, incidents);
+            assert_eq!(rehearsal.record.interrupted, incidents.first().map(|_| 15), "{context:?}");
+            assert!(rehearsal.record.moved.pauses > 0 && report.totals.throttled > 0, "{context:?}");
+            let ended = rehearsal.record.shards.iter().map(|shard| shard.last_done).max();
+            assert_eq!(ended, Some(Nanos::default().plus(6 * S)), "{context:?}");
+            assert!(report.ledger.aborted > 0 && report.ledger.adds_up(), "{context:?}: {:?}", report.ledger);
+            assert!(report.shards.iter().all(|shard| shard.fault.is_none() && shard.ledger.adds_up()), "{context:?}");
+            assert_eq!(report.intervals.iter().map(|row| row.attempts).sum::<u64>(), report.totals.attempts);
+            assert_eq!((report.manners.early_attempts, report.manners.violated), (0, 0), "{context:?}");
+        }
+    }
+}
