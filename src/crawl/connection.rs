@@ -357,3 +357,76 @@ fn classify(error: &hyper::Error) -> ErrorKind {
         None => ErrorKind::Malformed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::runtime::{Builder, LocalOptions};
+    use tokio::task::spawn_local;
+
+    use super::super::expect::Checker;
+    use super::super::{Expectations, Held, RequestShape, Reuse, Targets, Template};
+    use super::*;
+
+    /// A target that answers one request, and leaves its end of the connection here.
+    #[derive(Debug, Default)]
+    struct Closing(Rc<RefCell<Option<DuplexStream>>>);
+
+    impl Dial for Closing {
+        type Stream = DuplexStream;
+
+        async fn dial(&self, _: Route) -> io::Result<DuplexStream> {
+            let (near, mut far) = duplex(4_096);
+            let left = Rc::clone(&self.0);
+            spawn_local(async move {
+                // The request comes in one piece.
+                assert!(far.read(&mut [0; 4_096]).await.unwrap() > 0);
+                far.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                left.replace(Some(far));
+            });
+            Ok(near)
+        }
+    }
+
+    fn spec() -> CrawlSpec {
+        let template: Template = "http://192.0.2.1/{id}".parse().unwrap();
+        CrawlSpec {
+            addresses: Vec::new(),
+            targets: Arc::new(Targets::one(&template).unwrap()),
+            request: RequestShape::new("GET", &[], Bytes::new()).unwrap(),
+            expect: Expectations::default(),
+            timeout: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(1),
+            reuse: Reuse::default(),
+            local_ips: None,
+            held: Held::Unasked,
+        }
+    }
+
+    #[test]
+    fn a_connection_is_checked_after_a_rest_of_100_us_and_not_before() {
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            let (clock, spec, flight) = (Clock::start(), spec(), Flight::default());
+            let target = Closing::default();
+            let route = Route { to: SocketAddr::from(([192, 0, 2, 1], 80)), from: None };
+            let mut connection = Connection::open(&target, route, &spec, clock).await.unwrap();
+            let now = clock.now();
+            let watch = Watch { clock, sent: now, deadline: now.plus(spec.timeout), flight: &flight };
+            let checker = Checker::new(spec.expect.clone());
+            let request = Request::get("/1").header("host", "192.0.2.1").body(Full::default()).unwrap();
+            connection.exchange(request, checker.for_item(1), watch).await.unwrap();
+            drop(target.0.take().unwrap());
+            tokio::time::advance(Duration::from_nanos(CHECKED_REST_NS - 1)).await;
+            assert!(connection.is_open(clock).await, "a short rest is not checked");
+            tokio::time::advance(Duration::from_nanos(1)).await;
+            assert!(!connection.is_open(clock).await, "a long one is");
+        });
+    }
+}

@@ -64,7 +64,7 @@ fn not_of_this_machine(from: IpAddr) -> Error {
     ))
 }
 
-/// Opens a connection to a host from the first of `ips` that has its family, and closes it.
+/// Opens a connection to a host from the first of `ips` that has its family, and closes it. Returns true if there was one.
 ///
 /// # Errors
 /// When none of its addresses can be connected to.

@@ -90,20 +90,17 @@ pub(super) fn check_hosts(resolved: &mut Resolved, clock: Clock, held: &HeldSign
     let mut dead = std::mem::take(&mut resolved.unresolved);
     let spec = &resolved.spec;
     let mut connections = 0;
-    match &spec.local_ips {
-        Some(ips) => {
-            for (number, addresses) in spec.addresses.iter().enumerate().take_while(|_| !stop()) {
-                match origins::check_host(addresses, ips, spec.connect_timeout) {
-                    Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
-                    checked => connections += u64::from(checked?),
-                }
+    if let Some(ips) = &spec.local_ips {
+        for (number, addresses) in spec.addresses.iter().enumerate().take_while(|_| !stop()) {
+            match origins::check_host(addresses, ips, spec.connect_timeout) {
+                Err(error @ Error::Unreachable { .. }) => dead.push((number, error)),
+                checked => connections += u64::from(checked?),
             }
         }
-        None => {
-            let (unreachable, opened) = unreachable(&spec.addresses, spec.connect_timeout, clock, &stop);
-            dead.extend(unreachable);
-            connections += opened;
-        }
+    } else {
+        let (unreachable, opened) = unreachable(&spec.addresses, spec.connect_timeout, clock, &stop);
+        dead.extend(unreachable);
+        connections += opened;
     }
     if !dead.is_empty() && dead.len() == spec.addresses.len() {
         return Err(Error::no_host(dead.into_iter().map(|(_, error)| error).collect()));
