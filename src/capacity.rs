@@ -6,25 +6,26 @@
 mod journal;
 mod probing;
 
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
-use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
-use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
 use crawlmark_results::studies::capacity::search::{Bounds, Kind, Seen, Step};
 use crawlmark_results::studies::capacity::{
-    Begun, Capacity, End, FILE, Outcome, Pace, ProbePlan, ProbeReport, SENT, in_hindsight, next_step, sees_growth,
+    self, Begun, Capacity, Outcome, Pace, ProbePlan, ProbeReport, SENT, in_hindsight, next_step, offered,
+    probe_correction, probe_line, sees_growth,
 };
 
 use self::journal::Journal;
 use self::probing::Probing;
 use crate::cli::CapacityArgs;
-use crate::error::{DONE, Error, GATE, INCONCLUSIVE, signalled};
-use crate::rounds::{self, Rounds, Setup};
+use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
+use crate::rounds::{Rounds, Setup};
+use crate::study::{self, End, Study};
+use crate::terminal::Stages;
 
 /// The folder of the probes.
 const ROUNDS: &str = "rounds";
@@ -35,7 +36,7 @@ const LONG_REST: Duration = Duration::from_secs(5);
 /// How many times longer a target rests after a probe that it failed.
 const AFTER_FAILURE: u32 = 3;
 
-/// Searches, and returns the exit code.
+/// Search, and return the exit code.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
     let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
@@ -45,50 +46,19 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
         .map(|place| journal::read(place, &begun, &|probe, report| probing.judge(probe, report)))
         .transpose()?;
     let left = before.as_ref().and_then(journal::Before::left);
-    let name = args.keep.name_or("capacity");
-    let directory = rounds::directory(&args.keep, &name)?;
-    let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = rounds::stages(&args.keep);
-    let (mut log, probes) = Journal::begin(directory.place(), &begun, before)?;
-    announce(args, &probing, directory.place(), probes.len());
-    let mut bench = Bench {
-        rounds: Rounds::new(&held, &mut stages, Duration::ZERO),
-        held: &held,
-        place: directory.place(),
-        probing: &probing,
-        rest: args.rest,
-        budget: args.budget,
-        clock: Clock::start(),
-        taken: probes.iter().filter_map(round_number).max().unwrap_or(0),
-        probes,
+    let clock = Clock::start();
+    let bench = Bench {
+        args,
+        probing,
+        begun,
+        before,
+        left,
+        clock,
+        taken: 0,
+        probes: Vec::new(),
+        end: capacity::End::Interrupted,
     };
-    let ended = bench.search(&mut log);
-    let probes = bench.probes;
-    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
-    std::mem::forget(held);
-    let (end, interrupted_by, failed) = match ended {
-        Ok(end) => (end, None, None),
-        Err(Error::Stopped(signal)) => (End::Interrupted, Some(signal), None),
-        Err(error) if probes.is_empty() => return Err(error.keeping(directory)),
-        Err(error) => (End::Interrupted, None, Some(error)),
-    };
-    if probes.is_empty() {
-        return Ok(rounds::stopped("a probe was complete", directory, interrupted_by));
-    }
-    let capacity = Capacity::new(name, begun, probes, end);
-    let files = [
-        (FILE, serde_json::to_string_pretty(&capacity)? + "\n"),
-        ("summary.md", text::capacity_markdown(&capacity)),
-        ("plots/capacity.svg", plot::capacity(&capacity).svg),
-    ];
-    rounds::conclude(&args.keep, directory, &files, || {
-        rounds::print(&capacity, args.keep.form, text::capacity_markdown, text::capacity_text)
-    })?;
-    journal::discard(left);
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(interrupted_by.map_or_else(|| exit_code(capacity.outcome), signalled)),
-    }
+    study::conduct(bench, &args.keep, "capacity")
 }
 
 const fn exit_code(outcome: Outcome) -> u8 {
@@ -101,33 +71,6 @@ const fn exit_code(outcome: Outcome) -> u8 {
         | Outcome::Unsteady
         | Outcome::Undecided => INCONCLUSIVE,
     }
-}
-
-fn announce(args: &CapacityArgs, probing: &Probing, place: &Path, saved: usize) {
-    let question = &probing.question;
-    let Bounds { least, greatest, precision } = question.bounds;
-    let by_default = if question.by_default { " (by default: --fail-if says otherwise)" } else { "" };
-    let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
-    let wanted = question.objectives.join(", ");
-    let (sent, precision) = (SENT * 100.0, precision * 100.0);
-    let [shortest, longest] = [greatest, least].map(|pace| seconds(probing.takes(pace, Kind::Full)));
-    let takes = if shortest == longest { shortest } else { format!("{shortest} to {longest} (longer at lower rates)") };
-    let (arrivals, budget) = (&question.arrivals, seconds(args.budget));
-    let grows = if sees_growth(f64::INFINITY, question) {
-        "times do not grow throughout a probe"
-    } else {
-        "probes are too short to see whether times grow"
-    };
-    let mut rows = vec![
-        ("must hold", format!("{wanted}{by_default}; {sent:.0} % of the requests go, on time; {grows}")),
-        ("rates", format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %")),
-        ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
-        ("saved", format!("as they end, in {}: --resume goes on from there", place.display())),
-    ];
-    if saved > 0 {
-        rows.push(("resumed", format!("from {saved} probes")));
-    }
-    rounds::announce(&args.keep, &format!("searching for the highest rate that this target sustains: {what}"), &rows);
 }
 
 /// A time as the announcement says it.
@@ -146,45 +89,105 @@ fn round_number(probe: &ProbeReport) -> Option<usize> {
     Path::new(&probe.result).file_name()?.to_str()?.split('-').next()?.parse().ok()
 }
 
-/// Where probes are run.
+/// The probes.
 struct Bench<'a> {
-    rounds: Rounds<'a>,
-    held: &'a HeldSignals,
-    place: &'a Path,
-    probing: &'a Probing,
-    rest: Duration,
-    budget: Duration,
+    args: &'a CapacityArgs,
+    probing: Probing,
+    begun: Begun,
+    /// Probes of the search that this one goes on from.
+    before: Option<journal::Before>,
+    /// Its unfinished directory.
+    left: Option<PathBuf>,
     clock: Clock,
     /// Rounds that were begun, which number their directories.
     taken: usize,
     probes: Vec<ProbeReport>,
+    end: capacity::End,
+}
+
+impl Study for Bench<'_> {
+    type Result = Capacity;
+
+    const NEEDS: &'static str = "a probe was complete";
+
+    fn announcement(&self, place: &Path) -> (String, Vec<(&'static str, String)>) {
+        let question = &self.probing.question;
+        let Bounds { least, greatest, precision } = question.bounds;
+        let by_default = if question.by_default { " (by default: --fail-if says otherwise)" } else { "" };
+        let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
+        let wanted = question.objectives.join(", ");
+        let (sent, precision) = (SENT * 100.0, precision * 100.0);
+        let [shortest, longest] = [greatest, least].map(|pace| seconds(self.probing.takes(pace, Kind::Full)));
+        let takes =
+            if shortest == longest { shortest } else { format!("{shortest} to {longest} (longer at lower rates)") };
+        let (arrivals, budget) = (&question.arrivals, seconds(self.args.budget));
+        let grows = if sees_growth(f64::INFINITY, question) {
+            "times do not grow throughout a probe"
+        } else {
+            "probes are too short to see whether times grow"
+        };
+        let mut rows = vec![
+            ("must hold", format!("{wanted}{by_default}; {sent:.0} % of the requests go, on time; {grows}")),
+            (
+                "rates",
+                format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %"),
+            ),
+            ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
+            ("saved", format!("as they end, in {}: --resume goes on from there", place.display())),
+        ];
+        if let Some(saved) = self.before.as_ref().map(journal::Before::len).filter(|saved| *saved > 0) {
+            rows.push(("resumed", format!("from {saved} probes")));
+        }
+        (format!("searching for the highest rate that this target sustains: {what}"), rows)
+    }
+
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        let (mut log, probes) = Journal::begin(rounds.place(), &self.begun, self.before.take())?;
+        self.taken = probes.iter().filter_map(round_number).max().unwrap_or(0);
+        self.probes = probes;
+        self.end = self.search(rounds, &mut log)?;
+        Ok(())
+    }
+
+    fn result(&mut self, name: String, _: End) -> Result<Option<Capacity>, Error> {
+        let probes = mem::take(&mut self.probes);
+        Ok((!probes.is_empty()).then(|| Capacity::new(name, self.begun.clone(), probes, self.end)))
+    }
+
+    fn saved(&mut self) {
+        journal::discard(self.left.take());
+    }
+
+    fn exit_code(capacity: &Capacity) -> u8 {
+        exit_code(capacity.outcome)
+    }
 }
 
 impl Bench<'_> {
     /// Probes until it is known. What was probed stays, whatever ends it.
-    fn search(&mut self, log: &mut Journal) -> Result<End, Error> {
+    fn search(&mut self, rounds: &mut Rounds<'_>, log: &mut Journal) -> Result<capacity::End, Error> {
         loop {
             let (pace, kind) = match next_step(&self.probing.question, &self.probes) {
-                Step::Done(ending) => return Ok(End::Known(ending)),
+                Step::Done(ending) => return Ok(capacity::End::Known(ending)),
                 Step::Probe(pace, kind) => (pace, kind),
             };
             let rest = self.wanted_rest();
-            if self.elapsed().saturating_add(rest) > self.budget {
-                return Ok(End::OutOfTime);
+            if self.elapsed().saturating_add(rest) > self.args.budget {
+                return Ok(capacity::End::OutOfTime);
             }
-            self.wait(rest)?;
+            self.wait(rounds, rest)?;
             let name = format!("probe {}", self.probes.len() + 1);
-            let does = text::offered(pace);
-            if self.rounds.stages.is_drawn() {
-                self.rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
+            let does = offered(pace);
+            if rounds.stages.is_drawn() {
+                rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
             }
-            let (probe, ended) = self.probe(pace, kind)?;
+            let (probe, ended) = self.probe(rounds, pace, kind)?;
             let is_lost_again =
                 probe.seen == Seen::Lost && self.probes.last().is_some_and(|last| last.seen == Seen::Lost);
             let appended = log.append(&probe);
             let before = self.read();
             self.probes.push(probe);
-            self.show_result(&before);
+            self.show_result(rounds.stages, &before);
             appended?;
             match ended {
                 Some(error @ Error::Round(_)) if is_lost_again => return Err(error),
@@ -200,14 +203,13 @@ impl Bench<'_> {
     }
 
     /// Shows what the last probe came to, and which of those before it have to be read otherwise because of it.
-    fn show_result(&mut self, before: &[ProbeReport]) {
+    fn show_result(&self, stages: &mut Stages, before: &[ProbeReport]) {
         let read = self.read();
-        let stages = &mut *self.rounds.stages;
         if let Some(last) = read.last() {
-            stages.end(&format!("probe {}", last.number), &text::probe_line(last));
+            stages.end(&format!("probe {}", last.number), &probe_line(last));
         }
         for (_, probe) in before.iter().zip(&read).filter(|(before, now)| before.seen != now.seen) {
-            stages.end(&format!("probe {}", probe.number), &text::probe_correction(probe));
+            stages.end(&format!("probe {}", probe.number), &probe_correction(probe));
         }
     }
 
@@ -219,10 +221,10 @@ impl Bench<'_> {
     fn wanted_rest(&self) -> Duration {
         let Some(last) = self.probes.last().filter(|_| !self.probing.starts_its_target) else { return Duration::ZERO };
         let rest = match last.seen {
-            Seen::Pass | Seen::Void => self.rest,
-            Seen::Fail | Seen::Collapse => self.rest.saturating_mul(AFTER_FAILURE),
+            Seen::Pass | Seen::Void => self.args.rest,
+            Seen::Fail | Seen::Collapse => self.args.rest.saturating_mul(AFTER_FAILURE),
             // A target that was just overloaded may not accept a connection yet.
-            Seen::Lost => self.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE),
+            Seen::Lost => self.args.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE),
         };
         // What was asked for in a search that is gone on with may be over long since.
         let promise = Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX);
@@ -230,44 +232,49 @@ impl Bench<'_> {
     }
 
     /// Waits, unless a signal asks for a stop.
-    fn wait(&mut self, rest: Duration) -> Result<(), Error> {
+    fn wait(&self, rounds: &mut Rounds<'_>, rest: Duration) -> Result<(), Error> {
         if rest.is_zero() {
             return Ok(());
         }
         if rest >= LONG_REST {
-            self.rounds.stages.end("rest", &format!("the target is left alone for {}", seconds(rest)));
+            rounds.stages.end("rest", &format!("the target is left alone for {}", seconds(rest)));
         }
         // Other signals end a wait early: it goes on until the time is over.
         let until = self.elapsed().saturating_add(rest);
         while let Some(left) = until.checked_sub(self.elapsed()).filter(|left| !left.is_zero()) {
-            if let Some(signal) = self.held.asks_to_stop(left).map_err(Error::Signal)? {
+            if let Some(signal) = rounds.held.asks_to_stop(left).map_err(Error::Signal)? {
                 return Err(Error::Stopped(signal));
             }
         }
         Ok(())
     }
 
-    /// Runs a probe, and returns it and, when it did not end by itself, why. It is an error when no probe ran before and this one left no
+    /// Run a probe, and return it and, when it did not end by itself, why. It is an error when no probe ran before and this one left no
     /// result: then there is nothing to say of it.
-    fn probe(&mut self, pace: Pace, kind: Kind) -> Result<(ProbeReport, Option<Error>), Error> {
+    fn probe(
+        &mut self,
+        rounds: &mut Rounds<'_>,
+        pace: Pace,
+        kind: Kind,
+    ) -> Result<(ProbeReport, Option<Error>), Error> {
         self.taken += 1;
         let number = self.probes.len() + 1;
         let words = self.probing.words((number, pace, kind));
         let setup = Setup::of_this_program(format!("{pace}"), words)?;
         let folder =
             PathBuf::from(ROUNDS).join(format!("{:03}-{}", self.taken, pace.to_string().replace('/', "-per-")));
-        let saved = self.place.join(&folder);
+        let saved = rounds.place().join(&folder);
         let connections = self.probing.connections(pace);
         let plan = ProbePlan { number, pace, kind, connections, result: folder.display().to_string() };
         let begun = wall_time();
-        let error = match self.rounds.run(&setup, &saved) {
+        let error = match rounds.run(&setup, &folder) {
             Ok(taken) => return Ok((ProbeReport::new(plan, &taken.report, self.probing.wanted()), None)),
             Err(error) => error,
         };
         let why = match &error {
             Error::Round(why) => why.clone(),
             // One that came between two probes ended none.
-            Error::Stopped(signal) if saved.with_extension("log").exists() => format!("stopped by signal {signal}"),
+            Error::Stopped(signal) if rounds.has_begun => format!("stopped by signal {signal}"),
             _ => return Err(error),
         };
         if self.probes.is_empty() && (matches!(error, Error::Stopped(_)) || result_dir::read(&saved).is_err()) {

@@ -11,9 +11,10 @@ use crawlmark_results::studies::compare::{
     differences, pair_up,
 };
 
-use crate::ab::{exit_code, files, print};
+use crate::ab::exit_code;
 use crate::cli::{CompareArgs, FormArgs};
 use crate::error::{DONE, Error, INCONCLUSIVE};
+use crate::rounds;
 use crate::terminal;
 
 /// Compares, and returns the exit code.
@@ -25,12 +26,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
     let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
-    let saved = directory.map(|directory| -> Result<_, Error> {
-        let files = files(&contest)?;
-        Ok(directory.finish_with(&files.iter().map(|(name, text)| (*name, &**text)).collect::<Vec<_>>())?)
-    });
+    let saved = directory.map(|directory| rounds::save(directory, &contest));
     // Neither a full disk nor a closed output costs the other.
-    let shown = print(&contest, args.form);
+    let shown = rounds::print(&contest, args.form);
     if let Some(saved) = saved.transpose()? {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
@@ -50,7 +48,7 @@ fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     let text = if form.json {
         serde_json::to_string_pretty(&history)? + "\n"
     } else {
-        text::history_text(&history, terminal::columns())
+        text::history(&history).terminal(terminal::columns())
     };
     terminal::print(&text)?;
     Ok(if history.is_enough() { DONE } else { INCONCLUSIVE })
@@ -94,8 +92,8 @@ fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     }
     // What was run when is all that the order of the rounds can be known by: RFC 3339 in UTC sorts as text.
     found.sort_by(|a, b| a.report.started_at.cmp(&b.report.started_at));
-    let rounds: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();
-    pair_up(&rounds)?;
+    let taken: Vec<Round> = found.iter().map(|found| Round::taken_from(&found.report, found.arm)).collect();
+    pair_up(&taken)?;
     one_at_a_time(&found)?;
     let differences = told_apart(&found)?;
     let reports = found.chunks(2).enumerate().flat_map(|(number, pair)| {

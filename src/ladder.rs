@@ -6,23 +6,25 @@
 mod search;
 mod strategy;
 
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawlmark_harness::process::{ended_children_cpu, raise_descriptor_limit, usable_cpus};
-use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::run::report::{Environment, Placement, Report};
-use crawlmark_results::show::plot;
 use crawlmark_results::show::text;
-use crawlmark_results::studies::ladder::{Circumstances, Climbed, FILE, Ladder, Limit, Probe, RUNGS, Reading, Rung};
+use crawlmark_results::studies::ladder::{
+    Circumstances, Climbed, Ladder, Limit, Probe, RUNGS, Reading, Rung, ladder_standing,
+};
 
 use self::search::Search;
 use self::strategy::Strategy;
 use crate::cli::LadderArgs;
 use crate::crawl::redact;
-use crate::error::{DONE, Error, signalled};
-use crate::rounds::{self, Rounds, Setup, refuse, understood};
+use crate::error::{DONE, Error};
+use crate::rounds::{Rounds, Setup, refuse, understood};
 use crate::run;
+use crate::study::{self, End, Study};
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -33,64 +35,13 @@ const HIGHEST: u8 = 7;
 /// What a round takes beyond its time: to start, to connect, and to end.
 const BESIDE: Duration = Duration::from_millis(500);
 
-/// Rounds have no target that has to be waited for.
-const READY: Duration = Duration::ZERO;
-
-/// Climbs, and returns the exit code.
+/// Climb, and return the exit code.
 pub(crate) fn ladder(args: &LadderArgs) -> Result<u8, Error> {
     let rungs = rungs(args);
     let cores = u32::try_from(usable_cpus().len().max(1)).unwrap_or(1);
     rungs.iter().try_for_each(|rung| check(rung, args, cores))?;
-    let name = args.keep.name_or("ladder");
-    let directory = rounds::directory(&args.keep, &name)?;
-    let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = rounds::stages(&args.keep);
-    rounds::announce(&args.keep, &announcement(args, &rungs), &[]);
-    let mut climb = Climb {
-        rounds: Rounds::new(&held, &mut stages, READY),
-        args,
-        cores,
-        place: directory.place(),
-        climbed: Vec::new(),
-        search: Vec::new(),
-        environment: None,
-    };
-    let ended = rungs.iter().try_for_each(|rung| climb.rung(rung));
-    let Climb { climbed, search, environment, .. } = climb;
-    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
-    std::mem::forget(held);
-    let (interrupted_by, failed) = match ended {
-        Ok(()) => (None, None),
-        Err(Error::Stopped(signal)) => (Some(signal), None),
-        Err(error) => (None, Some(error)),
-    };
-    if climbed.is_empty() {
-        return match failed {
-            Some(error) => Err(error.keeping(directory)),
-            None => Ok(rounds::stopped("a rung was climbed", directory, interrupted_by)),
-        };
-    }
-    let ladder = Ladder::new(
-        climbed,
-        Circumstances {
-            name,
-            environment: environment.unwrap_or_else(|| Environment::read(Placement::Colocated)),
-            interrupted: interrupted_by.is_some() || failed.is_some(),
-            search,
-        },
-    );
-    let files = [
-        (FILE, serde_json::to_string_pretty(&ladder)? + "\n"),
-        ("summary.md", text::ladder_markdown(&ladder)),
-        ("plots/climb.svg", plot::climb(&ladder).svg),
-    ];
-    rounds::conclude(&args.keep, directory, &files, || {
-        rounds::print(&ladder, args.keep.form, text::ladder_markdown, text::ladder_text)
-    })?;
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(interrupted_by.map_or(DONE, signalled)),
-    }
+    let climb = Climb { args, rungs, cores, climbed: Vec::new(), search: Vec::new(), environment: None };
+    study::conduct(climb, &args.keep, "ladder")
 }
 
 /// The rungs to climb, from the lowest, each once.
@@ -143,15 +94,42 @@ fn announcement(args: &LadderArgs, rungs: &[Rung]) -> String {
     )
 }
 
-/// A climb that goes on.
+/// The climb.
 struct Climb<'a> {
-    rounds: Rounds<'a>,
     args: &'a LadderArgs,
+    rungs: Vec<Rung>,
     cores: u32,
-    place: &'a Path,
     climbed: Vec<Climbed>,
     search: Vec<Probe>,
     environment: Option<Environment>,
+}
+
+impl Study for Climb<'_> {
+    type Result = Ladder;
+
+    const NEEDS: &'static str = "a rung was climbed";
+
+    fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
+        (announcement(self.args, &self.rungs), Vec::new())
+    }
+
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        let rungs = self.rungs.clone();
+        rungs.iter().try_for_each(|rung| self.rung(rounds, rung))
+    }
+
+    fn result(&mut self, name: String, end: End) -> Result<Option<Ladder>, Error> {
+        if self.climbed.is_empty() {
+            return Ok(None);
+        }
+        let environment = self.environment.take().unwrap_or_else(|| Environment::read(Placement::Colocated));
+        let (climbed, search) = (mem::take(&mut self.climbed), mem::take(&mut self.search));
+        Ok(Some(Ladder::new(climbed, Circumstances { name, environment, interrupted: end != End::Complete, search })))
+    }
+
+    fn exit_code(_: &Ladder) -> u8 {
+        DONE
+    }
 }
 
 /// What a round came to.
@@ -161,19 +139,19 @@ struct Round {
 }
 
 impl Climb<'_> {
-    /// Climbs a rung.
-    fn rung(&mut self, rung: &Rung) -> Result<(), Error> {
-        let bearable = if rung.number == HIGHEST { self.most_connections()? } else { 0 };
+    /// Climb a rung.
+    fn rung(&mut self, rounds: &mut Rounds<'_>, rung: &Rung) -> Result<(), Error> {
+        let bearable = if rung.number == HIGHEST { self.most_connections(rounds)? } else { 0 };
         let strategy = Strategy::of(rung.number, self.cores, bearable);
         let flags = words(strategy, self.args, self.args.duration);
         let (name, folder) = (format!("rung {}", rung.number), PathBuf::from(ROUNDS).join(rung.number.to_string()));
-        self.rounds.stages.begin(&name, rung.name, self.args.duration + BESIDE);
-        let round = self.round(&name, flags.clone(), &folder);
+        rounds.stages.begin(&name, rung.name, self.args.duration + BESIDE);
+        let round = round(rounds, &name, flags.clone(), &folder);
         let came = round.as_ref().map_or_else(
             |_| "stopped".to_owned(),
-            |round| text::ladder_standing(&round.reading, Limit::of(&round.reading).by, rung.published),
+            |round| ladder_standing(&round.reading, Limit::of(&round.reading).by, rung.published),
         );
-        self.rounds.stages.end(&name, &came);
+        rounds.stages.end(&name, &came);
         let Round { report, reading } = round?;
         self.environment.get_or_insert_with(|| report.environment.clone());
         self.climbed.push(Climbed {
@@ -189,19 +167,19 @@ impl Climb<'_> {
     }
 
     /// Looks for the number of connections at which most comes back.
-    fn most_connections(&mut self) -> Result<u32, Error> {
+    fn most_connections(&mut self, rounds: &mut Rounds<'_>) -> Result<u32, Error> {
         let mut search = Search::new(self.cores, raise_descriptor_limit());
         let time = Search::probe_time(self.args.duration);
         while let Some(connections) = search.next() {
             let flags = words(Strategy::of(HIGHEST, self.cores, connections), self.args, time);
             let folder = PathBuf::from(ROUNDS).join(format!("{HIGHEST}-search-{connections}"));
-            self.rounds.stages.begin("search", &format!("{connections} connections"), time + BESIDE);
-            let round = self.round(&format!("{connections} connections"), flags, &folder);
+            rounds.stages.begin("search", &format!("{connections} connections"), time + BESIDE);
+            let round = round(rounds, &format!("{connections} connections"), flags, &folder);
             let came = round.as_ref().map_or_else(
                 |_| "stopped".to_owned(),
                 |round| format!("{} connections: {}/s", connections, text::decimal(round.reading.ok_per_s)),
             );
-            self.rounds.stages.end("search", &came);
+            rounds.stages.end("search", &came);
             let reading = round?.reading;
             let probe = Probe { connections, ok_per_s: reading.ok_per_s };
             self.search.push(probe);
@@ -209,17 +187,17 @@ impl Climb<'_> {
         }
         Ok(search.best())
     }
+}
 
-    /// Runs a round.
-    fn round(&mut self, label: &str, words: Vec<String>, folder: &Path) -> Result<Round, Error> {
-        let setup = Setup::of_this_program(label.to_owned(), words)?;
-        let before = ended_children_cpu();
-        let taken = self.rounds.run(&setup, &self.place.join(folder))?.by_the_clock(label)?;
-        // A round is the only child that ends meanwhile, and it has waited for those of its own.
-        let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
-        let reading = Reading::of(&taken.report, used);
-        Ok(Round { report: taken.report, reading })
-    }
+/// Run a round, and read it.
+fn round(rounds: &mut Rounds<'_>, label: &str, words: Vec<String>, folder: &Path) -> Result<Round, Error> {
+    let setup = Setup::of_this_program(label.to_owned(), words)?;
+    let before = ended_children_cpu();
+    let taken = rounds.run(&setup, folder)?.by_the_clock(label)?;
+    // A round is the only child that ends meanwhile, and it has waited for those of its own.
+    let used = ended_children_cpu().zip(before).map(|(after, before)| after.saturating_sub(before));
+    let reading = Reading::of(&taken.report, used);
+    Ok(Round { report: taken.report, reading })
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //! | `witness` | what the bundled target counted, beside what the crawl did |
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `rounds` | many of them, each in fresh processes, of commands that judge them together |
+//! | `rounds` | one round of a study, in fresh processes |
+//! | `study` | the one driver of studies: rounds that are judged together |
 //! | `behaviour` | what the bundled target is to do, from the flags of `run` and `serve` |
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
@@ -33,6 +34,7 @@ mod run;
 mod scale;
 mod selftest;
 mod serve;
+mod study;
 mod target;
 mod terminal;
 mod witness;

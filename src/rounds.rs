@@ -24,7 +24,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
 pub(crate) use self::flags::{PORT, refuse, typed, understood};
-pub(crate) use self::keep::{announce, conclude, directory, left_over, print, stages, stopped};
+pub(crate) use self::keep::{announce, conclude, directory, left_over, print, save, stages, stopped};
 use self::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;
@@ -37,10 +37,13 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// What rounds have in common.
 pub(crate) struct Rounds<'a> {
-    held: &'a HeldSignals,
+    pub(crate) held: &'a HeldSignals,
     /// Where it is shown what goes on.
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
+    place: &'a Path,
+    /// True if the last round started before it ended in an error.
+    pub(crate) has_begun: bool,
     /// True once a round broke a law of results.
     has_warned: bool,
 }
@@ -94,16 +97,23 @@ impl Taken {
 }
 
 impl<'a> Rounds<'a> {
-    /// Rounds whose targets have `ready` to accept connections, and which end when a signal asks for it.
-    pub(crate) fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration) -> Self {
-        Self { held, stages, ready, has_warned: false }
+    /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal ends them.
+    pub(crate) const fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration, place: &'a Path) -> Self {
+        Self { held, stages, ready, place, has_begun: false, has_warned: false }
     }
 
-    /// Runs a round, whose result goes to `place`.
+    /// The directory of the study.
+    pub(crate) const fn place(&self) -> &'a Path {
+        self.place
+    }
+
+    /// Run a round, whose result goes to `folder` in the directory of the study.
     ///
     /// # Errors
     /// When it has no result, or one that is not whole; when a signal asks for a stop.
-    pub(crate) fn run(&mut self, setup: &Setup, place: &Path) -> Result<Taken, Error> {
+    pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<Taken, Error> {
+        let place = &self.place.join(folder);
+        self.has_begun = false;
         // One that came between two rounds.
         if let Some(signal) = self.held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
             return Err(Error::Stopped(signal));
@@ -191,6 +201,7 @@ impl<'a> Rounds<'a> {
             let _ = run.exec();
             127
         })?;
+        self.has_begun = true;
         loop {
             if suspension.came().map_err(Error::Signal)? {
                 child.signal(Signal::SIGTSTP);

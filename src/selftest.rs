@@ -10,13 +10,13 @@ mod pairs;
 mod seen;
 mod table;
 
+use std::mem;
+use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::process::raise_descriptor_limit;
-use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::run::report::{Environment, Placement, rfc3339};
-use crawlmark_results::show::text::wrapped;
 
 use self::experiment::Experiment;
 use self::form::Form;
@@ -24,64 +24,15 @@ use self::judge::{Attempt, Evidence, judge};
 use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
-use crate::rounds::left_over;
-use crate::run::result_directory;
-use crate::terminal::{self, Stages};
+use crate::rounds::Rounds;
+use crate::study::{self, End, Study};
+use crate::terminal::Stages;
 
-/// The name of its results.
-const NAME: &str = "selftest";
-
-/// Measures, and returns the exit code.
+/// Measure, and return the exit code.
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let form = if args.quick { Form::Quick } else { Form::Full };
-    let rows = rows(args, form);
-    let directory = result_directory(args.out.as_deref(), NAME)?;
-    if !args.quiet {
-        terminal::say(&left_over(directory.path()));
-    }
-    let held = HeldSignals::hold().map_err(Error::Signal)?;
-    // Connections of an open loop, and more besides. Where there are too few, the runs say so.
-    let _ = raise_descriptor_limit();
-    if !args.quiet {
-        let announced = announcement(form, &rows);
-        terminal::say(&(wrapped(&announced, terminal::columns_beside()).join("\n") + "\n"));
-    }
-    let stages = if args.quiet || args.no_progress { Stages::Silent } else { Stages::fitting() };
-    let started_at = rfc3339(wall_time());
-    let mut bench = Bench { form, stages, rows: rows.iter().map(|row| (*row, Vec::new())).collect() };
-    let ended = bench.measure(&held, |experiment, rows, stages| experiment.make(form, rows, stages));
-    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
-    std::mem::forget(held);
-    let (interrupted_by, failed) = match ended {
-        Ok(()) => (None, None),
-        Err(Error::Stopped(signal)) => (Some(signal), None),
-        Err(error) if bench.rows.iter().all(|(_, attempts)| attempts.is_empty()) => return Err(error),
-        Err(error) => (None, Some(error)),
-    };
-    let outcome = Outcome::new(
-        bench.rows.into_iter().map(|(row, attempts)| RowOutcome::of(row, attempts)).collect(),
-        Circumstances {
-            started_at,
-            finished_at: rfc3339(wall_time()),
-            form: form.name(),
-            interrupted_by,
-            environment: Environment::read(Placement::Colocated),
-        },
-    );
-    let json = serde_json::to_string_pretty(&outcome)? + "\n";
-    let summary = format!("# selftest\n\n```text\n{}```\n", table::table(&outcome, usize::MAX));
-    let saved = directory.finish_with(&[("selftest.json", &json), ("summary.md", &summary)]);
-    let shown = match (args.json, args.quiet) {
-        (true, _) => terminal::print(&json),
-        (false, true) => Ok(()),
-        (false, false) => terminal::print(&format!("\n{}\n", table::table(&outcome, terminal::columns()))),
-    };
-    let saved = saved?;
-    shown?;
-    if !args.json && !args.quiet {
-        terminal::print(&format!("saved in {}\n", saved.display()))?;
-    }
-    failed.map_or_else(|| Ok(outcome.exit_code()), Err)
+    let rows = rows(args, form).into_iter().map(|row| (row, Vec::new())).collect();
+    study::conduct(Bench { form, started_at: rfc3339(wall_time()), rows }, &args.keep, "selftest")
 }
 
 /// The rows to judge, in order, each once.
@@ -94,19 +45,6 @@ fn rows(args: &SelftestArgs, form: Form) -> Vec<Row> {
     Row::ALL.into_iter().filter(is_wanted).collect()
 }
 
-/// What is about to be done, and how long it takes.
-fn announcement(form: Form, rows: &[Row]) -> String {
-    let once: Duration = Experiment::ALL.iter().map(|experiment| takes(*experiment, form, rows)).sum();
-    let most = form.patience().min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX)).max(once);
-    let count = rows.len();
-    let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
-    format!(
-        "measuring what is known already: {what}, about {} s, and up to {} s if the machine is disturbed",
-        once.as_secs() + 1,
-        most.as_secs() + 1
-    )
-}
-
 /// About how long an experiment takes for these rows; nothing when it is for none of them.
 fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
     let own: Vec<Row> = experiment.rows().iter().copied().filter(|row| rows.contains(row)).collect();
@@ -117,8 +55,58 @@ fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
 #[derive(Debug)]
 struct Bench {
     form: Form,
-    stages: Stages,
+    /// RFC 3339.
+    started_at: String,
     rows: Vec<(Row, Vec<Attempt>)>,
+}
+
+impl Study for Bench {
+    type Result = Outcome;
+
+    const NEEDS: &'static str = "an experiment was complete";
+
+    fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
+        let rows: Vec<Row> = self.rows.iter().map(|(row, _)| *row).collect();
+        let once: Duration = Experiment::ALL.iter().map(|experiment| takes(*experiment, self.form, &rows)).sum();
+        let most = self.form.patience().min(once * u32::try_from(ATTEMPTS).unwrap_or(u32::MAX)).max(once);
+        let count = rows.len();
+        let what = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+        let sentence = format!(
+            "measuring what is known already: {what}, about {} s, and up to {} s if the machine is disturbed",
+            once.as_secs() + 1,
+            most.as_secs() + 1
+        );
+        (sentence, Vec::new())
+    }
+
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
+        // Connections of an open loop, and more besides. Where there are too few, the runs say so.
+        let _ = raise_descriptor_limit();
+        let form = self.form;
+        self.measure(rounds, |experiment, rows, stages| experiment.make(form, rows, stages))
+    }
+
+    fn result(&mut self, name: String, end: End) -> Result<Option<Outcome>, Error> {
+        let rows = mem::take(&mut self.rows);
+        if matches!(end, End::Cut(None)) && rows.iter().all(|(_, attempts)| attempts.is_empty()) {
+            return Ok(None);
+        }
+        Ok(Some(Outcome::new(
+            rows.into_iter().map(|(row, attempts)| RowOutcome::of(row, attempts)).collect(),
+            Circumstances {
+                name,
+                started_at: self.started_at.clone(),
+                finished_at: rfc3339(wall_time()),
+                form: self.form.name(),
+                interrupted_by: if let End::Cut(signal) = end { signal } else { None },
+                environment: Environment::read(Placement::Colocated),
+            },
+        )))
+    }
+
+    fn exit_code(outcome: &Outcome) -> u8 {
+        outcome.exit_code()
+    }
 }
 
 impl Bench {
@@ -126,7 +114,7 @@ impl Bench {
     /// passed by then. A signal that came during a run or after it stops what would follow, and keeps what that run measured.
     fn measure(
         &mut self,
-        held: &HeldSignals,
+        rounds: &mut Rounds<'_>,
         mut make: impl FnMut(Experiment, &[Row], &mut Stages) -> Result<Evidence, Error>,
     ) -> Result<(), Error> {
         let clock = Clock::start();
@@ -136,8 +124,8 @@ impl Bench {
                 let takes = takes(experiment, self.form, &rows);
                 let would_end = Duration::from_nanos(clock.now().0).saturating_add(takes);
                 if !rows.is_empty() && (number == 0 || would_end <= self.form.patience()) {
-                    self.attempt(experiment, &rows, &mut make)?;
-                    if let Some(signal) = held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
+                    self.attempt(rounds.stages, experiment, &rows, &mut make)?;
+                    if let Some(signal) = rounds.held.asks_to_stop(Duration::ZERO).map_err(Error::Signal)? {
                         return Err(Error::Stopped(signal));
                     }
                 }
@@ -148,13 +136,14 @@ impl Bench {
 
     fn attempt(
         &mut self,
+        stages: &mut Stages,
         experiment: Experiment,
         rows: &[Row],
         make: &mut impl FnMut(Experiment, &[Row], &mut Stages) -> Result<Evidence, Error>,
     ) -> Result<(), Error> {
         let name = rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
-        self.stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
-        let evidence = make(experiment, rows, &mut self.stages);
+        stages.begin(&name, experiment.does(), experiment.takes(self.form, rows));
+        let evidence = make(experiment, rows, stages);
         let mut came = Vec::new();
         if let Ok(evidence) = &evidence {
             for (row, attempts) in self.rows.iter_mut().filter(|(row, _)| rows.contains(row)) {
@@ -168,7 +157,7 @@ impl Bench {
             }
         }
         let came = if evidence.is_ok() { came.join(", ") } else { "stopped".to_owned() };
-        self.stages.end(&name, &came);
+        stages.end(&name, &came);
         evidence.map(drop)
     }
 
@@ -182,6 +171,7 @@ impl Bench {
 
 #[cfg(test)]
 mod tests {
+    use crawlmark_harness::supervisor::HeldSignals;
     use nix::sys::signal::{Signal, raise};
 
     use super::*;
@@ -190,9 +180,10 @@ mod tests {
     fn a_signal_between_two_runs_or_after_the_last_one_is_kept_as_what_was_measured_is() {
         for (number, signal) in [(1, Signal::SIGINT), (ATTEMPTS, Signal::SIGTERM), (ATTEMPTS, Signal::SIGINT)] {
             let held = HeldSignals::hold().unwrap();
-            let mut bench = Bench { form: Form::Full, stages: Stages::Silent, rows: vec![(Row::R8, Vec::new())] };
-            let mut runs = 0;
-            let ended = bench.measure(&held, |_, _, _| {
+            let mut bench = Bench { form: Form::Full, started_at: String::new(), rows: vec![(Row::R8, Vec::new())] };
+            let (mut runs, mut stages) = (0, Stages::Silent);
+            let mut rounds = Rounds::new(&held, &mut stages, Duration::ZERO, Path::new("."));
+            let ended = bench.measure(&mut rounds, |_, _, _| {
                 runs += 1;
                 if runs == number {
                     // This thread's alone, and pending: nobody else in this process has it.

@@ -7,6 +7,7 @@
 //! | [`page`] | one HTML page of a result |
 //! | [`visible()`] | text without characters that hide or reorder |
 
+pub mod doc;
 pub mod page;
 pub mod plot;
 pub mod text;

@@ -11,3 +11,25 @@ pub mod capacity;
 pub mod compare;
 pub mod ladder;
 pub mod scale;
+
+use serde::Serialize;
+
+use crate::show::doc::Doc;
+use crate::show::plot::Plot;
+
+/// Result of a study: saved as JSON, and shown as a document with plots.
+pub trait StudyResult: Serialize {
+    /// The name of its JSON file.
+    const FILE: &'static str;
+
+    /// The document: for the terminal, `summary.md` and `report.html`.
+    fn doc(&self) -> Doc;
+
+    /// The plots, which are saved as `plots/NAME.svg`.
+    fn plots(&self) -> Vec<Plot>;
+
+    /// Files for other programs: names and contents.
+    fn exports(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

@@ -11,11 +11,11 @@ use std::time::Duration;
 use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
+use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
 use crawlmark_results::studies::capacity::{
-    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, in_hindsight,
-    journal_line, judge, read_journal, search_of, searches_differ,
+    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, capacity_headline,
+    in_hindsight, journal_line, judge, read_journal, search_of, searches_differ,
 };
 
 /// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds, the first of them warm-up,
@@ -205,7 +205,7 @@ fn what_is_not_found_is_not_accepted() {
             (of_search.accepted_per_s, of_search.counted) = (Some(accepted * 4.0), probe.counted);
         }
         let capacity = Capacity::new(String::new(), begun(), search.clone(), End::Known(ending));
-        let text = text::capacity_text(&capacity, 1_000);
+        let text = capacity.doc().terminal(1_000);
         assert!(text.contains(&format!("{} % of the answers were 404", missing / 10)), "{text}");
         if missing == 1_000 {
             assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Unconfirmed, None));
@@ -331,7 +331,7 @@ fn a_probe_that_did_not_end_has_a_row_and_says_nothing_of_its_rate() {
     probes.push(ProbeReport::lost(plan, times, 64, "shard 0 was killed by signal 9".to_owned()));
     let after = Capacity::new(String::new(), begun(), probes.clone(), End::Known(ending));
     assert_eq!((before.outcome, &before.rates), (after.outcome, &after.rates));
-    let text = text::capacity_text(&after, 200);
+    let text = after.doc().terminal(200);
     assert!(text.contains("1 did not end"), "{text}");
     assert!(text.contains(&format!("probe {number} at 4,000/s: shard 0 was killed by signal 9")), "{text}");
     let mut lines = journal_line(&begun()).unwrap();
@@ -344,7 +344,7 @@ fn a_probe_that_did_not_end_has_a_row_and_says_nothing_of_its_rate() {
 /// The text of a search with such probes.
 fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
     let begun = Begun { question, ..begun() };
-    text::capacity_text(&Capacity::new(String::new(), begun, probes, end), 1_000)
+    Capacity::new(String::new(), begun, probes, end).doc().terminal(1_000)
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn what_a_search_cannot_have_seen_is_said() {
 #[test]
 fn a_narrow_terminal_has_fewer_columns() {
     let width = |columns| {
-        let text = text::capacity_text(&capacity(), columns);
+        let text = capacity().doc().terminal(columns);
         text.lines().map(|line| line.chars().count()).max().unwrap()
     };
     for columns in [40, 55, 80] {
@@ -485,8 +485,8 @@ fn a_search_is_told_in_text_and_markdown() {
     assert_eq!(capacity.outcome, Outcome::Found);
     let (pass, fail) = (capacity.capacity_per_s.unwrap(), capacity.fails_at_per_s.unwrap());
     assert!(pass <= 4_000.0 && 4_000.0 < fail && fail / pass <= 1.02, "{pass} to {fail}");
-    golden("capacity.txt", &text::capacity_text(&capacity, 100));
-    golden("capacity.md", &text::capacity_markdown(&capacity));
+    golden("capacity.txt", &capacity.doc().terminal(100));
+    golden("capacity.md", &capacity.doc().markdown());
 }
 
 #[test]
@@ -500,9 +500,8 @@ fn every_outcome_has_a_sentence_of_its_own() {
         End::Known(Ending::Unsteady { fail: pace, pass: pace }),
         End::Known(Ending::Undecided),
     ];
-    let told = |probes: &[ProbeReport], end| {
-        text::capacity_headline(&Capacity::new(String::new(), begun(), probes.to_vec(), end))
-    };
+    let told =
+        |probes: &[ProbeReport], end| capacity_headline(&Capacity::new(String::new(), begun(), probes.to_vec(), end));
     let mut sentences: Vec<String> = endings.into_iter().map(|end| told(&probes, end)).collect();
     // As far as they settle nothing, neither does the sentence.
     sentences.extend([told(&probes[..2], End::OutOfTime), told(&probes[..2], End::Known(Ending::ClientLimited(None)))]);

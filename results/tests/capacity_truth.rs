@@ -9,7 +9,7 @@ use std::time::Duration;
 use crawlmark_harness::plan::Arrivals;
 use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
-use crawlmark_results::show::text;
+use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::search::{Bounds, Kind, Step};
 use crawlmark_results::studies::capacity::{
     Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, next_step, resolution,
@@ -304,13 +304,13 @@ fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn
 /// What is found lies at most 4 % below `true_per_s` and never above it, and it fails above it.
 #[track_caller]
 fn holds(capacity: &Capacity, true_per_s: f64, what: &str) {
-    assert_eq!(capacity.outcome, Outcome::Found, "{what}: {}", text::capacity_text(capacity, 100));
+    assert_eq!(capacity.outcome, Outcome::Found, "{what}: {}", capacity.doc().terminal(100));
     let found = capacity.capacity_per_s.unwrap();
     let fails = capacity.fails_at_per_s.unwrap();
     assert!(
         found <= true_per_s * (1.0 + 1e-9) && found >= true_per_s * 0.96 && fails >= true_per_s * 0.995,
         "{what}: {found} to {fails} of {true_per_s}: {}",
-        text::capacity_text(capacity, 100)
+        capacity.doc().terminal(100)
     );
 }
 
@@ -329,7 +329,7 @@ fn a_capacity_is_not_above_the_limit_in_short_probes_either() {
         .collect();
     for (seed, (rate, burst)) in (0..).zip(given.into_iter().chain(more)) {
         let capacity = search(&question, seed, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
-        let what = format!("bucket of {rate}/s and {burst}: {}", text::capacity_text(&capacity, 200));
+        let what = format!("bucket of {rate}/s and {burst}: {}", capacity.doc().terminal(200));
         promises(&capacity, rate, &what);
         assert!(capacity.outcome == Outcome::Found || burst < 2.0, "{what}");
         let found = capacity.capacity_per_s.unwrap();
@@ -387,9 +387,9 @@ fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
         let may = question.bounds.precision.max(resolution(rate, &question).unwrap_or(0.0));
         let true_per_s = service - 100_f64.ln() / 0.1;
         above += u32::from(rate > true_per_s * (1.0 + may));
-        assert!(rate > true_per_s * 0.9, "{}", text::capacity_text(&capacity, 100));
-        let says = text::capacity_text(&capacity, 1_000).contains("random arrivals");
-        assert_eq!(says, resolution(rate, &question).is_some(), "{}", text::capacity_text(&capacity, 100));
+        assert!(rate > true_per_s * 0.9, "{}", capacity.doc().terminal(100));
+        let says = capacity.doc().terminal(1_000).contains("random arrivals");
+        assert_eq!(says, resolution(rate, &question).is_some(), "{}", capacity.doc().terminal(100));
     }
     assert!(found * 4 >= searches * 3, "{found} of {searches} found");
     assert!(above <= 1, "{above} of {found} are too high");
@@ -399,7 +399,7 @@ fn a_queue_is_not_read_too_high_in_probes_that_are_too_short_for_it() {
 /// capacity lies within the interval.
 #[track_caller]
 fn promises(capacity: &Capacity, true_per_s: f64, what: &str) {
-    let text = text::capacity_text(capacity, 200);
+    let text = capacity.doc().terminal(200);
     if !matches!(capacity.outcome, Outcome::Found | Outcome::Unconfirmed) {
         return;
     }
@@ -433,7 +433,7 @@ fn no_window_longer_than_a_probe_is_taken_for_a_rate() {
                 Box::new(Fixed { permits, width, phase, window: -1.0, used: 0.0 })
             });
             let what = format!("fixed window of {permits} in {width} s");
-            assert!(fixed.outcome != Outcome::Found, "{what}: {}", text::capacity_text(&fixed, 200));
+            assert!(fixed.outcome != Outcome::Found, "{what}: {}", fixed.doc().terminal(200));
             if fixed.outcome == Outcome::Unconfirmed {
                 promises(&fixed, rate, &what);
             }

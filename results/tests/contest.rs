@@ -10,10 +10,10 @@ use std::time::Duration;
 use crawlmark_results::export;
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
+use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
     Arm, Circumstances, Contest, DesignError, Difference, Disturbance, Metric, Order, OrderSchedule, Overall, Reading,
-    Readings, RoundReport, Side, Verdict as Found, comparable, differences, judge_rounds,
+    Readings, RoundReport, Side, Verdict as Found, comparable, contest_standing, differences, judge_rounds, pair_line,
 };
 use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
@@ -201,8 +201,8 @@ fn what_differs_is_told_and_two_loads_are_refused() {
 fn a_loss_is_told_in_every_form() {
     let contest = contest(rounds(16, 0.05));
     assert_eq!((contest.verdict, contest.comparison.verdict), (Overall::Regression, Overall::Regression));
-    golden("contest.txt", &text::contest_text(&contest, 100));
-    golden("contest.md", &text::contest_markdown(&contest));
+    golden("contest.txt", &contest.doc().terminal(100));
+    golden("contest.md", &contest.doc().markdown());
     golden("contest.xml", &export::contest_junit(&contest));
     let svg = plot::pairs(&contest).svg;
     let document = roxmltree::Document::parse(&svg).unwrap();
@@ -224,7 +224,7 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     assert_eq!(failing.verdict, Overall::Regression);
     assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, Found::Regression);
     assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, Found::Pass);
-    assert!(text::contest_text(&failing, 100).contains("part of the items that were ok -2.0 %"));
+    assert!(failing.doc().terminal(100).contains("part of the items that were ok -2.0 %"));
     assert!(export::contest_junit(&failing).contains("<failure"));
     // Nobody failed: then it is no metric, and takes no share of the error.
     assert_eq!(equal.comparison.finding(Metric::OkShare), None);
@@ -265,14 +265,14 @@ fn two_runs_of_which_one_was_disturbed_are_shown_with_what_to_do() {
     let mut rounds = rounds(1, 0.5);
     rounds[0].disturbance = Disturbance::SpeedProbe;
     let contest = contest(rounds);
-    let shown = text::contest_text(&contest, usize::MAX);
+    let shown = contest.doc().terminal(usize::MAX);
     for part in [
         "undecided: 1,000/s of the base, 662/s of the candidate, -34 %, disturbed",
         "Run both again while nothing else",
     ] {
         assert!(shown.contains(part), "{shown}");
     }
-    let markdown = text::contest_markdown(&contest);
+    let markdown = contest.doc().markdown();
     assert!(
         markdown.contains("| -34 % |") && markdown.contains("medians of all, as every pair was disturbed"),
         "{markdown}"
@@ -288,13 +288,13 @@ fn a_pair_is_shown_by_its_own_figures_and_the_estimate_by_its_pairs() {
     for round in rounds[6..].iter_mut().filter(|round| round.arm == Arm::Base) {
         (round.readings.throughput, round.readings.service_p50) = (reading(1_000.0), reading(20_000.0));
     }
-    let pair = text::pair_line(&rounds[6..]);
+    let pair = pair_line(&rounds[6..]);
     assert!(pair.starts_with("candidate: ") && pair.contains("throughput +100 %, p50 -50 %"), "{pair}");
-    let so_far = text::contest_standing(&judge_rounds(&rounds).unwrap());
+    let so_far = contest_standing(&judge_rounds(&rounds).unwrap());
     assert!(so_far.starts_with("estimate from 4 pairs: ") && !so_far.contains("+100 %"), "{so_far}");
     let failing = Reading::Absent;
     rounds[6].readings =
         Readings { throughput: reading(0.0), service_p50: failing, service_p99: failing, ..rounds[6].readings };
     rounds[6].readings.cpu_per_attempt = failing;
-    assert_eq!(text::pair_line(&rounds[6..]), "nothing to compare");
+    assert_eq!(pair_line(&rounds[6..]), "nothing to compare");
 }

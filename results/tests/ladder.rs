@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use crawlmark_results::run::report::{BindingReport, BudgetReport, Report, Verdict};
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
-use crawlmark_results::studies::ladder::{Circumstances, Climbed, Ladder, Limit, LimitedBy, Probe, RUNGS, Reading};
+use crawlmark_results::studies::StudyResult;
+use crawlmark_results::studies::ladder::{
+    Circumstances, Climbed, Ladder, Limit, LimitedBy, Probe, RUNGS, Reading, ladder_headline, published,
+};
 
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
@@ -165,13 +167,13 @@ fn each_rung_is_compared_with_the_one_before_that_was_climbed() {
 #[test]
 fn a_climb_is_told_in_every_form() {
     let all = ladder(&ALL);
-    golden("ladder.txt", &text::ladder_text(&all, 100));
-    golden("ladder.md", &text::ladder_markdown(&all));
-    let narrow = text::ladder_text(&ladder(&[1, 4]), 50);
+    golden("ladder.txt", &all.doc().terminal(100));
+    golden("ladder.md", &all.doc().markdown());
+    let narrow = ladder(&[1, 4]).doc().terminal(50);
     assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
     assert!(narrow.contains("published 5.83/s") && narrow.contains("measured 6.14/s"), "{narrow}");
     let alone = ladder(&[4]);
-    assert_eq!(text::ladder_headline(&alone), "Rung 4: 317/s here, 282/s as published.");
+    assert_eq!(ladder_headline(&alone), "Rung 4: 317/s here, 282/s as published.");
     assert!(!alone.notes.iter().any(|note| note.contains("proxy")), "{:?}", alone.notes);
 }
 
@@ -186,8 +188,8 @@ fn a_climb_is_drawn_with_every_figure_at_its_bar() {
         .map(|node| node.text().unwrap_or_default().trim().to_owned())
         .collect();
     for rung in &all.rungs {
-        let per_s = format!("{}/s", text::decimal(rung.reading.ok_per_s));
-        for text in [&rung.name, &per_s, &text::published(rung.published), &rung.limit.by.name().to_owned()] {
+        let per_s = format!("{}/s", crawlmark_results::show::text::decimal(rung.reading.ok_per_s));
+        for text in [&rung.name, &per_s, &published(rung.published), &rung.limit.by.name().to_owned()] {
             assert!(texts.iter().any(|drawn| drawn.starts_with(&**text)), "{text} in {texts:?}");
         }
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crawlmark_results::run::report::{Report, Verdict};
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
-use crawlmark_results::studies::scale::{Ceiling, Circumstances, Held, Round, Scaling, Size};
+use crawlmark_results::studies::StudyResult;
+use crawlmark_results::studies::scale::{Ceiling, Circumstances, Held, Round, Scaling, Size, scaling_headline};
 
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
@@ -138,13 +138,13 @@ fn count(svg: &str, tag: &str) -> usize {
 #[test]
 fn what_waits_for_answers_scales_and_says_so() {
     let scaling = scaling(2, 0.1, linear);
-    let headline = text::scaling_headline(&scaling);
+    let headline = scaling_headline(&scaling);
     assert!(headline.starts_with("16 shards do 16.00 times what 1 does ("), "{headline}");
     assert!(headline.contains(": 100 % efficient; CPU per attempt 1.02 times."), "{headline}");
     let point = scaling.curves[0].told().unwrap();
     assert!(point.colocated && point.counts(), "CPU was not scarce");
-    golden("scaling.txt", &text::scaling_text(&scaling, 120));
-    golden("scaling.md", &text::scaling_markdown(&scaling));
+    golden("scaling.txt", &scaling.doc().terminal(120));
+    golden("scaling.md", &scaling.doc().markdown());
     let svg = plot::scaling(&scaling).svg;
     // Five sizes in four fields, and the key.
     assert_eq!(count(&svg, "circle"), 4 * 5 + 1);
@@ -158,11 +158,11 @@ fn what_waits_for_answers_scales_and_says_so() {
 #[test]
 fn what_fights_for_cpus_is_hollow_and_no_answer() {
     let scaling = scaling(1, 0.9, |_, n| 10_000.0 * n.sqrt().min(1.3));
-    let headline = text::scaling_headline(&scaling);
+    let headline = scaling_headline(&scaling);
     assert!(
         headline.ends_with("But client and target took the CPUs from each other: that is no answer about scaling.")
     );
-    let text = text::scaling_text(&scaling, 120);
+    let text = scaling.doc().terminal(120);
     assert!(text.contains("no fit: it takes 4 sizes that count, and there are 0"), "{text}");
     assert!(
         text.contains("colocated, client limited") && text.contains("at 1, 2, 4, 8, 16: shards and 1 process"),
@@ -179,7 +179,7 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
 fn a_table_has_as_many_columns_as_there_is_room_for() {
     let scaling = scaling(2, 0.1, linear);
     for columns in [60, 80, 100, 200] {
-        let text = text::scaling_text(&scaling, columns);
+        let text = scaling.doc().terminal(columns);
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= columns, "{columns}: {widest}\n{text}");
         assert!(text.contains("balance") || columns < 100, "{text}");
@@ -206,7 +206,7 @@ fn a_ceiling_that_says_nothing_marks_nothing() {
         let held = [Held::ConnectionsPerShard(8)];
         let scaling = Scaling::new(sound.rounds.clone(), &held, Some(ceiling), sound.circumstances.clone());
         assert!(scaling.curves[0].points.iter().all(|point| !point.limited_by_this_side), "{why}");
-        let text = text::scaling_text(&scaling, 120);
+        let text = scaling.doc().terminal(120);
         let told = format!("no ceiling: its round, with 16 shards and 128 connections, was {why}");
         assert!(text.contains(&told) && !text.contains("inf"), "{text}");
         assert!(!plot::scaling(&scaling).svg.contains("what this side can do"));
@@ -216,21 +216,21 @@ fn a_ceiling_that_says_nothing_marks_nothing() {
 #[test]
 fn the_level_is_that_of_the_least_sure_row() {
     // The second replicate's round of 8 shards was disturbed: of five pairs there are four.
-    let text = text::scaling_text(&scaling(2, 0.1, linear), 120);
+    let text = scaling(2, 0.1, linear).doc().terminal(120);
     assert!(text.contains("at least 87.5 %"), "{text}");
 }
 
 #[test]
 fn an_interrupted_study_says_how_many_rounds_of_a_size_were_run() {
     let mut scaling = scaling(32, 0.2, |_, n| n * 100.0);
-    assert!(text::scaling_text(&scaling, 200).contains("25 of 3 s, 5 of each size in an order"));
+    assert!(scaling.doc().terminal(200).contains("25 of 3 s, 5 of each size in an order"));
     for (rounds, says) in [
         (12, "12 of 3 s, 2 to 3 of each size that was run (5 planned) in an order"),
         (10, "10 of 3 s, 2 of each size that was run (5 planned) in an order"),
         (3, "3 of 3 s, 1 of each size that was run (5 planned) in an order"),
     ] {
         scaling.rounds.truncate(rounds);
-        let text = text::scaling_text(&scaling, 200);
+        let text = scaling.doc().terminal(200);
         assert!(text.contains(says), "{text}");
     }
 }

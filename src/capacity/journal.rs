@@ -56,6 +56,11 @@ pub(super) fn read(place: &Path, begun: &Begun, judge: Judge<'_>) -> Result<Befo
 }
 
 impl Before {
+    /// The number of probes.
+    pub(super) const fn len(&self) -> usize {
+        self.probes.len()
+    }
+
     /// The unfinished directory that was read, in which no process writes any more. Once all of it is in a finished one, it can be
     /// [removed](discard).
     pub(super) fn left(&self) -> Option<PathBuf> {

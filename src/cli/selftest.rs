@@ -1,10 +1,11 @@
 //! What can be typed after `selftest`, and the names of its rows.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+
+use super::KeepArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Rows (--quick leaves R8 out unless it is named):
@@ -37,7 +38,6 @@ Examples:
 
 /// Arguments of `selftest`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "switches as they are typed; resolved, they become enums")]
 pub struct SelftestArgs {
     /// Run the short form: at most 40 s in all, and no R8
     ///
@@ -48,18 +48,9 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "ROW,..", value_delimiter = ',')]
     pub rows: Vec<Row>,
 
-    /// Save the result to DIR [default: results/runs/TIME-selftest]
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
-    pub out: Option<PathBuf>,
-    /// Print the result as JSON to standard output, and nothing else there
-    #[arg(long, help_heading = "Results")]
-    pub json: bool,
-    /// Print nothing but errors (and the JSON, with --json)
-    #[arg(long, help_heading = "Results")]
-    pub quiet: bool,
-    /// Do not show what is being done
-    #[arg(long, help_heading = "Results")]
-    pub no_progress: bool,
+    /// Output options.
+    #[command(flatten)]
+    pub keep: KeepArgs,
 }
 
 /// A row of the definition of truth that is measured in real time.

@@ -36,13 +36,13 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     if let Some(directory) = &args.out {
         result_dir::remake(
             directory,
-            &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), text::cut_markdown(&cut))],
+            &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), text::cut(&cut).markdown())],
         )?;
     }
     if args.cut.json {
         terminal::print(&json)?;
     } else if !args.quiet {
-        terminal::print(&text::cut_text(&cut, terminal::columns()))?;
+        terminal::print(&text::cut(&cut).terminal(terminal::columns()))?;
     }
     Ok(DONE)
 }

@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::result_dir::{self, ResultDir, holds_measurements};
+use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measurements};
 use crawlmark_results::show::text;
-use serde::Serialize;
+use crawlmark_results::studies::StudyResult;
 
 use crate::cli::{FormArgs, KeepArgs};
 use crate::error::{Error, INCONCLUSIVE, signalled};
 use crate::run::result_directory;
 use crate::terminal::{self, Stages};
 
+/// File of the document.
+const SUMMARY: &str = "summary.md";
+
 /// Directories named at most; the others are counted.
 const NAMED: usize = 3;
 
-/// Begins the directory of a finding of this name.
+/// Begins the directory of a result of this name.
 ///
 /// # Errors
 /// When it cannot be made, or would replace something.
@@ -55,29 +58,41 @@ pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -
     signal.map_or(INCONCLUSIVE, signalled)
 }
 
-/// Saves a finding as `files`, shows it, and says where it is. Saved whether it could be shown or not, and the reverse.
+/// Save a result, print it, and say where it is: saved whether it could be printed or not, and the reverse.
 ///
 /// # Errors
-/// When it cannot be saved or shown; both are said.
-pub(crate) fn conclude(
-    keep: &KeepArgs,
-    directory: ResultDir,
-    files: &[(&str, String)],
-    print: impl FnOnce() -> Result<(), Error>,
-) -> Result<(), Error> {
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, &**text)).collect();
-    let saved = directory.finish_with(&files).map_err(Error::Result);
-    let shown = if keep.is_printed() { print() } else { Ok(()) };
+/// When it cannot be saved or printed; both are said.
+pub(crate) fn conclude(keep: &KeepArgs, directory: ResultDir, result: &impl StudyResult) -> Result<(), Error> {
+    let saved = save(directory, result);
+    let printed = if keep.is_printed() { print(result, keep.form) } else { Ok(()) };
     if let (Ok(saved), false) = (&saved, keep.quiet) {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }
-    match (shown, saved) {
-        (Err(shown), Err(saved)) => {
-            terminal::say(&(shown.message() + "\n"));
+    match (printed, saved) {
+        (Err(printed), Err(saved)) => {
+            terminal::say(&(printed.message() + "\n"));
             Err(saved)
         }
-        (shown, saved) => shown.and(saved.map(drop)),
+        (printed, saved) => printed.and(saved.map(drop)),
     }
+}
+
+/// Save a result: its JSON, summary, page and plots.
+///
+/// # Errors
+/// When a file cannot be written; the measurements stay.
+pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<PathBuf, Error> {
+    let (doc, plots) = (result.doc(), result.plots());
+    let pictures = plots.iter().map(|plot| (format!("plots/{}.svg", plot.name), plot.svg.clone()));
+    let mut files = vec![
+        (R::FILE.to_owned(), serde_json::to_string_pretty(result)? + "\n"),
+        (SUMMARY.to_owned(), doc.markdown()),
+        (PAGE.to_owned(), doc.html(&plots)),
+    ];
+    files.extend(result.exports().into_iter().map(|(name, text)| (name.to_owned(), text)));
+    files.extend(pictures);
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    directory.finish_with(&files).map_err(Error::Result)
 }
 
 /// Says what is going to be done: in a sentence, and what is to be known of it, each with its name.
@@ -98,20 +113,15 @@ pub(crate) fn stages(keep: &KeepArgs) -> Stages {
     if keep.quiet || keep.no_progress { Stages::Silent } else { Stages::fitting() }
 }
 
-/// Prints a finding: as JSON, as Markdown, or for people on a terminal of so many columns.
+/// Print a result: as JSON, as Markdown, or for the columns of the terminal.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn print<T: Serialize>(
-    found: &T,
-    form: FormArgs,
-    markdown: impl FnOnce(&T) -> String,
-    text: impl FnOnce(&T, usize) -> String,
-) -> Result<(), Error> {
-    let told = match (form.json, form.markdown) {
-        (true, _) => serde_json::to_string_pretty(found)? + "\n",
-        (_, true) => markdown(found),
-        _ => text(found, terminal::columns()),
+pub(crate) fn print(result: &impl StudyResult, form: FormArgs) -> Result<(), Error> {
+    let text = match (form.json, form.markdown) {
+        (true, _) => serde_json::to_string_pretty(result)? + "\n",
+        (_, true) => result.doc().markdown(),
+        _ => result.doc().terminal(terminal::columns()),
     };
-    terminal::print(&told)
+    terminal::print(&text)
 }

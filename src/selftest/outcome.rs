@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::figure::{Figure, Unit};
 use super::judge::Attempt;
 use crate::cli::Row;
-use crate::error::{DONE, GATE, INCONCLUSIVE, signalled};
+use crate::error::{DONE, GATE, INCONCLUSIVE};
 
 /// The name of the format.
 pub(super) const SCHEMA: &str = "crawlmark.selftest/1";
@@ -139,6 +139,9 @@ impl MeasurementError {
 pub(crate) struct Outcome {
     /// [`SCHEMA`].
     pub(crate) schema: String,
+    /// The name of the result.
+    #[serde(default)]
+    pub(crate) name: String,
     /// The version that measured.
     pub(crate) crawlmark_version: String,
     /// RFC 3339, UTC.
@@ -164,6 +167,7 @@ pub(crate) struct Outcome {
 /// What an outcome is made of, beside its rows.
 #[derive(Debug)]
 pub(super) struct Circumstances {
+    pub(super) name: String,
     pub(super) started_at: String,
     pub(super) finished_at: String,
     pub(super) form: &'static str,
@@ -174,10 +178,11 @@ pub(super) struct Circumstances {
 impl Outcome {
     /// Of these rows.
     pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
-        let Circumstances { started_at, finished_at, form, interrupted_by, environment } = circumstances;
+        let Circumstances { name, started_at, finished_at, form, interrupted_by, environment } = circumstances;
         let verdict = rows.iter().map(|row| row.result).max().unwrap_or(Standing::NotRun);
         Self {
             schema: SCHEMA.to_owned(),
+            name,
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at,
             finished_at,
@@ -191,13 +196,12 @@ impl Outcome {
         }
     }
 
-    /// What scripts see.
+    /// The exit code of an outcome that no signal cut.
     pub(super) fn exit_code(&self) -> u8 {
-        match (self.interrupted_by, self.verdict) {
-            (Some(signal), _) => signalled(signal),
-            (None, Standing::Passed) => DONE,
-            (None, Standing::Failed) => GATE,
-            (None, Standing::Disturbed | Standing::NotRun) => INCONCLUSIVE,
+        match self.verdict {
+            Standing::Passed => DONE,
+            Standing::Failed => GATE,
+            Standing::Disturbed | Standing::NotRun => INCONCLUSIVE,
         }
     }
 }
@@ -271,8 +275,14 @@ mod tests {
     fn outcome(rows: Vec<RowOutcome>, interrupted_by: Option<i32>) -> Outcome {
         let environment = Environment::read(crawlmark_results::run::report::Placement::Colocated);
         let now = "2026-01-02T03:04:05Z".to_owned();
-        let circumstances =
-            Circumstances { started_at: now.clone(), finished_at: now, form: "full", interrupted_by, environment };
+        let circumstances = Circumstances {
+            name: "selftest".to_owned(),
+            started_at: now.clone(),
+            finished_at: now,
+            form: "full",
+            interrupted_by,
+            environment,
+        };
         Outcome::new(rows, circumstances)
     }
 
@@ -284,7 +294,7 @@ mod tests {
             (vec![good()], None, 0, "is true"),
             (vec![good(), row(Row::R2, &["steal"], 50.0)], None, 5, "but R2 could not be judged"),
             (vec![row(Row::R2, &["steal"], 50.0), row(Row::R3, &[], 500.0), good()], None, 3, "R3 failed"),
-            (vec![good(), RowOutcome::of(Row::R4, vec![])], Some(2), 130, "before R4 could be judged"),
+            (vec![good(), RowOutcome::of(Row::R4, vec![])], Some(2), 5, "before R4 could be judged"),
             (vec![good(), RowOutcome::of(Row::R4, vec![])], None, 5, "before R4"),
         ] {
             let outcome = outcome(rows, signal);

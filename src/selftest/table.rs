@@ -1,92 +1,89 @@
-//! The outcome as a table, for a terminal and for a file. A pure function.
+//! The outcome as a document.
 
-use std::fmt::Write;
-
-use crawlmark_results::show::text::{grouped_f64, micros, wrapped};
+use crawlmark_results::show::doc::{Column, Doc, Table};
+use crawlmark_results::show::plot::Plot;
+use crawlmark_results::show::text::{grouped_f64, micros};
+use crawlmark_results::studies::StudyResult;
 
 use super::figure::{Figure, Quantity, Unit};
 use super::outcome::{Outcome, RowOutcome, Standing};
 
-/// Columns of the names of figures, of each number, and of an error.
-const WHAT: usize = 20;
-const NUMBER: usize = 14;
-const ERROR: usize = 9;
+impl StudyResult for Outcome {
+    const FILE: &'static str = "selftest.json";
 
-/// Columns before a text below the name of its row.
-const INDENT: usize = 6;
-
-/// Up to here a line of text is no wider than is easily read.
-const WIDEST: usize = 100;
-
-/// The table, the verdict, and this machine's error, for a terminal of so many columns.
-pub(super) fn table(outcome: &Outcome, columns: usize) -> String {
-    let width = columns.min(WIDEST);
-    let mut out = String::new();
-    write_columns(&mut out, ["row", "expected", "measured", "error", "tolerance"], "  ");
-    for (at, row) in outcome.rows.iter().enumerate() {
-        write_row(&mut out, row);
-        if row.result != Standing::Passed {
-            write_disturbances(&mut out, row, &outcome.rows[..at], width);
-        }
+    fn doc(&self) -> Doc {
+        let above = |at: usize| &self.rows[..at];
+        let rows = self.rows.iter().enumerate().flat_map(|(at, row)| rows(row, above(at))).collect();
+        let columns = vec![
+            Column::sentences("row"),
+            Column::words(""),
+            Column::words("figure"),
+            Column::numbers("expected"),
+            Column::numbers("measured"),
+            Column::numbers("error"),
+            Column::words("tolerance"),
+            Column::sentences(""),
+        ];
+        let error = self.measurement_error.as_ref().map(|error| ("error", error.sentence.clone()));
+        Doc::new(format!("{}: {}", self.name, self.verdict.name()))
+            .facts([("verdict", format!("{}: {}", self.verdict.name(), self.sentence))].into_iter().chain(error))
+            .table(Table { columns, rows, ..Table::default() })
+            .in_files()
+            .text(format!(
+                "{}, {} cores. crawlmark {}, {}.",
+                self.environment.cpu_model.as_deref().unwrap_or("an unknown CPU"),
+                self.environment.cores,
+                self.crawlmark_version,
+                self.started_at
+            ))
     }
-    out.push('\n');
-    write_text(&mut out, "verdict", &format!("{}: {}", outcome.verdict.name(), outcome.sentence), width);
-    if let Some(error) = &outcome.measurement_error {
-        write_text(&mut out, "error", &error.sentence, width);
-    }
-    out
-}
 
-fn write_columns(out: &mut String, columns: [&str; 5], mark: &str) {
-    let [what, expected, measured, error, tolerance] = columns;
-    let line =
-        format!("  {mark:<2}{what:<WHAT$}  {expected:>NUMBER$}  {measured:>NUMBER$}  {error:>ERROR$}  {tolerance}");
-    let _ = writeln!(out, "{}", line.trim_end());
-}
-
-fn write_text(out: &mut String, name: &str, text: &str, width: usize) {
-    const NAME: usize = 11;
-    let mut name = name;
-    for line in wrapped(text, width.saturating_sub(NAME + 3)) {
-        let _ = writeln!(out, "  {name:<NAME$} {line}");
-        name = "";
+    fn plots(&self) -> Vec<Plot> {
+        Vec::new()
     }
 }
 
-fn write_row(out: &mut String, row: &RowOutcome) {
+/// Lines of the table for a row: one per figure, the first with the result, the last with the attempts that do not count.
+fn rows(row: &RowOutcome, above: &[RowOutcome]) -> Vec<Vec<String>> {
     let attempts = match row.attempts.len() {
         0 | 1 => String::new(),
         attempts => format!(" ({attempts} attempts)"),
     };
-    let _ = writeln!(out, "\n  {}  {:<9}  {}{attempts}", row.row, row.result.name(), row.tests);
-    for figure in &row.figures {
-        let measured = figure.measured.as_ref().map_or_else(|| "-".to_owned(), |measured| quantity(figure, measured));
+    let line = |figure: &Figure| {
         let error = figure.error.map_or_else(String::new, |error| signed(figure, error));
+        let measured = figure.measured.as_ref().map_or_else(|| "-".to_owned(), |measured| quantity(figure, measured));
+        let mark = if figure.met { "" } else { "!" };
         let expected = quantity(figure, &figure.expected);
-        let columns = [figure.what.as_str(), &expected, &measured, &error, &tolerance(figure)];
-        write_columns(out, columns, if figure.met { "" } else { "!" });
+        let figures = [mark.to_owned(), figure.what.clone(), expected, measured, error, tolerance(figure)];
+        [String::new()].into_iter().chain(figures).chain([String::new()]).collect()
+    };
+    let mut lines: Vec<Vec<String>> = row.figures.iter().map(line).collect();
+    if lines.is_empty() {
+        lines.push(vec![String::new(); 8]);
     }
+    if let Some(name) = lines.first_mut().and_then(|line| line.first_mut()) {
+        *name = format!("{}  {}: {}{attempts}", row.row, row.result.name(), row.tests);
+    }
+    if let Some(notes) = lines.last_mut().and_then(|line| line.last_mut()).filter(|_| row.result != Standing::Passed) {
+        *notes = disturbances(row, above).join("\n");
+    }
+    lines
 }
 
 /// Reason why attempts at a row do not count. What was said of a row above it, whose runs were the same, is not said again.
-fn write_disturbances(out: &mut String, row: &RowOutcome, above: &[RowOutcome], width: usize) {
+fn disturbances(row: &RowOutcome, above: &[RowOutcome]) -> Vec<String> {
     let whys = |row: &RowOutcome| -> Vec<Vec<String>> {
         row.attempts.iter().map(|attempt| attempt.disturbed_by.clone()).collect()
     };
     let own = whys(row);
     let same = above.iter().find(|other| other.result != Standing::Passed && whys(other) == own);
-    let mut texts = Vec::new();
     if let Some(same) = same.filter(|_| own.iter().any(|reasons| !reasons.is_empty())) {
-        texts.push(format!("attempts do not count for the reasons of {}", same.row));
-    } else {
-        // What was seen first tells enough; all of it, and what can be done, is in the JSON.
-        let first = own.iter().map(|reasons| reasons.first().and_then(|reason| reason.split("; ").next()));
-        let told = (1..).zip(first).filter_map(|(number, reason)| Some((number, reason?)));
-        texts.extend(told.map(|(number, reason): (u32, &str)| format!("attempt {number} does not count: {reason}")));
+        return vec![format!("attempts do not count for the reasons of {}", same.row)];
     }
-    for line in texts.iter().flat_map(|text| wrapped(text, width.saturating_sub(INDENT))) {
-        let _ = writeln!(out, "{:INDENT$}{line}", "");
-    }
+    // What was seen first tells enough; all of it, and what can be done, is in the JSON.
+    let first = own.iter().map(|reasons| reasons.first().and_then(|reason| reason.split("; ").next()));
+    let told = (1..).zip(first).filter_map(|(number, reason)| Some((number, reason?)));
+    told.map(|(number, reason): (u32, &str)| format!("attempt {number} does not count: {reason}")).collect()
 }
 
 fn quantity(figure: &Figure, quantity: &Quantity) -> String {
@@ -194,6 +191,7 @@ mod tests {
         Outcome::new(
             rows,
             Circumstances {
+                name: "selftest".to_owned(),
                 started_at: now.clone(),
                 finished_at: now,
                 form: "full",
@@ -206,16 +204,15 @@ mod tests {
     #[test]
     fn it_fits_the_terminal_and_says_what_every_row_came_to() {
         for columns in [80, 140, usize::MAX] {
-            let table = table(&outcome(), columns);
+            let table = outcome().doc().terminal(columns);
             assert!(table.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{table}");
             assert!(table.lines().all(|line| line == line.trim_end()));
             for (row, result) in [("R1", "passed"), ("R2", "disturbed"), ("R3", "FAILED"), ("R4", "not run")] {
-                let line = table.lines().find(|line| line.trim_start().starts_with(row)).unwrap();
-                assert!(line.starts_with(&format!("  {row}  {result} ")), "{line}");
+                assert!(table.contains(&format!("\n  {row}  {result}: ")), "{table}");
             }
             assert!(table.contains("      attempts do not count for the reasons of R2\n"), "{table}");
             assert!(table.contains("      attempt 2 does not count: shard 0 spent"), "{table}");
-            assert_eq!(table.matches("\n  ! service p99").count(), 2, "{table}");
+            assert_eq!(table.matches("\n    !  service p99").count(), 2, "{table}");
         }
     }
 }

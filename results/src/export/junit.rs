@@ -6,10 +6,9 @@ use std::fmt::Write;
 
 use crate::run::gates::Breach;
 use crate::run::report::Report;
-use crate::show::text::contest::row;
-use crate::show::text::{metric_words, seen};
+use crate::show::text::seen;
 use crate::show::visible;
-use crate::studies::compare::{Contest, Verdict};
+use crate::studies::compare::{Contest, Verdict, metric_words, row};
 
 /// Something that was judged.
 struct Case {

@@ -5,7 +5,7 @@
 //! below, into the markup that `frame` guards.
 
 mod again;
-mod frame;
+pub(in crate::show) mod frame;
 mod headline;
 mod machine;
 pub mod overlay;
@@ -14,6 +14,7 @@ mod tables;
 mod validity;
 
 use self::frame::Html;
+pub(crate) use self::frame::capital;
 use crate::run::report::Report;
 use crate::show::plot::{self, Plot};
 use crate::show::text;

@@ -1,39 +1,29 @@
 //! The report as text: for a terminal and for Markdown. Pure functions; printing happens elsewhere.
 
 mod announcement;
-mod capacity;
-pub(crate) mod contest;
 mod cut;
 pub(crate) mod gates;
 mod history;
-mod ladder;
 mod numbers;
 mod percentiles;
-mod scaling;
 pub(crate) mod times;
 
 use std::fmt::{Display, Write};
 
 pub use self::announcement::announcement;
-pub use self::capacity::{capacity_headline, capacity_markdown, capacity_text, offered, probe_correction, probe_line};
-pub use self::contest::{
-    change, contest_headline, contest_markdown, contest_standing, contest_text, metric_words, pair_line,
-};
-pub use self::cut::{cut_markdown, cut_text};
+pub use self::cut::cut;
 pub(crate) use self::gates::seen;
 pub use self::gates::{gates_line, must_hold};
-pub use self::history::history_text;
-pub use self::ladder::{ladder_headline, ladder_markdown, ladder_standing, ladder_text, published};
+pub use self::history::history;
 pub use self::numbers::{bytes, decimal, grouped_f64};
 pub(crate) use self::numbers::{percent, seconds};
 pub use self::percentiles::percentiles;
-pub use self::scaling::{scaling_headline, scaling_markdown, scaling_text};
 pub(crate) use self::times::spectrum;
 use crate::run::report::{
     BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
     ShardReport, Totals, WindowReport, Witness, error_in_words,
 };
-use crate::show::visible;
+use crate::show::doc::{Column, Doc, Table};
 use crawlmark_harness::stats::Series;
 pub use crawlmark_harness::units::{grouped, micros};
 
@@ -72,28 +62,27 @@ pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
 /// The summary as Markdown, for a result directory or a step summary.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "# {}\n", heading(report));
-    let _ = writeln!(out, "{}, crawlmark {}\n", report.started_at, report.crawlmark_version);
-    let _ = writeln!(out, "| | |\n|---|---|");
-    for (name, value) in rows(report) {
-        let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
-    }
-    gates::write_markdown(&mut out, report);
-    let _ = writeln!(
-        out,
-        "\n| shard | ids | items/s | p50 | p99 | CPU per attempt | CPU | exit |\n|---|---|---|---|---|---|---|---|"
-    );
-    for shard in &report.shards {
-        let (p50, p99) = shard_percentiles(shard);
-        let (per_attempt, share) = shard_cpu(shard);
+    Doc::new(heading(report))
+        .text(format!("{}, crawlmark {}", report.started_at, report.crawlmark_version))
+        .facts(rows(report))
+        .table(gates::table(report))
+        .table(shards(report))
+        .markdown()
+}
+
+fn shards(report: &Report) -> Table {
+    let columns = ["shard", "ids", "items/s", "p50", "p99", "CPU per attempt", "CPU"].map(Column::numbers);
+    let row = |shard: &ShardReport| {
+        let ((p50, p99), (per_attempt, share)) = (shard_percentiles(shard), shard_cpu(shard));
         let ids = format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end));
         let rate = grouped_f64(shard.totals.items_per_s);
-        let exit = shard_end(shard);
-        let _ =
-            writeln!(out, "| {} | {ids} | {rate} | {p50} | {p99} | {per_attempt} | {share} | {exit} |", shard.shard);
+        vec![shard.shard.to_string(), ids, rate, p50, p99, per_attempt, share, shard_end(shard)]
+    };
+    Table {
+        columns: columns.into_iter().chain([Column::words("exit")]).collect(),
+        rows: report.shards.iter().map(row).collect(),
+        ..Table::default()
     }
-    visible(&out).into_owned()
 }
 
 /// What the run is called, and whether it is whole.

@@ -49,6 +49,7 @@ mod saved;
 pub mod search;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
@@ -61,6 +62,7 @@ pub use self::saved::{
     Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line, next_step,
     read_journal, search_of, searches_differ,
 };
+pub use self::words::{capacity_headline, offered, probe_correction, probe_line};
 use crate::run::gates::{Condition, Unit};
 use crawlmark_harness::plan::Arrivals;
 

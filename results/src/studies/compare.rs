@@ -82,6 +82,7 @@ mod signed_rank;
 mod taken;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
 pub use self::differences::{Difference, Incomparable, comparable, differences};
@@ -94,6 +95,8 @@ pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
 pub use self::saved::{Circumstances, Contest, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds};
 pub use self::schedule::OrderSchedule;
 pub use self::taken::TargetCpu;
+pub use self::words::{change, contest_headline, contest_standing, metric_words, pair_line};
+pub(crate) use self::words::{in_unit, row, short_name};
 
 use self::seen::Seen;
 

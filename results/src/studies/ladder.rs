@@ -10,8 +10,10 @@ mod notes;
 mod reading;
 mod rung;
 mod saved;
+mod words;
 
 pub use self::limit::{Limit, LimitedBy};
 pub use self::reading::{CpuUse, Reading};
 pub use self::rung::{Published, RUNGS, Rung};
 pub use self::saved::{Circumstances, Climbed, FILE, Ladder, Probe, RungReport, SCHEMA};
+pub use self::words::{ladder_headline, ladder_standing, published};

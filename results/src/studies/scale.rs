@@ -50,6 +50,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 mod usl;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,7 @@ pub use self::order::order;
 pub use self::point::Point;
 pub use self::round::{Round, Size};
 pub use self::usl::{Fit, NoFit, Peak};
+pub use self::words::scaling_headline;
 use crate::run::report::{Environment, Verdict};
 
 /// The name of the format.

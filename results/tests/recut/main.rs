@@ -241,6 +241,6 @@ fn a_part_reads_as_it_did() {
         });
     };
     let some = cut(&saved, &part(2, 5, "0,2"));
-    golden("cut.txt", &text::cut_text(&some, 100));
-    golden("cut.md", &text::cut_markdown(&cut(&saved, &Ask::EVERYTHING)));
+    golden("cut.txt", &text::cut(&some).terminal(100));
+    golden("cut.md", &text::cut(&cut(&saved, &Ask::EVERYTHING)).markdown());
 }

@@ -2,7 +2,7 @@
 
 use crawlmark_harness::units::grouped;
 
-use crate::show::visible;
+use crate::show::doc::escaped;
 
 /// Characters that a cell holds at most: any sentence of ours.
 const LONGEST: usize = 600;
@@ -12,21 +12,7 @@ const SHORT: usize = 40;
 
 /// A text as a cell.
 pub(super) fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in visible(&cut(text, LONGEST)).chars() {
-        match c {
-            // GitHub takes a backslash before any punctuation of ASCII for the character itself.
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '#' | '&' | '!' | '$' => {
-                out.push('\\');
-                out.push(c);
-            }
-            // Addresses and names would become links and calls.
-            '@' => out.push_str("&#64;"),
-            '\n' | '\t' => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
+    escaped(&cut(text, LONGEST).replace('\n', " "))
 }
 
 /// A name, cut where it is too long for a list.

@@ -3,6 +3,7 @@
 //! Pages are well-formed XML as well as HTML, so that a test can read them. Tags and the names of attributes are ours and
 //! are part of the program; everything else passes through [`Html::text`] and is escaped.
 
+use crate::show::doc::Table;
 use crate::show::plot::{self, Plot};
 use crate::show::visible;
 
@@ -17,13 +18,13 @@ const SCRIPT_HASH: &str = "xFQ80kAaTI5E09b6u1hiuxxFuPmZgOMJVU4DRTowf5o=";
 
 /// Markup in the making.
 #[derive(Debug, Default)]
-pub(super) struct Html {
+pub(in crate::show) struct Html {
     out: String,
 }
 
 impl Html {
     /// Text, which stays text whatever is in it. Characters that hide are [shown](visible).
-    pub(super) fn text(&mut self, text: &str) {
+    pub(in crate::show) fn text(&mut self, text: &str) {
         for c in visible(text).chars() {
             match c {
                 '&' => self.out.push_str("&amp;"),
@@ -37,7 +38,7 @@ impl Html {
     }
 
     /// Text of several lines, which is not broken within the name of a flag.
-    pub(super) fn lines(&mut self, text: &str) {
+    pub(in crate::show) fn lines(&mut self, text: &str) {
         for (n, line) in text.lines().enumerate() {
             if n > 0 {
                 self.out.push_str("<br/>");
@@ -58,17 +59,17 @@ impl Html {
     }
 
     /// Text that stays on one line.
-    pub(super) fn kept_together(&mut self, text: &str) {
+    pub(in crate::show) fn kept_together(&mut self, text: &str) {
         self.with("span", &[("class", "flag")], |html| html.text(text));
     }
 
     /// An element.
-    pub(super) fn element(&mut self, tag: &'static str, inside: impl FnOnce(&mut Self)) {
+    pub(in crate::show) fn element(&mut self, tag: &'static str, inside: impl FnOnce(&mut Self)) {
         self.with(tag, &[], inside);
     }
 
     /// An element with attributes.
-    pub(super) fn with(
+    pub(in crate::show) fn with(
         &mut self,
         tag: &'static str,
         attributes: &[(&'static str, &str)],
@@ -86,12 +87,12 @@ impl Html {
     }
 
     /// An element that holds this text and nothing else.
-    pub(super) fn say(&mut self, tag: &'static str, text: &str) {
+    pub(in crate::show) fn say(&mut self, tag: &'static str, text: &str) {
         self.element(tag, |html| html.text(text));
     }
 
     /// The same of a class.
-    pub(super) fn say_as(&mut self, tag: &'static str, class: &'static str, text: &str) {
+    pub(in crate::show) fn say_as(&mut self, tag: &'static str, class: &'static str, text: &str) {
         self.with(tag, &[("class", class)], |html| html.text(text));
     }
 
@@ -114,7 +115,7 @@ impl Html {
     }
 
     /// A part of the page under a heading. `id` is for links to it.
-    pub(super) fn section(&mut self, id: &'static str, heading: &str, inside: impl FnOnce(&mut Self)) {
+    pub(in crate::show) fn section(&mut self, id: &'static str, heading: &str, inside: impl FnOnce(&mut Self)) {
         self.with("section", &[("id", id)], |html| {
             html.say("h2", heading);
             inside(html);
@@ -122,7 +123,7 @@ impl Html {
     }
 
     /// What is folded away until somebody asks for it.
-    pub(super) fn details(&mut self, summary: &str, inside: impl FnOnce(&mut Self)) {
+    pub(in crate::show) fn details(&mut self, summary: &str, inside: impl FnOnce(&mut Self)) {
         self.element("details", |html| {
             html.say("summary", summary);
             inside(html);
@@ -130,7 +131,7 @@ impl Html {
     }
 
     /// Plots, side by side where there is room.
-    pub(super) fn plots(&mut self, plots: &[Plot]) {
+    pub(in crate::show) fn plots(&mut self, plots: &[Plot]) {
         self.with("div", &[("class", "plots")], |html| plots.iter().for_each(|plot| html.plot(plot)));
     }
 
@@ -148,7 +149,7 @@ impl Html {
     }
 
     /// A command, or another text that is to be used as it is, with a button that copies it.
-    pub(super) fn copyable(&mut self, id: &'static str, text: &str) {
+    pub(in crate::show) fn copyable(&mut self, id: &'static str, text: &str) {
         self.with("pre", &[("class", "wraps"), ("id", id)], |html| {
             html.element("code", |html| {
                 for line in text.split_inclusive('\n') {
@@ -162,78 +163,26 @@ impl Html {
 }
 
 /// A sentence begins with a capital.
-pub(super) fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// What a column of a table holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Column {
-    /// A word or a few.
-    Words(&'static str),
-    /// Sentences, which may be broken anywhere.
-    Sentences(&'static str),
-    /// Numbers, one below the other.
-    Numbers(&'static str),
-    /// Words and numbers of something that is called so.
-    Named(String),
-}
-
-impl Column {
-    fn heading(&self) -> &str {
-        match self {
-            Self::Words(heading) | Self::Sentences(heading) | Self::Numbers(heading) => heading,
-            Self::Named(name) => name,
-        }
-    }
-
-    const fn class(&self) -> &'static str {
-        match self {
-            Self::Words(_) => "words",
-            Self::Sentences(_) => "wide",
-            Self::Numbers(_) => "number",
-            Self::Named(_) => "named",
-        }
-    }
-}
-
-/// A table. The first cell of each row says what the row is of.
-#[derive(Debug)]
-pub(super) struct Table<'a> {
-    /// What it is of.
-    pub(super) caption: &'a str,
-    pub(super) columns: &'a [Column],
-    /// A cell per column; one of several lines is shown so.
-    pub(super) rows: Vec<Vec<String>>,
-    /// What the last row is.
-    pub(super) last: Last,
-}
-
-/// What the last row of a table is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
-    /// One like the others.
-    Row,
-    /// The sum of the others.
-    Sum,
-}
-
-impl Table<'_> {
+impl Table {
     /// Writes it, in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
-    pub(super) fn write(&self, html: &mut Html) {
+    pub(in crate::show) fn write(&self, html: &mut Html) {
         if self.rows.is_empty() {
             return;
         }
         // Whoever has no pointer scrolls it by keys, so it takes the focus.
-        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0"), ("aria-label", self.caption)];
+        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0"), ("aria-label", &*self.caption)];
         html.with("div", &region, |html| {
             html.element("table", |html| {
-                html.say("caption", self.caption);
+                html.say("caption", &self.caption);
                 html.element("thead", |html| html.element("tr", |html| self.headings(html)));
                 html.element("tbody", |html| {
                     for (n, row) in self.rows.iter().enumerate() {
-                        let is_sum = self.last == Last::Sum && n + 1 == self.rows.len();
+                        let is_sum = self.has_sum && n + 1 == self.rows.len();
                         let class = [("class", "sum")];
                         html.with("tr", if is_sum { &class } else { &[] }, |html| self.row(html, row));
                     }
@@ -243,7 +192,7 @@ impl Table<'_> {
     }
 
     fn headings(&self, html: &mut Html) {
-        for column in self.columns {
+        for column in &self.columns {
             html.with("th", &[("scope", "col"), ("class", column.class())], |html| html.text(column.heading()));
         }
     }
@@ -261,7 +210,7 @@ impl Table<'_> {
 }
 
 /// A whole page with this title. It loads nothing, sends nothing, and says so to the browser.
-pub(super) fn document(title: &str, body: impl FnOnce(&mut Html)) -> String {
+pub(in crate::show) fn document(title: &str, body: impl FnOnce(&mut Html)) -> String {
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
          form-action 'none'"
@@ -294,6 +243,7 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
+    use crate::show::doc::Column;
 
     fn written(inside: impl FnOnce(&mut Html)) -> String {
         let mut html = Html::default();
@@ -320,10 +270,10 @@ mod tests {
     #[test]
     fn a_table_says_what_its_rows_and_columns_are_of() {
         let table = Table {
-            caption: "Of <what>",
-            columns: &[Column::Words("name"), Column::Numbers("count")],
+            caption: "Of <what>".to_owned(),
+            columns: vec![Column::words("name"), Column::numbers("count")],
             rows: vec![vec!["a".to_owned(), "1".to_owned()], vec!["all".to_owned(), "1".to_owned()]],
-            last: Last::Sum,
+            has_sum: true,
         };
         let text = written(|html| table.write(html));
         let document = roxmltree::Document::parse(&text).unwrap();

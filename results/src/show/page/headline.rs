@@ -1,7 +1,8 @@
 //! The few numbers that a run is remembered by, with what they are worth; and what had to hold.
 
-use super::frame::{Column, Html, Last, Table, capital};
+use super::frame::{Html, capital};
 use crate::run::report::{GateReport, Latency, Report};
+use crate::show::doc::{Column, Table};
 use crate::show::plot::percent;
 use crate::show::text::gates::Words;
 use crate::show::text::times::{CORRECTED, UNCORRECTED, cut_off, figure, population};
@@ -121,17 +122,17 @@ pub(super) fn gates(html: &mut Html, report: &Report) {
     };
     html.section("gates", "Thresholds", |html| {
         Table {
-            caption: "Thresholds and what was measured",
-            columns: &[
-                Column::Words("threshold"),
-                Column::Words("verdict"),
-                Column::Numbers("value"),
-                Column::Numbers("limit"),
-                Column::Numbers("margin"),
-                Column::Sentences("details"),
+            caption: "Thresholds and what was measured".to_owned(),
+            columns: vec![
+                Column::words("threshold"),
+                Column::words("verdict"),
+                Column::numbers("value"),
+                Column::numbers("limit"),
+                Column::numbers("margin"),
+                Column::sentences("details"),
             ],
             rows: report.gates.iter().map(row).collect(),
-            last: Last::Row,
+            ..Table::default()
         }
         .write(html);
     });

@@ -1,7 +1,8 @@
 //! The machine that measured, what it counted meanwhile, and the target's own books.
 
-use super::frame::{Column, Html, Last, Table};
+use super::frame::Html;
 use crate::run::report::{Environment, HostReport, Report, SHORTEST_FOR_PRESSURE};
+use crate::show::doc::{Column, Table};
 use crate::show::text::{bytes, grouped, percent, seconds};
 
 /// What a machine does not say.
@@ -23,10 +24,10 @@ pub(super) fn write(html: &mut Html, report: &Report) {
 fn facts(html: &mut Html, caption: &str, facts: Vec<(&str, Option<String>)>) {
     let row = |(name, value): (&str, Option<String>)| vec![name.to_owned(), value.unwrap_or_else(|| UNTOLD.to_owned())];
     Table {
-        caption,
-        columns: &[Column::Words("what"), Column::Sentences("value")],
+        caption: caption.to_owned(),
+        columns: vec![Column::words("what"), Column::sentences("value")],
         rows: facts.into_iter().map(row).collect(),
-        last: Last::Row,
+        ..Table::default()
     }
     .write(html);
 }

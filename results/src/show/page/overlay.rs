@@ -6,8 +6,9 @@ mod figures;
 
 pub use self::differences::labels;
 use self::differences::{Difference, differences};
-use super::frame::{self, Column, Html, Last, Table};
+use super::frame::{self, Html};
 use super::validity::gravity;
+use crate::show::doc::{Column, Table};
 use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Clocked, Run};
 
@@ -87,7 +88,7 @@ fn believed(html: &mut Html, run: &Run<'_>) {
 
 /// A column per run. The first cell of each row names it.
 fn side_by_side(html: &mut Html, caption: &str, runs: &[Run<'_>], rows: Vec<Vec<String>>) {
-    let column = |run: &Run<'_>| Column::Named(run.label.to_owned());
-    let columns: Vec<Column> = [Column::Words("")].into_iter().chain(runs.iter().map(column)).collect();
-    Table { caption, columns: &columns, rows, last: Last::Row }.write(html);
+    let column = |run: &Run<'_>| Column::words(run.label.to_owned());
+    let columns: Vec<Column> = [Column::words("")].into_iter().chain(runs.iter().map(column)).collect();
+    Table { caption: caption.to_owned(), columns, rows, ..Table::default() }.write(html);
 }

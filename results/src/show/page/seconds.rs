@@ -1,8 +1,9 @@
 //! The seconds of a short run as a table. Those of a long one are in the plots, and all of them in `result.json`.
 
-use super::frame::{Column, Html, Last, Table};
+use super::frame::Html;
 use super::headline::Clocked;
 use crate::run::report::{IntervalRow, Report};
+use crate::show::doc::{Column, Table};
 use crate::show::plot::counted;
 use crate::show::text::{decimal, grouped, micros};
 
@@ -28,25 +29,25 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         ),
         |html| {
             Table {
-                caption: "Each second",
-                columns: &[
-                    Column::Numbers("second"),
-                    Column::Numbers("offered"),
-                    Column::Numbers("scheduled"),
-                    Column::Numbers("attempts"),
-                    Column::Numbers("items"),
-                    Column::Numbers("ok"),
-                    Column::Numbers("failed"),
-                    Column::Numbers("throttled"),
-                    Column::Numbers("retries"),
-                    Column::Numbers("in flight"),
-                    Column::Numbers(p50),
-                    Column::Numbers(p99),
-                    Column::Numbers("greatest lag"),
-                    Column::Numbers("CPU of the shards"),
+                caption: "Each second".to_owned(),
+                columns: vec![
+                    Column::numbers("second"),
+                    Column::numbers("offered"),
+                    Column::numbers("scheduled"),
+                    Column::numbers("attempts"),
+                    Column::numbers("items"),
+                    Column::numbers("ok"),
+                    Column::numbers("failed"),
+                    Column::numbers("throttled"),
+                    Column::numbers("retries"),
+                    Column::numbers("in flight"),
+                    Column::numbers(p50),
+                    Column::numbers(p99),
+                    Column::numbers("greatest lag"),
+                    Column::numbers("CPU of the shards"),
                 ],
                 rows: report.intervals.iter().map(|row| second(row, &clocked)).collect(),
-                last: Last::Row,
+                ..Table::default()
             }
             .write(html);
         },

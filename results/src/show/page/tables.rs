@@ -1,7 +1,8 @@
 //! The tables of a page: items and attempts, times by series, shards, and how the run went in words.
 
-use super::frame::{Column, Html, Last, Table};
+use super::frame::Html;
 use crate::run::report::{Latency, Report, ShardReport, error_in_words};
+use crate::show::doc::{Column, Table};
 use crate::show::plot::percent;
 use crate::show::text::times::figure;
 use crate::show::text::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles, states};
@@ -25,17 +26,17 @@ pub(super) fn counts(html: &mut Html, report: &Report) {
         ledger(html, report);
         let counted = |(name, n): (&String, &u64)| vec![name.clone(), grouped(*n), part(*n, totals.attempts)];
         Table {
-            caption: "Attempts by status",
-            columns: &[Column::Words("status"), Column::Numbers("attempts"), Column::Numbers("of all")],
+            caption: "Attempts by status".to_owned(),
+            columns: vec![Column::words("status"), Column::numbers("attempts"), Column::numbers("of all")],
             rows: totals.attempts_by_status.iter().map(counted).collect(),
-            last: Last::Row,
+            ..Table::default()
         }
         .write(html);
         Table {
-            caption: "Attempts that failed, by kind",
-            columns: &[Column::Words("error"), Column::Numbers("attempts"), Column::Numbers("of all")],
+            caption: "Attempts that failed, by kind".to_owned(),
+            columns: vec![Column::words("error"), Column::numbers("attempts"), Column::numbers("of all")],
             rows: totals.errors_by_kind.iter().map(|(kind, n)| counted((&error_in_words(kind), n))).collect(),
-            last: Last::Row,
+            ..Table::default()
         }
         .write(html);
         attempts(html, report);
@@ -51,10 +52,10 @@ fn ledger(html: &mut Html, report: &Report) {
     let row = |(n, state): (u64, &str)| vec![state.to_owned(), grouped(n), part(n, planned)];
     let states = states(&report.ledger).into_iter().filter(|(n, state)| *n > 0 || *state == "ok");
     Table {
-        caption: "Items by state",
-        columns: &[Column::Words("state"), Column::Numbers("items"), Column::Numbers("of all")],
+        caption: "Items by state".to_owned(),
+        columns: vec![Column::words("state"), Column::numbers("items"), Column::numbers("of all")],
         rows: states.map(row).chain([row((planned, "planned"))]).collect(),
-        last: Last::Sum,
+        has_sum: true,
     }
     .write(html);
 }
@@ -74,13 +75,13 @@ fn attempts(html: &mut Html, report: &Report) {
     let rows = counts.into_iter().filter(|(name, n)| *n > 0 || *name == "attempts");
     let traffic = [("sent", totals.bytes_sent), ("received", totals.bytes_received)];
     Table {
-        caption: "Requests",
-        columns: &[Column::Words("what"), Column::Numbers("count")],
+        caption: "Requests".to_owned(),
+        columns: vec![Column::words("what"), Column::numbers("count")],
         rows: rows
             .map(|(name, n)| vec![name.to_owned(), grouped(n)])
             .chain(traffic.map(|(name, n)| vec![name.to_owned(), bytes(n)]))
             .collect(),
-        last: Last::Row,
+        ..Table::default()
     }
     .write(html);
 }
@@ -112,22 +113,22 @@ pub(super) fn times(html: &mut Html, report: &Report) {
     let rest = report.latency.keys().map(String::as_str).filter(|name| !first.contains(name));
     let rows = first.into_iter().chain(rest).filter_map(|name| Some(series(name, known(&name)?)));
     Table {
-        caption: "Times by series",
-        columns: &[
-            Column::Words("series"),
-            Column::Numbers("count"),
-            Column::Numbers("min"),
-            Column::Numbers("mean"),
-            Column::Numbers("p50"),
-            Column::Numbers("p90"),
-            Column::Numbers("p99"),
-            Column::Numbers("p99.9"),
-            Column::Numbers("max"),
-            Column::Numbers("cut off"),
-            Column::Words("what it is"),
+        caption: "Times by series".to_owned(),
+        columns: vec![
+            Column::words("series"),
+            Column::numbers("count"),
+            Column::numbers("min"),
+            Column::numbers("mean"),
+            Column::numbers("p50"),
+            Column::numbers("p90"),
+            Column::numbers("p99"),
+            Column::numbers("p99.9"),
+            Column::numbers("max"),
+            Column::numbers("cut off"),
+            Column::words("what it is"),
         ],
         rows: rows.collect(),
-        last: Last::Row,
+        ..Table::default()
     }
     .write(html);
     html.say_as(
@@ -162,22 +163,22 @@ fn series(name: &str, latency: &Latency) -> Vec<String> {
 /// A row per shard.
 pub(super) fn shards(html: &mut Html, report: &Report) {
     Table {
-        caption: "One process each",
-        columns: &[
-            Column::Words("shard"),
-            Column::Numbers("ids"),
-            Column::Numbers("items"),
-            Column::Numbers("items/s"),
-            Column::Numbers("service p50"),
-            Column::Numbers("service p99"),
-            Column::Numbers("CPU per attempt"),
-            Column::Numbers("CPU"),
-            Column::Numbers("lag p99"),
-            Column::Numbers("lag max"),
-            Column::Sentences("exit"),
+        caption: "One process each".to_owned(),
+        columns: vec![
+            Column::words("shard"),
+            Column::numbers("ids"),
+            Column::numbers("items"),
+            Column::numbers("items/s"),
+            Column::numbers("service p50"),
+            Column::numbers("service p99"),
+            Column::numbers("CPU per attempt"),
+            Column::numbers("CPU"),
+            Column::numbers("lag p99"),
+            Column::numbers("lag max"),
+            Column::sentences("exit"),
         ],
         rows: report.shards.iter().map(shard).collect(),
-        last: Last::Row,
+        ..Table::default()
     }
     .write(html);
 }
@@ -212,10 +213,10 @@ pub(super) fn course(html: &mut Html, report: &Report) {
         _ => None,
     });
     Table {
-        caption: "In words",
-        columns: &[Column::Words("on"), Column::Sentences("what happened")],
+        caption: "In words".to_owned(),
+        columns: vec![Column::words("on"), Column::sentences("what happened")],
         rows: compared.chain(told).map(|(name, value)| vec![name.to_owned(), value]).collect(),
-        last: Last::Row,
+        ..Table::default()
     }
     .write(html);
 }

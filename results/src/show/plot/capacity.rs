@@ -6,7 +6,7 @@ use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, short, time};
 use crate::run::gates::{Condition, Unit};
-use crate::show::text::capacity_headline;
+use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::{Seen, Standing};
 use crate::studies::capacity::{Capacity, Point, RateReport};
 

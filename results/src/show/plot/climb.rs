@@ -10,8 +10,9 @@ use super::Plot;
 use super::canvas::{Canvas, Head, Lettering, WIDTH, sheet, text_width};
 use super::palette::Ink;
 use super::scale::{Scale, short};
-use crate::show::text::{decimal, ladder_headline, published};
+use crate::show::text::decimal;
 use crate::studies::ladder::{Ladder, RungReport};
+use crate::studies::ladder::{ladder_headline, published};
 
 /// Left and right of everything.
 const MARGIN: f64 = 16.0;

@@ -5,8 +5,9 @@ use super::canvas::{Head, Key, Lettering, Mark, sheet};
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, LEFT, Panel, RIGHT};
 use super::scale::{Scale, trimmed};
-use crate::show::text::{change, contest_headline, metric_words};
-use crate::studies::compare::{Contest, Disturbance, Evidence, Finding, Metric};
+use crate::studies::compare::{
+    Contest, Disturbance, Evidence, Finding, Metric, change, contest_headline, metric_words,
+};
 
 /// The height of a metric's field.
 const FIELD: f64 = 84.0;

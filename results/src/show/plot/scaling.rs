@@ -6,7 +6,7 @@ use super::canvas::{Canvas, Head, Key, LABEL, Mark, sheet, text_width};
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, short, time, trimmed};
-use crate::show::text::scaling_headline;
+use crate::studies::scale::scaling_headline;
 use crate::studies::scale::{Ceiling, Curve, Estimate, Fit, Point, Scaling};
 
 /// The height of the field of throughput, and of each of the others.

@@ -2,33 +2,20 @@
 
 use std::fmt::Write;
 
-use super::{bytes, decimal, grouped, limited_by, micros, seconds, times, write_row};
+use super::{bytes, decimal, grouped, limited_by, micros, seconds, times};
 use crate::run::cut::{Answered, Counted, CutReport, Part};
 use crate::run::report::Latency;
-use crate::show::visible;
+use crate::show::doc::Doc;
 
-/// What a part of a run came to, for a terminal of so many columns.
+/// A part of a run as a document.
 #[must_use]
-pub fn cut_text(cut: &CutReport, columns: usize) -> String {
-    let mut out = String::new();
-    for (name, value) in rows(cut) {
-        write_row(&mut out, name, &value, columns);
-    }
-    out
-}
-
-/// The same as Markdown.
-#[must_use]
-pub fn cut_markdown(cut: &CutReport) -> String {
+pub fn cut(cut: &CutReport) -> Doc {
     let name = if cut.source.name.is_empty() { "crawl" } else { &cut.source.name };
     let Part { from_s, to_s, .. } = cut.part;
-    let mut out = format!("# {name}, {from_s} s to {to_s} s\n\n");
-    let _ = writeln!(out, "A part of the run of {}, crawlmark {}\n", cut.source.started_at, cut.crawlmark_version);
-    let _ = writeln!(out, "| | |\n|---|---|");
-    for (name, value) in rows(cut) {
-        let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|").replace('\n', "<br>"));
-    }
-    visible(&out).into_owned()
+    Doc::new(format!("{name}, {from_s} s to {to_s} s"))
+        .facts(rows(cut))
+        .in_files()
+        .text(format!("A part of the run of {}, crawlmark {}", cut.source.started_at, cut.crawlmark_version))
 }
 
 fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{decimal, grouped_f64, micros, write_row};
 use crate::run::gates::{Breach, Objective};
 use crate::run::report::{GateReport, Report};
+use crate::show::doc::{Column, Table};
 
 /// What must hold of the run that is about to begin, a row each, for a terminal of so many columns.
 #[must_use]
@@ -36,16 +37,22 @@ pub fn gates_line(report: &Report, ok: Option<bool>) -> String {
     such.map(|gate| format!("{} ({})", gate.expression, seen(gate))).collect::<Vec<_>>().join("; ")
 }
 
-/// A table of the gates; nothing without any.
-pub(super) fn write_markdown(out: &mut String, report: &Report) {
-    if report.gates.is_empty() {
-        return;
-    }
-    let _ = writeln!(out, "\n| threshold | verdict | value | margin | details |\n|---|---|---|---|---|");
-    for gate in &report.gates {
+/// A table of the thresholds.
+pub(super) fn table(report: &Report) -> Table {
+    let row = |gate: &GateReport| {
         let Words { value, margin, notes, .. } = Words::of(gate, report);
-        let (expression, verdict) = (&gate.expression, gate.verdict());
-        let _ = writeln!(out, "| `{expression}` | {verdict} | {value} | {margin} | {notes} |");
+        vec![gate.expression.clone(), gate.verdict().to_owned(), value, margin, notes]
+    };
+    Table {
+        columns: vec![
+            Column::words("threshold"),
+            Column::words("verdict"),
+            Column::numbers("value"),
+            Column::numbers("margin"),
+            Column::sentences("details"),
+        ],
+        rows: report.gates.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 

@@ -1,50 +1,36 @@
 //! A history of results as text: where each metric changed.
 
-use std::fmt::Write;
+use crate::show::doc::Doc;
+use crate::studies::compare::{Change, History, Metric, in_unit, short_name};
 
-use super::contest::{in_unit, short_name};
-use super::write_row;
-use crate::studies::compare::{Change, History, Metric};
-
-/// The history for a terminal of so many columns.
+/// The history as a document.
 #[must_use]
-pub fn history_text(history: &History, columns: usize) -> String {
-    let mut out = String::new();
+pub fn history(history: &History) -> Doc {
     let count = history.results.len();
     let results = if count == 1 { "result" } else { "results" };
-    let _ = writeln!(out, "{count} {results} named {} of one plan on one kind of machine", history.name);
+    let mut facts: Vec<(&str, String)> = Vec::new();
     for (name, past) in [("first", history.results.first()), ("latest", history.results.last())] {
-        if let Some(past) = past {
-            write_row(&mut out, name, &format!("{}, {}", past.started_at, past.result), columns);
-        }
+        facts.extend(past.map(|past| (name, format!("{}, {}", past.started_at, past.result))));
     }
     if history.left_out > 0 {
-        write_row(
-            &mut out,
-            "left out",
-            &format!("{} results of other plans, machines or names", history.left_out),
-            columns,
-        );
+        facts.push(("left out", format!("{} results of other plans, machines or names", history.left_out)));
     }
-    if !history.is_enough() {
+    if history.is_enough() {
+        for found in &history.metrics {
+            let rows: Vec<String> = found.changes.iter().map(|change| told(history, found.metric, change)).collect();
+            let row = if rows.is_empty() { "no change".to_owned() } else { rows.join("\n") };
+            facts.push((short_name(found.metric), row));
+        }
+        let advice = "shows where to look, and is no verdict: the machine may have changed; compare the two versions with `crawlmark ab`";
+        facts.push(("note", advice.to_owned()));
+    } else {
         let is = if count == 1 { "is" } else { "are" };
         let needed = history.results_needed;
-        write_row(
-            &mut out,
-            "changes",
-            &format!("{count} {results} {is} not enough to find a change: {needed} needed"),
-            columns,
-        );
-        return out;
+        facts.push(("changes", format!("{count} {results} {is} not enough to find a change: {needed} needed")));
     }
-    for found in &history.metrics {
-        let rows: Vec<String> = found.changes.iter().map(|change| told(history, found.metric, change)).collect();
-        let row = if rows.is_empty() { "no change".to_owned() } else { rows.join("\n") };
-        write_row(&mut out, short_name(found.metric), &row, columns);
-    }
-    let advice = "advice on where to look and no verdict: what changed may be the machine; `crawlmark ab` of the two versions knows";
-    write_row(&mut out, "note", advice, columns);
-    out
+    Doc::new(history.name.clone())
+        .text(format!("{count} {results} named {} of one plan on one kind of machine", history.name))
+        .facts(facts)
 }
 
 fn told(history: &History, metric: Metric, change: &Change) -> String {

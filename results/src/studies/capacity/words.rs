@@ -1,22 +1,21 @@
-//! A capacity as text: for a terminal, for Markdown, and a probe in a line while the search goes on.
+//! A capacity in words: as a document, and a probe in a line while the search goes on.
 
-use std::fmt::Write;
-
-use super::{decimal, micros, wrapped, write_row};
-use crate::studies::capacity::search::{Seen, Standing};
-use crate::studies::capacity::{
-    BY_BURST, Capacity, Cause, Hidden, Outcome, Pace, ProbeReport, Question, RateReport, backlog, credit, unevenness,
-};
 use crawlmark_harness::units::grouped;
+
+use super::search::{Seen, Standing};
+use super::{
+    BY_BURST, Capacity, Cause, FILE, Hidden, Outcome, Pace, ProbeReport, Question, RateReport, backlog, credit,
+    unevenness,
+};
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::plot::{self, Plot};
+use crate::show::text::{decimal, micros};
+use crate::studies::StudyResult;
 
 /// A rate: `4,040/s`, `22.2/s`.
 fn rate(per_s: f64) -> String {
     if per_s > 0.0 { format!("{}/s", decimal(per_s)) } else { "0/s".to_owned() }
 }
-
-/// Columns that the whole table takes, and those without the medians.
-const WIDE: usize = 62;
-const NARROW: usize = 52;
 
 /// A wait that the target asked for that is worth a word, s.
 const LONG: f64 = 10.0;
@@ -171,38 +170,56 @@ const fn standing(standing: Standing) -> &'static str {
     }
 }
 
-/// The capacity for a terminal of so many columns.
-#[must_use]
-pub fn capacity_text(capacity: &Capacity, columns: usize) -> String {
-    let mut out = String::new();
-    for line in wrapped(&capacity_headline(capacity), columns) {
-        out.push_str(line);
-        out.push('\n');
+impl StudyResult for Capacity {
+    const FILE: &'static str = FILE;
+
+    fn doc(&self) -> Doc {
+        let together = if self.environment.colocated { ", client and target together" } else { "" };
+        Doc::new(format!("{}: {}", self.name, self.outcome.name()))
+            .text(capacity_headline(self))
+            .facts(rows(self))
+            .table(table(self))
+            .in_files()
+            .text("Probes that passed (+), failed (-) and said nothing of the target (?), beside short ones on the way up.")
+            .plot("plots/capacity.svg", "Latency against rate")
+            .text(format!(
+                "{}, {} cores{together}. crawlmark {}, {}.",
+                self.environment.cpu_model.as_deref().unwrap_or("an unknown CPU"),
+                self.environment.cores,
+                self.crawlmark_version,
+                self.started_at
+            ))
     }
-    for (name, value) in rows(capacity) {
-        write_row(&mut out, name, &value, columns);
+
+    fn plots(&self) -> Vec<Plot> {
+        vec![plot::capacity(self)]
     }
-    out.push('\n');
-    table(&mut out, capacity, columns);
-    out
 }
 
-/// The rates, in as many columns as there is room for.
-fn table(out: &mut String, capacity: &Capacity, columns: usize) {
-    let has_medians = columns >= WIDE;
-    let mut line = |rate: &str, standing: &str, probes: &str, p50: &str, p99: &str| {
-        let p50 = if has_medians { format!("{p50:<8}  ") } else { String::new() };
-        let line = if columns >= NARROW {
-            format!("  {rate:>13}  {standing:<13}  {probes:<8}  {p50}{p99}")
-        } else {
-            format!("{rate:>10} {standing:<13} {p99}")
-        };
-        out.push_str(line.trim_end());
-        out.push('\n');
+/// The rates that were probed.
+fn table(capacity: &Capacity) -> Table {
+    let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
+    let row = |report: &RateReport| {
+        let RateReport { passes, fails, voids, .. } = *report;
+        let void = if voids > 0 { format!(" ?{voids}") } else { String::new() };
+        vec![
+            rate(report.rate_per_s),
+            standing(report.standing).to_owned(),
+            format!("+{passes} -{fails}{void}"),
+            us(report.response_p50_us),
+            if report.response_p99_at_least { ">= " } else { "" }.to_owned() + &us(report.response_p99_us),
+        ]
     };
-    line("rate", "what", "probes", "p50", "p99");
-    for RateRow { rate, standing, probes, p50, p99 } in capacity.rates.iter().map(RateRow::of) {
-        line(&rate, standing, &probes, &p50, &p99);
+    Table {
+        columns: vec![
+            Column::numbers("rate"),
+            Column::words("objectives"),
+            Column::words("probes").leaving(2),
+            Column::numbers("response p50").leaving(1),
+            Column::numbers("response p99"),
+        ],
+        rows: capacity.rates.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -344,55 +361,4 @@ const GROWTH_FROM: &str = "40/s";
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of requests")]
 fn grouped_up(count: f64) -> String {
     grouped(count.ceil().max(1.0) as u64)
-}
-
-/// A rate as a row of a table.
-struct RateRow {
-    rate: String,
-    standing: &'static str,
-    probes: String,
-    p50: String,
-    p99: String,
-}
-
-impl RateRow {
-    fn of(report: &RateReport) -> Self {
-        let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
-        let RateReport { passes, fails, voids, .. } = *report;
-        let void = if voids > 0 { format!(" ?{voids}") } else { String::new() };
-        Self {
-            rate: rate(report.rate_per_s),
-            standing: standing(report.standing),
-            probes: format!("+{passes} -{fails}{void}"),
-            p50: us(report.response_p50_us),
-            p99: if report.response_p99_at_least { ">= " } else { "" }.to_owned() + &us(report.response_p99_us),
-        }
-    }
-}
-
-/// The capacity as Markdown, for a result directory, a step summary or a comment.
-#[must_use]
-pub fn capacity_markdown(capacity: &Capacity) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;");
-    let mut out = String::new();
-    let _ = writeln!(out, "# {}: {}\n", cell(&capacity.name), capacity.outcome.name());
-    let _ = writeln!(out, "{}\n\n| | |\n|---|---|", cell(&capacity_headline(capacity)));
-    for (name, value) in rows(capacity) {
-        let _ = writeln!(out, "| {name} | {} |", cell(&value));
-    }
-    let _ = writeln!(out, "\n| rate | | probes | response p50 | response p99 |\n|---|---|---|---|---|");
-    for RateRow { rate, standing, probes, p50, p99 } in capacity.rates.iter().map(RateRow::of) {
-        let _ = writeln!(out, "| {rate} | {standing} | {probes} | {p50} | {p99} |");
-    }
-    let _ = writeln!(
-        out,
-        "\nProbes that passed (+), failed (-) and said nothing of the target (?), beside short ones on the way up. \
-         ![Latency against rate](plots/capacity.svg)\n\n{}, {} cores{}. crawlmark {}, {}.",
-        cell(capacity.environment.cpu_model.as_deref().unwrap_or("an unknown CPU")),
-        capacity.environment.cores,
-        if capacity.environment.colocated { ", client and target together" } else { "" },
-        capacity.crawlmark_version,
-        capacity.started_at
-    );
-    out
 }

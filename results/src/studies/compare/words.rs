@@ -1,14 +1,20 @@
-//! A comparison as text: for a terminal, for Markdown, and in a line while it goes on.
+//! A comparison in words: as a document, and in a line while it goes on.
 
-use std::fmt::Write;
+use std::iter;
 
-use super::{decimal, micros, wrapped, write_row};
-use crate::show::visible;
-use crate::studies::compare::{
-    Arm, Comparison, Contest, Disturbance, Doubt, Evidence, Finding, Metric, Overall, RoundReport, Verdict,
-};
 use crawlmark_harness::stats::median;
 use crawlmark_harness::units::grouped;
+
+use super::{
+    Arm, Comparison, Contest, Difference, Disturbance, Doubt, Evidence, FILE, Finding, Metric, Overall, RoundReport,
+    Verdict,
+};
+use crate::export::contest_junit;
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::page::capital;
+use crate::show::plot::{self, Plot};
+use crate::show::text::{decimal, micros};
+use crate::studies::StudyResult;
 
 /// What a metric is, in words.
 #[must_use]
@@ -24,14 +30,14 @@ pub const fn metric_words(metric: Metric) -> &'static str {
 }
 
 /// Its name in a column of eleven.
-pub(super) const fn short_name(metric: Metric) -> &'static str {
+pub(crate) const fn short_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TargetCpuPerAttempt => "target CPU",
         Metric::CpuPerAttempt => "client CPU",
         Metric::Throughput => "throughput",
         Metric::OkShare => "ok share",
-        Metric::ServiceP50 => "p50",
-        Metric::ServiceP99 => "p99",
+        Metric::ServiceP50 => "service p50",
+        Metric::ServiceP99 => "service p99",
     }
 }
 
@@ -60,15 +66,16 @@ pub fn contest_headline(contest: &Contest) -> String {
         .filter(|finding| finding.verdict == Verdict::Regression)
         .filter_map(|finding| Some(format!("{} {}", metric_words(finding.metric), change(&finding.evidence?))))
         .collect();
-    let pairs = pairs(contest);
-    match contest.verdict {
-        Overall::Regression => format!("Regression: {}; {pairs}.", worse.join("; ")),
-        Overall::Pass => format!("Pass: the candidate is worse by 4 % or more in no metric; {pairs}."),
-        Overall::Inconclusive => format!("Inconclusive: {}.", undecided(contest, &pairs)),
-        Overall::Incomparable => format!("Incomparable: readings are missing; {pairs}."),
-    }
+    let what = match contest.verdict {
+        Overall::Regression => format!("the candidate is worse in {}", worse.join("; ")),
+        Overall::Pass => "the candidate is worse by 4 % or more in no metric".to_owned(),
+        Overall::Inconclusive => undecided(contest),
+        Overall::Incomparable => "readings are missing".to_owned(),
+    };
+    format!("{} after {}: {what}.", capital(contest.verdict.name()), pairs(contest))
 }
 
+/// Number of pairs, and the look that decided.
 fn pairs(contest: &Contest) -> String {
     let undisturbed = contest.rounds.iter().filter(|round| round.disturbance == Disturbance::None).count() / 2;
     let disturbed = contest.rounds.len() / 2 - undisturbed;
@@ -81,16 +88,16 @@ fn pairs(contest: &Contest) -> String {
     format!("{undisturbed} undisturbed pair{plural}{more}")
 }
 
-/// Reason why nothing was decided, with the pairs that there are.
-fn undecided(contest: &Contest, pairs: &str) -> String {
+/// Reason why nothing was decided.
+fn undecided(contest: &Contest) -> String {
     let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
         Verdict::Inconclusive { because, .. } => Some(because),
         _ => None,
     });
     match why {
-        Some(Doubt::TooFewPairs { needed }) => format!("{pairs}, {needed} needed for a verdict"),
-        Some(because) => format!("{because}; {pairs}"),
-        None => format!("nothing was decided; {pairs}"),
+        Some(Doubt::TooFewPairs { needed }) => format!("a verdict needs {needed} undisturbed pairs"),
+        Some(because) => because.to_string(),
+        None => "nothing was decided".to_owned(),
     }
 }
 
@@ -131,30 +138,79 @@ pub fn contest_standing(comparison: &Comparison) -> String {
     format!("estimate from {pairs} pair{}: {told}", if pairs == 1 { "" } else { "s" })
 }
 
-/// The comparison for a terminal of so many columns.
-#[must_use]
-pub fn contest_text(contest: &Contest, columns: usize) -> String {
-    let mut out = String::new();
-    for line in wrapped(&contest_headline(contest), columns) {
-        let _ = writeln!(out, "{line}");
+impl StudyResult for Contest {
+    const FILE: &'static str = FILE;
+
+    fn doc(&self) -> Doc {
+        let [base, candidate] = ["base", "candidate"].map(Column::words);
+        let sides = vec![self.base.what.clone(), self.candidate.what.clone()];
+        let row = |what: &str, cells: Vec<String>| iter::once(what.to_owned()).chain(cells).collect();
+        let differing = |difference: &Difference| {
+            row(&difference.what, vec![difference.base.clone(), difference.candidate.clone()])
+        };
+        let differences = Table {
+            columns: vec![Column::words(""), base, candidate],
+            rows: iter::once(row("what", sides)).chain(self.differences.iter().map(differing)).collect(),
+            ..Table::default()
+        };
+        let same = self.differences.is_empty().then(|| ("differs", "nothing that a result tells".to_owned()));
+        Doc::new(format!("{}: {}", self.name, self.verdict.name()))
+            .text(contest_headline(self))
+            .table(differences)
+            .facts(same)
+            .table(metrics(self))
+            .facts(notes(self))
+            .in_files()
+            .plot("plots/pairs.svg", "Ratios of the pairs")
+            .text(format!(
+                "{} rounds, each in processes of its own; medians of {}. crawlmark {}, {}.",
+                grouped(self.rounds.len() as u64),
+                if self.is_all_disturbed() { "all, as every pair was disturbed" } else { "the undisturbed ones" },
+                self.crawlmark_version,
+                self.started_at
+            ))
     }
-    write_row(&mut out, "base", &contest.base.what, columns);
-    write_row(&mut out, "candidate", &contest.candidate.what, columns);
-    for difference in &contest.differences {
-        let row = format!("{}: {} against {}", difference.what, difference.base, difference.candidate);
-        write_row(&mut out, "differs", &row, columns);
+
+    fn plots(&self) -> Vec<Plot> {
+        vec![plot::pairs(self)]
     }
-    if contest.differences.is_empty() {
-        write_row(&mut out, "differs", "nothing that a result tells", columns);
+
+    fn exports(&self) -> Vec<(&'static str, String)> {
+        vec![("junit.xml", contest_junit(self))]
     }
-    out.push('\n');
-    for finding in worth_a_row(contest) {
-        write_row(&mut out, short_name(finding.metric), &row(contest, finding), columns);
+}
+
+/// The table of metrics: verdict, medians of both sides, and the change.
+fn metrics(contest: &Contest) -> Table {
+    let row = |finding: &Finding| {
+        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| typical(contest, arm, finding.metric));
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        // Before the first look it only invites to stop early.
+        let p = finding.evidence.and_then(|evidence| evidence.p_adjusted).filter(|_| contest.comparison.look.is_some());
+        let (verdict, why) = said(finding);
+        vec![
+            short_name(finding.metric).to_owned(),
+            verdict.to_owned(),
+            base,
+            candidate,
+            or_none(finding.evidence.map(|evidence| change(&evidence)).or_else(|| only_shown(contest, finding))),
+            or_none(p.map(probability)),
+            why,
+        ]
+    };
+    Table {
+        columns: vec![
+            Column::words("metric"),
+            Column::words("verdict"),
+            Column::numbers("base"),
+            Column::numbers("candidate"),
+            Column::numbers("change (95 %)"),
+            Column::numbers("p").leaving(1),
+            Column::sentences(""),
+        ],
+        rows: worth_a_row(contest).map(row).collect(),
+        ..Table::default()
     }
-    for (name, value) in notes(contest) {
-        write_row(&mut out, name, &value, columns);
-    }
-    out
 }
 
 /// All but what is only to be shown and was not read throughout.
@@ -175,7 +231,9 @@ pub(crate) fn row(contest: &Contest, finding: &Finding) -> String {
     let shown = only_shown(contest, finding).map_or_else(String::new, |changed| {
         format!(": {base} of the base, {candidate} of the candidate, {changed}, disturbed")
     });
-    format!("{}{measured}{shown}", said(finding))
+    let (verdict, why) = said(finding);
+    let why = if why.is_empty() { why } else { format!(" ({why})") };
+    format!("{verdict}{why}{measured}{shown}")
 }
 
 /// Change of the medians where every pair was disturbed, so that nothing was estimated; none elsewhere.
@@ -185,24 +243,24 @@ fn only_shown(contest: &Contest, finding: &Finding) -> Option<String> {
     (finding.evidence.is_none() && contest.is_all_disturbed()).then(|| format!("{} %", signed(ratio)))
 }
 
-/// The verdict on a metric, and why there is none.
-fn said(finding: &Finding) -> String {
+/// The verdict on a metric, and the reason if there is none.
+fn said(finding: &Finding) -> (&'static str, String) {
     match finding.verdict {
-        Verdict::Regression => "REGRESSION".to_owned(),
-        Verdict::Pass => "pass".to_owned(),
+        Verdict::Regression => ("REGRESSION", String::new()),
+        Verdict::Pass => ("pass", String::new()),
         Verdict::Inconclusive { minimum_detectable_effect, because } => {
             let found = minimum_detectable_effect.map_or_else(String::new, |effect| {
                 format!("; a loss of {:.1} % would have been found", effect * 100.0)
             });
             // The headline says how many are missing.
             match because {
-                Doubt::TooFewPairs { .. } => "undecided".to_owned(),
-                Doubt::Coarse { .. } => format!("inconclusive ({because})"),
-                Doubt::TooDisturbed { .. } | Doubt::Noise => format!("inconclusive ({because}{found})"),
+                Doubt::TooFewPairs { .. } => ("undecided", String::new()),
+                Doubt::Coarse { .. } => ("inconclusive", because.to_string()),
+                Doubt::TooDisturbed { .. } | Doubt::Noise => ("inconclusive", format!("{because}{found}")),
             }
         }
-        Verdict::Incomparable { because } => format!("incomparable ({because})"),
-        Verdict::Informational => "shown only".to_owned(),
+        Verdict::Incomparable { because } => ("incomparable", because.to_string()),
+        Verdict::Informational => ("shown only", String::new()),
     }
 }
 
@@ -212,7 +270,7 @@ fn typical(contest: &Contest, arm: Arm, metric: Metric) -> String {
     median(&mut values).map_or_else(|| "-".to_owned(), |value| in_unit(metric, value))
 }
 
-pub(super) fn in_unit(metric: Metric, value: f64) -> String {
+pub(crate) fn in_unit(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", decimal(value)),
         Metric::OkShare => format!("{:.2} %", value * 100.0),
@@ -273,56 +331,4 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
         notes.push(("note", "it was ended before it was over".to_owned()));
     }
     notes
-}
-
-/// The comparison as Markdown, for a step summary or a comment on a change.
-#[must_use]
-pub fn contest_markdown(contest: &Contest) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "# {}: {}\n", cell(&contest.name), contest.verdict.name());
-    let _ = writeln!(out, "{}\n", cell(&contest_headline(contest)));
-    let _ = writeln!(out, "| | base | candidate |\n|---|---|---|");
-    let _ = writeln!(out, "| what | {} | {} |", code(&contest.base.what), code(&contest.candidate.what));
-    for difference in &contest.differences {
-        let _ =
-            writeln!(out, "| `{}` | {} | {} |", difference.what, cell(&difference.base), cell(&difference.candidate));
-    }
-    let _ = writeln!(
-        out,
-        "\n| metric | verdict | base | candidate | change, interval of 95 % | p |\n|---|---|---|---|---|---|"
-    );
-    for finding in worth_a_row(contest) {
-        let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| typical(contest, arm, finding.metric));
-        let changed = finding.evidence.map(|evidence| change(&evidence)).or_else(|| only_shown(contest, finding));
-        let changed = changed.unwrap_or_else(|| "-".to_owned());
-        let p = finding.evidence.and_then(|evidence| evidence.p_adjusted).filter(|_| contest.comparison.look.is_some());
-        let p = p.map_or_else(|| "-".to_owned(), probability);
-        let (what, said) = (metric_words(finding.metric), said(finding));
-        let _ = writeln!(out, "| {what} | {said} | {base} | {candidate} | {changed} | {p} |");
-    }
-    let notes = notes(contest);
-    if !notes.is_empty() {
-        out.push('\n');
-    }
-    for (name, value) in notes {
-        let _ = writeln!(out, "- {name}: {}", cell(&value));
-    }
-    let _ = writeln!(
-        out,
-        "\n{} rounds, each in processes of its own; medians of {}. crawlmark {}, {}.",
-        grouped(contest.rounds.len() as u64),
-        if contest.is_all_disturbed() { "all, as every pair was disturbed" } else { "the undisturbed ones" },
-        contest.crawlmark_version,
-        contest.started_at
-    );
-    visible(&out).into_owned()
-}
-
-/// A text as code in a cell: there, only what would end the one or the other means anything.
-fn code(text: &str) -> String {
-    format!("`{}`", text.replace('|', "\\|").replace('\n', " ").replace('`', "'"))
-}
-
-pub(super) fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }

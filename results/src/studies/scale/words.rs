@@ -1,16 +1,15 @@
-//! How throughput grows, as text: a sentence that answers, a table, and what has to be known of it. For a terminal and for Markdown.
+//! Scaling in words: a sentence that answers, a table, and what has to be known of it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-use super::{decimal, micros, wrapped, write_row};
-use crate::run::report::Verdict;
-use crate::show::visible;
-use crate::studies::scale::{Axis, Curve, Estimate, Fit, LEVEL, Point, Round, Scaling, Size};
 use crawlmark_harness::units::grouped;
 
-/// Between two columns of a table.
-const GAP: usize = 2;
+use super::{Axis, Curve, Estimate, FILE, Fit, LEVEL, Point, Round, Scaling, Size};
+use crate::run::report::Verdict;
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::plot::{self, Plot};
+use crate::show::text::{decimal, micros, percent};
+use crate::studies::StudyResult;
 
 /// The answer, in a sentence for each curve.
 #[must_use]
@@ -59,82 +58,54 @@ fn cost(point: &Point) -> Option<f64> {
     point.cpu_work_efficiency.map(|work| 1.0 / work.median)
 }
 
-fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
+impl StudyResult for Scaling {
+    const FILE: &'static str = FILE;
+
+    fn plots(&self) -> Vec<Plot> {
+        vec![plot::scaling(self)]
+    }
+
+    fn doc(&self) -> Doc {
+        let doc = Doc::new(self.circumstances.name.clone()).text(scaling_headline(self));
+        let doc = self.curves.iter().fold(doc, |doc, curve| doc.table(table(curve)));
+        doc.facts(notes(self)).in_files().plot("plots/scaling.svg", "Throughput by size").text(format!(
+            "{} rounds, each in processes of its own; medians over the replicates. crawlmark {}, {}.",
+            grouped(self.rounds.len() as u64),
+            self.crawlmark_version,
+            self.started_at
+        ))
+    }
 }
 
-/// What was found, for a terminal of so many columns.
-#[must_use]
-pub fn scaling_text(scaling: &Scaling, columns: usize) -> String {
-    let mut out = String::new();
-    for line in wrapped(&scaling_headline(scaling), columns) {
-        let _ = writeln!(out, "{line}");
-    }
-    for curve in &scaling.curves {
-        let _ = writeln!(out, "\n  {}", curve.held);
-        write_table(&mut out, &rows(curve), columns);
-    }
-    out.push('\n');
-    for (name, value) in notes(scaling) {
-        write_row(&mut out, name, &value, columns);
-    }
-    out
-}
-
-/// The same as Markdown.
-#[must_use]
-pub fn scaling_markdown(scaling: &Scaling) -> String {
-    let mut out = format!("# {}\n\n{}\n", cell(&scaling.circumstances.name), cell(&scaling_headline(scaling)));
-    for curve in &scaling.curves {
-        let _ = writeln!(out, "\n{}:\n", curve.held);
-        for (number, row) in rows(curve).into_iter().enumerate() {
-            let _ = writeln!(out, "| {} |", row.iter().map(|text| cell(text)).collect::<Vec<_>>().join(" | "));
-            if number == 0 {
-                let _ = writeln!(out, "|{}", "---:|".repeat(row.len()));
-            }
-        }
-    }
-    out.push('\n');
-    for (name, value) in notes(scaling) {
-        let _ = writeln!(out, "- {name}: {}", cell(&value));
-    }
-    let _ = writeln!(
-        out,
-        "\n{} rounds, each in processes of its own; medians over the replicates. crawlmark {}, {}.\n\n\
-         - [How throughput grows](plots/scaling.svg)",
-        grouped(scaling.rounds.len() as u64),
-        scaling.crawlmark_version,
-        scaling.started_at
-    );
-    visible(&out).into_owned()
-}
-
-/// The columns of a table, those first that go first where there is no room.
-const LEFT_AWAY: [usize; 6] = [7, 1, 8, 6, NOTE, 5];
-
-/// The column of the notes, where there is one.
-const NOTE: usize = 9;
-
-/// The table of a curve: its head, and a row for each size.
-fn rows(curve: &Curve) -> Vec<Vec<String>> {
+/// The table of a curve: a row for each size.
+fn table(curve: &Curve) -> Table {
     let beside = curve.base().map_or_else(String::new, |base| format!("times {}", curve.n(base)));
-    let head =
-        ["shards", "connections", "items/s", &beside, "efficiency", "CPU per attempt", "balance", "p50", "p99", "note"];
+    let columns = vec![
+        Column::numbers("shards"),
+        Column::numbers("connections").leaving(2),
+        Column::numbers("items/s"),
+        Column::numbers(beside),
+        Column::numbers("efficiency"),
+        Column::numbers("CPU per attempt").leaving(6),
+        Column::numbers("balance").leaving(4),
+        Column::numbers("p50").leaving(1),
+        Column::numbers("p99").leaving(3),
+        Column::words("note").leaving(5),
+    ];
+    let estimate = |estimate: Option<Estimate>, told: &dyn Fn(&Estimate) -> String| {
+        estimate.map_or_else(|| "-".to_owned(), |estimate| told(&estimate))
+    };
+    let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let row = |point: &Point| {
-        let estimate = |estimate: Option<Estimate>, told: &dyn Fn(&Estimate) -> String| {
-            estimate.map_or_else(|| "-".to_owned(), |estimate| told(&estimate))
-        };
         let cost = cost(point).map_or_else(String::new, |ratio| format!(" (x {})", times(ratio)));
-        let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
+        // The smallest beside itself has no interval.
+        let beside =
+            |s: &Estimate| times(s.median) + &Some(range(s, times)).filter(|_| point.factor > 1.0).unwrap_or_default();
         vec![
             point.size.shards.to_string(),
             grouped(u64::from(point.size.connections)),
             estimate(point.items_per_s, &|x| decimal(x.median)),
-            estimate(point.speedup, &|s| {
-                // The smallest beside itself.
-                let range = if point.factor > 1.0 { range(s, times) } else { String::new() };
-                times(s.median) + &range
-            }),
+            estimate(point.speedup, &beside),
             estimate(point.efficiency, &|e| percent(e.median)),
             estimate(point.cpu_us_per_attempt, &|cpu| format!("{}{cost}", micros(cpu.median))),
             estimate(point.balance, &|balance| percent(balance.median)),
@@ -143,14 +114,7 @@ fn rows(curve: &Curve) -> Vec<Vec<String>> {
             marks(point),
         ]
     };
-    let head = head.map(str::to_owned).to_vec();
-    let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(curve.points.iter().map(row)).collect();
-    if curve.points.iter().all(|point| marks(point).is_empty()) {
-        for row in &mut rows {
-            row.pop();
-        }
-    }
-    rows
+    Table { caption: curve.held.to_string(), columns, rows: curve.points.iter().map(row).collect(), ..Table::default() }
 }
 
 /// What has to be known of a size, in a few words.
@@ -166,32 +130,6 @@ fn marks(point: &Point) -> String {
         marks.push("client limited".to_owned());
     }
     marks.join(", ")
-}
-
-/// Writes a table whose columns end below each other, without those that there is no room for.
-fn write_table(out: &mut String, rows: &[Vec<String>], columns: usize) {
-    let widths = |rows: &[Vec<String>]| -> Vec<usize> {
-        let count = rows.first().map_or(0, Vec::len);
-        (0..count).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect()
-    };
-    let mut away: Vec<usize> = Vec::new();
-    let kept = |widths: &[usize], away: &[usize]| -> usize {
-        (0..widths.len()).filter(|at| !away.contains(at)).map(|at| widths[at] + GAP).sum()
-    };
-    let all = widths(rows);
-    for column in LEFT_AWAY.into_iter().filter(|column| *column < all.len()) {
-        if kept(&all, &away) <= columns {
-            break;
-        }
-        away.push(column);
-    }
-    for row in rows {
-        let line: String = (0..row.len())
-            .filter(|at| !away.contains(at))
-            .map(|at| if at == NOTE { format!("  {}", row[at]) } else { format!("  {:>1$}", row[at], all[at]) })
-            .collect();
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
 }
 
 /// What else there is to know.
@@ -384,8 +322,4 @@ fn colocated(scaling: &Scaling, curve: &Curve) -> Option<String> {
         ));
     }
     Some(format!("up to {} {more}, but CPU was not scarce: they count", largest.size.shards))
-}
-
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', "; ").replace('<', "&lt;")
 }

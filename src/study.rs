@@ -1,0 +1,95 @@
+//! Studies: commands that run the same crawl in many rounds and judge what came of them. One driver holds the signals, makes
+//! the directory, announces, runs, saves and prints, and decides the exit code; a study says what its rounds are.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crawlmark_harness::supervisor::HeldSignals;
+use crawlmark_results::studies::StudyResult;
+
+use crate::cli::KeepArgs;
+use crate::error::{Error, signalled};
+use crate::rounds::{self, Rounds};
+
+/// A study, before and while it runs.
+pub(crate) trait Study {
+    /// Result of its rounds.
+    type Result: StudyResult;
+
+    /// The least that a result needs, as in "a signal ended it before ...".
+    const NEEDS: &'static str;
+
+    /// The longest time that the target of a round may take to accept connections.
+    fn ready(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Announcement of the rounds, which are saved in `place`: a sentence, and named values.
+    fn announcement(&self, place: &Path) -> (String, Vec<(&'static str, String)>);
+
+    /// Run the rounds. Those that ended are kept by the study, whatever ends this.
+    ///
+    /// # Errors
+    /// When a round fails or a signal asks for a stop.
+    fn run(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error>;
+
+    /// The result of the rounds so far; none when they are too few.
+    ///
+    /// # Errors
+    /// When the rounds cannot be judged together.
+    fn result(&mut self, name: String, end: End) -> Result<Option<Self::Result>, Error>;
+
+    /// Called when the result is saved.
+    fn saved(&mut self) {}
+
+    /// The exit code of a result whose rounds were all run.
+    fn exit_code(result: &Self::Result) -> u8;
+}
+
+/// End of the rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By the study itself.
+    Complete,
+    /// By this signal, or by an error: rounds are missing.
+    Cut(Option<i32>),
+}
+
+/// Run a study, and return the exit code.
+///
+/// # Errors
+/// When its directory cannot be made, a round failed, or the result could not be saved or printed; what was measured is
+/// saved all the same.
+pub(crate) fn conduct<S: Study>(mut study: S, keep: &KeepArgs, command: &str) -> Result<u8, Error> {
+    let name = keep.name_or(command);
+    let directory = rounds::directory(keep, &name)?;
+    let held = HeldSignals::hold().map_err(Error::Signal)?;
+    let mut stages = rounds::stages(keep);
+    let (sentence, facts) = study.announcement(directory.place());
+    rounds::announce(keep, &sentence, &facts);
+    let ended = study.run(&mut Rounds::new(&held, &mut stages, study.ready(), directory.place()));
+    // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
+    std::mem::forget(held);
+    let (signal, failed) = match ended {
+        Ok(()) => (None, None),
+        Err(Error::Stopped(signal)) => (Some(signal), None),
+        Err(error) => (None, Some(error)),
+    };
+    let end = if signal.is_some() || failed.is_some() { End::Cut(signal) } else { End::Complete };
+    let result = match study.result(name, end) {
+        Ok(Some(result)) => result,
+        Ok(None) => {
+            return match failed {
+                Some(error) => Err(error.keeping(directory)),
+                None => Ok(rounds::stopped(S::NEEDS, directory, signal)),
+            };
+        }
+        Err(error) => return Err(error.keeping(directory)),
+    };
+    rounds::conclude(keep, directory, &result)?;
+    study.saved();
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(signal.map_or_else(|| S::exit_code(&result), signalled)),
+    }
+}
