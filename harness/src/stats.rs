@@ -28,9 +28,9 @@ pub enum Series {
     /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that timed out, or were under way
     /// at the end.
     ServiceOk,
-    /// The same of throttled answers.
+    /// Service time of throttled answers.
     ServiceThrottled,
-    /// The same of rejected, challenged and failed attempts that were sent.
+    /// Service time of rejected, challenged and failed attempts that were sent.
     ServiceError,
     /// First byte sent to first byte read, of every attempt that had an answer. Censored: attempts that timed out, or were cut
     /// off, before one.
@@ -52,9 +52,9 @@ pub enum Series {
     /// Intended to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
     /// intended and never went.
     ResponseOk,
-    /// The same of throttled answers.
+    /// Response time of throttled answers.
     ResponseThrottled,
-    /// The same of rejected, challenged and failed attempts, sent or not.
+    /// Response time of rejected, challenged and failed attempts, sent or not.
     ResponseError,
     /// First byte sent to last byte read, less the hold that the target says; 0 of one that claims more than that. Only of
     /// targets that say it, to a workload that reads it; in no report.

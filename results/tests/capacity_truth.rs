@@ -12,8 +12,8 @@ use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::search::{Bounds, Kind, Step};
 use crawlmark_results::studies::capacity::{
-    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, next_step, resolution,
-    times_s,
+    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, capacity_headline,
+    next_step, resolution, times_s,
 };
 
 /// A target with a memory of its own, which forgets between probes as one that is left alone does.
@@ -411,7 +411,7 @@ fn promises(capacity: &Capacity, true_per_s: f64, what: &str) {
     assert!(least <= true_per_s * 1.02 && least <= found, "{what}: at least {least} of {true_per_s}: {text}");
     assert!(capacity.fails_at_per_s.unwrap() >= true_per_s * 0.995, "{what}: of {true_per_s}: {text}");
     // The first line says so.
-    let headline = text::capacity_headline(capacity);
+    let headline = capacity_headline(capacity);
     let is_bounded =
         headline.contains("may be lower, down to") || headline.contains("Limits over longer periods were not tested");
     assert!(is_bounded, "{what}: {headline}");

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use crawlmark_results::run::report::{Report, config_hash};
 use crawlmark_results::run::result_dir::read;
-use crawlmark_results::show::text as shown;
+use crawlmark_results::studies::compare as shown;
 use crawlmark_results::studies::compare::{Order, OrderSchedule, RoundReport};
 use jsonschema::Validator;
 use nix::sys::signal::Signal;

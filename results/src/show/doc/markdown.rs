@@ -92,6 +92,6 @@ mod tests {
     #[test]
     fn text_is_no_markup() {
         assert_eq!(escaped("a|b `c` <i>\nd"), "a\\|b \\`c\\` \\<i\\><br>d");
-        assert_eq!(escaped("service_p99 _so_ @you\u{1b}"), "service_p99 \\_so\\_ &#64;you ");
+        assert_eq!(escaped("service_p99 _so_ @you\u{1b}"), "service_p99 \\_so\\_ &#64;you\\\\u001b");
     }
 }

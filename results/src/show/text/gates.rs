@@ -1,7 +1,5 @@
 //! What must hold, before a run, and whether it did, after it: for a terminal and for Markdown.
 
-use std::fmt::Write;
-
 use super::{decimal, grouped_f64, micros, write_row};
 use crate::run::gates::{Breach, Objective};
 use crate::run::report::{GateReport, Report};
