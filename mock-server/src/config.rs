@@ -5,8 +5,9 @@
 use crate::fault::Faults;
 use crate::http::Http;
 use crate::latency::{Handshake, Latency, PerInFlight};
-use crate::limit::{LimitError, Limits};
+use crate::limit::Limits;
 use crate::proxy::Proxy;
+use crate::setting::SettingError;
 use crate::stall::Stall;
 use crate::stubs::Mappings;
 use crate::tls::Tls;
@@ -72,7 +73,7 @@ impl Config {
     /// # Errors
     ///
     /// Together there are too many, or two have the same name.
-    pub(crate) fn with_limits_of_stubs(&self) -> Result<Self, LimitError> {
+    pub(crate) fn with_limits_of_stubs(&self) -> Result<Self, SettingError> {
         let of_stubs = self.stubs.as_ref().map(Mappings::limits).unwrap_or_default();
         Ok(Self { limits: self.limits.and_of_stubs(&of_stubs)?, ..self.clone() })
     }
@@ -82,7 +83,7 @@ impl Config {
     /// # Errors
     ///
     /// There are too many limits, those of stubs among them, or two have the same name.
-    pub fn check(&self) -> Result<(), LimitError> {
+    pub fn check(&self) -> Result<(), SettingError> {
         self.with_limits_of_stubs().map(drop)
     }
 

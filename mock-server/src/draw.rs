@@ -75,6 +75,12 @@ impl Draws {
     }
 }
 
+/// Return the 64-bit FNV-1a hash of a text; mix it before use, because its upper bits are poor on short ones. Source:
+/// draft-eastlake-fnv.
+pub(crate) fn fnv_1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
 /// The finalizer of `SplitMix64`: a bijection on 64 bits in which every input bit moves about half of the output bits.
 ///
 /// Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (2014), constants by D. Stafford

@@ -4,16 +4,17 @@
 //! It must not act on what it picks, and a pick must stay a pure function of (seed, id, attempt): a second try at an item
 //! may fare better, and is as predictable.
 
-mod error;
 mod text;
-
-pub use error::FaultError;
 
 use crate::draw::{Draws, Stream};
 use crate::latency::MAX_HOLD;
+use crate::setting::SettingError;
 use std::fmt;
+use std::mem::discriminant;
 use std::str::FromStr;
 use std::time::Duration;
+pub(crate) use text::KINDS;
+use text::Shape;
 
 /// What goes wrong with one answer. Each is written as its [`Fault::name`], with `-` for `_`.
 ///
@@ -60,57 +61,20 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// How many names there are.
-    pub(crate) const KINDS: usize = 15;
-
-    /// The names of the faults, by [`Fault::index`].
-    pub(crate) const NAMES: [&'static str; Self::KINDS] = [
-        "drop",
-        "error",
-        "reset",
-        "malformed_chunk",
-        "garbage",
-        "truncated",
-        "drip",
-        "silence",
-        "redirect",
-        "close",
-        "challenge",
-        "huge_headers",
-        "huge_body",
-        "short_length",
-        "long_length",
-    ];
-
-    /// The position of the fault's counter in the books, and of its share among the others'.
-    pub(crate) const fn index(self) -> usize {
-        match self {
-            Self::Drop => 0,
-            Self::Status(_) => 1,
-            Self::Reset => 2,
-            Self::MalformedChunk => 3,
-            Self::Garbage => 4,
-            Self::Truncated => 5,
-            Self::Drip(_) => 6,
-            Self::Silence => 7,
-            Self::Redirect => 8,
-            Self::Close => 9,
-            Self::Challenge(_) => 10,
-            Self::HugeHeaders(_) => 11,
-            Self::HugeBody(_) => 12,
-            Self::ShortLength => 13,
-            Self::LongLength => 14,
-        }
+    /// Position of the fault's counter in the ledger, and of its share among the others'.
+    pub(crate) fn index(self) -> usize {
+        let is_kind = |(_, shape): &(&str, Shape)| discriminant(&shape.default_fault()) == discriminant(&self);
+        KINDS.iter().position(is_kind).unwrap_or_default()
     }
 
-    /// The fault's key in the ledger.
+    /// Return the fault's key in the ledger.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self.index()]
+    pub fn name(self) -> &'static str {
+        KINDS[self.index()].0
     }
 
-    /// Whether its parameter is within bounds.
-    fn checked(self) -> Result<Self, FaultError> {
+    /// Check the bounds of the parameter.
+    fn checked(self) -> Result<Self, SettingError> {
         let fits = match self {
             Self::Status(status) => (500..=599).contains(&status),
             Self::Challenge(status) => matches!(status, 200 | 403 | 429),
@@ -139,8 +103,8 @@ impl Rate {
     /// # Errors
     ///
     /// The share is outside `0.0..=1.0` or not a number.
-    pub fn new(share: f64) -> Result<Self, FaultError> {
-        if (0.0..=1.0).contains(&share) { Ok(Self(share)) } else { Err(FaultError::Rate { given: share.to_string() }) }
+    pub fn new(share: f64) -> Result<Self, SettingError> {
+        if (0.0..=1.0).contains(&share) { Ok(Self(share)) } else { Err(text::wrong_rate(&share.to_string())) }
     }
 
     /// The share, `0.0..=1.0`.
@@ -151,12 +115,10 @@ impl Rate {
 }
 
 impl FromStr for Rate {
-    type Err = FaultError;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, FaultError> {
-        let wrong = || FaultError::Rate { given: given.to_owned() };
-        let share = given.trim().parse().map_err(|_| wrong())?;
-        Self::new(share).map_err(|_| wrong())
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        given.trim().parse().ok().and_then(|share| Self::new(share).ok()).ok_or_else(|| text::wrong_rate(given))
     }
 }
 
@@ -180,7 +142,7 @@ const ROUNDING: f64 = 1e-9;
 ///
 /// let faults = Faults::none().with(Fault::Reset, Rate::new(0.005)?)?.with(Fault::Status(503), Rate::new(0.01)?)?;
 /// assert_eq!("error:0.01:503,reset:0.005".parse(), Ok(faults));
-/// # Ok::<(), crawlmark_mock_server::FaultError>(())
+/// # Ok::<(), crawlmark_mock_server::SettingError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
@@ -206,15 +168,20 @@ impl Faults {
     /// # Errors
     ///
     /// The fault's parameter is out of bounds, there is a fault of its kind already, or all rates together exceed 1.
-    pub fn with(mut self, fault: Fault, rate: Rate) -> Result<Self, FaultError> {
+    pub fn with(mut self, fault: Fault, rate: Rate) -> Result<Self, SettingError> {
         let fault = fault.checked()?;
         let at = self.shares.partition_point(|(other, _)| other.index() < fault.index());
         if self.shares.get(at).is_some_and(|(other, _)| other.index() == fault.index()) {
-            return Err(FaultError::Twice { kind: text::kind(fault.index()) });
+            let kind = text::kind(fault.index());
+            return Err(SettingError::new(format!("the fault `{kind}` is given twice: write each kind once")));
         }
         self.shares.insert(at, (fault, rate));
         let sum: f64 = self.shares.iter().map(|(_, rate)| rate.0).sum();
-        if sum > 1.0 + ROUNDING { Err(FaultError::Sum { sum }) } else { Ok(self) }
+        if sum <= 1.0 + ROUNDING {
+            return Ok(self);
+        }
+        let what = format!("the shares of the faults add up to {sum}, more than all requests: their sum is 1 at most");
+        Err(SettingError::new(what))
     }
 
     /// Both together.
@@ -222,7 +189,7 @@ impl Faults {
     /// # Errors
     ///
     /// As [`Faults::with`].
-    pub fn and(self, others: &Self) -> Result<Self, FaultError> {
+    pub fn and(self, others: &Self) -> Result<Self, SettingError> {
         others.shares.iter().try_fold(self, |all, (fault, rate)| all.with(*fault, *rate))
     }
 
@@ -265,7 +232,7 @@ pub(crate) mod tests {
     }
 
     /// One of each kind, with parameters that are not the default.
-    pub(crate) const ALL: [Fault; Fault::KINDS] = [
+    pub(crate) const ALL: [Fault; KINDS.len()] = [
         Fault::Drop,
         Fault::Status(502),
         Fault::Reset,
@@ -288,10 +255,10 @@ pub(crate) mod tests {
         for (index, fault) in ALL.into_iter().enumerate() {
             assert_eq!(fault.index(), index, "{fault:?}");
         }
-        let mut names = Fault::NAMES.to_vec();
+        let mut names = KINDS.map(|(name, _)| name).to_vec();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Fault::KINDS);
+        assert_eq!(names.len(), KINDS.len());
         assert_eq!((Fault::Status(503).name(), Fault::HugeBody(0).name()), ("error", "huge_body"));
     }
 
@@ -309,11 +276,11 @@ pub(crate) mod tests {
             Fault::HugeBody(MAX_BODY + 1),
         ] {
             let error = Faults::none().with(fault, rate(0.1));
-            assert!(matches!(error, Err(FaultError::Parameter { .. })), "{fault:?}: {error:?}");
+            assert!(error.is_err_and(|error| error.to_string().contains("of the fault")), "{fault:?}");
         }
         let drops = Faults::none().with(Fault::Drop, rate(0.6)).unwrap();
-        assert!(matches!(drops.clone().with(Fault::Reset, rate(0.5)), Err(FaultError::Sum { .. })));
-        assert_eq!(drops.clone().with(Fault::Drop, rate(0.1)), Err(FaultError::Twice { kind: "drop".to_owned() }));
+        assert!(drops.clone().with(Fault::Reset, rate(0.5)).is_err());
+        assert!(drops.clone().with(Fault::Drop, rate(0.1)).is_err());
         assert!(drops.with(Fault::Reset, rate(0.4)).is_ok());
         // In floating point, 0.1 + 0.2 + 0.7 is not 1.
         let shares = [(Fault::Drop, 0.1), (Fault::Reset, 0.2), (Fault::Close, 0.7)];
@@ -356,7 +323,7 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn picks_are_pure_exclusive_and_as_frequent_as_asked(
-            seed: u64, attempt in 0_u8..16, parts in proptest::collection::vec(0.0..1.0_f64, Fault::KINDS + 1),
+            seed: u64, attempt in 0_u8..16, parts in proptest::collection::vec(0.0..1.0_f64, KINDS.len() + 1),
         ) {
             // The last part is that of good answers.
             let sum: f64 = parts.iter().sum();

@@ -2,6 +2,7 @@
 //!
 //! It must not know how either version works.
 
+use crate::setting::{SettingError, choice, word};
 use std::fmt;
 use std::str::FromStr;
 
@@ -29,29 +30,22 @@ impl Http {
     }
 }
 
+/// Versions as they are typed.
+const VERSIONS: [(&str, Http); 3] = [("1.1", Http::Http1), ("2", Http::Http2), ("auto", Http::Auto)];
+
 impl fmt::Display for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Http1 => "1.1",
-            Self::Http2 => "2",
-        })
+        f.write_str(word(&VERSIONS, self))
     }
 }
 
 impl FromStr for Http {
-    type Err = HttpError;
+    type Err = SettingError;
 
-    fn from_str(text: &str) -> Result<Self, HttpError> {
-        let known = [Self::Auto, Self::Http1, Self::Http2];
-        known.into_iter().find(|http| http.to_string() == text).ok_or_else(|| HttpError(text.to_owned()))
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        choice("the version of HTTP", &VERSIONS, given)
     }
 }
-
-/// Text that names no version of HTTP.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no version of HTTP that the target speaks; give 1.1, 2, or auto for both")]
-pub struct HttpError(String);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //!
 //! It must not know about requests, delays or faults, and a body must stay a pure function of (seed, id).
 
-use crate::draw::{Draws, Stream, mix};
+use crate::draw::{Draws, Stream, fnv_1a, mix};
 
 /// The bytes of a body apart from the two times that it spells its id.
 const FIXED_LEN: usize = 111;
@@ -90,11 +90,7 @@ impl ItemPath {
             return Self::Numbered(id);
         }
         let target = if is_moved(target) { &target[MOVED.len()..] } else { target };
-        // FNV-1a over the bytes, then mixed, because FNV leaves its upper bits poor on short inputs.
-        let hash = target
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-        Self::Hashed(mix(hash) | 1 << 63)
+        Self::Hashed(mix(fnv_1a(target)) | 1 << 63)
     }
 
     /// The id of the item.

@@ -4,15 +4,11 @@
 //! It must not sleep, and a hold must stay a pure function of (seed, id, attempt). What depends on more than that (how much is in
 //! flight, whether the target stalls) is added by the server and kept out of here.
 
-mod error;
-mod handshake;
-mod per_in_flight;
+mod added;
 mod quantiles;
 mod text;
 
-pub use error::{LatencyError, Model, Part};
-pub use handshake::Handshake;
-pub use per_in_flight::PerInFlight;
+pub use added::{Handshake, PerInFlight};
 pub use quantiles::{Quantile, Quantiles};
 
 use crate::draw::{Draws, Stream};

@@ -11,7 +11,7 @@ pub use busiest::{Busiest, Peaks};
 pub use proxy::ProxyBooks;
 pub use times::Times;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, KINDS};
 use crate::limit::Limits;
 use crate::shared::{Counters, Keys, LimitCounters, Shared, Sighting, SourceIndex, UnderWay};
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ impl Ledger {
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
         }
-        for (name, counter) in Fault::NAMES.into_iter().zip(&counters.faults) {
+        for ((name, _), counter) in KINDS.into_iter().zip(&counters.faults) {
             add_to(&mut self.faults, name.to_owned(), counter.get());
         }
         let by_source = |source: SourceIndex| counters.by_source[source.get()].get();

@@ -42,7 +42,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`clock`] | the one place where time enters |
-//! | `draw`, `duration` | seeded draws; durations as text |
+//! | `draw`, `setting` | seeded draws; what all settings have in common as text |
 //! | [`items`] | paths to ids, ids to bodies |
 //! | [`latency`] | how long an answer is held back |
 //! | [`stall`] | when nothing is answered |
@@ -70,7 +70,6 @@ compile_error!(
 pub mod clock;
 pub mod config;
 mod draw;
-mod duration;
 pub mod fault;
 pub mod handle;
 pub mod http;
@@ -83,6 +82,7 @@ pub mod listen;
 pub mod profile;
 pub mod proxy;
 pub mod server;
+mod setting;
 pub mod shared;
 pub mod stall;
 pub mod stubs;
@@ -92,19 +92,20 @@ pub mod work;
 
 pub use clock::Clock;
 pub use config::{Config, Journal, Unmatched};
-pub use fault::{Fault, FaultError, Faults, Rate};
+pub use fault::{Fault, Faults, Rate};
 pub use handle::{Handle, serve};
-pub use http::{Http, HttpError};
+pub use http::Http;
 pub use items::ItemPath;
-pub use latency::{Handshake, Latency, LatencyError, PerInFlight};
+pub use latency::{Handshake, Latency, PerInFlight};
 pub use ledger::{Books, Busiest, Ledger, LimitBooks, Peaks, ProxyBooks, Times};
-pub use limit::{Limit, LimitError, Limits};
+pub use limit::{Limit, Limits};
 pub use listen::{ListenError, listeners};
-pub use profile::{Profile, ProfileError, UnknownProfile};
-pub use proxy::{Credentials, CredentialsError, Exits, ExitsError, Proxy, Reach};
+pub use profile::Profile;
+pub use proxy::{Credentials, Exits, Proxy, Reach};
 pub use server::{ServeError, run_process, run_until, serve_until};
+pub use setting::SettingError;
 pub use shared::{Shared, SharedError};
-pub use stall::{Stall, StallError};
+pub use stall::Stall;
 pub use stubs::{LoadError, Mappings, OnUnsupported};
 pub use tls::{Tls, TlsError};
-pub use work::{Work, WorkError};
+pub use work::Work;

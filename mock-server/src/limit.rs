@@ -5,55 +5,47 @@
 //! processes admit exactly what one would.
 
 mod algorithm;
-mod concurrency;
-mod connections;
-mod error;
+mod bucket;
 mod fixed_window;
-mod gcra;
 mod key;
-mod leaky_bucket;
-mod pace;
 mod refusal;
 mod sliding_window;
 mod text;
-mod token_bucket;
 
-pub use algorithm::Algorithm;
-pub use concurrency::Concurrency;
-pub use connections::{Connections, Over};
-pub use error::LimitError;
+pub use algorithm::{Algorithm, Over};
+pub use bucket::{Bucket, Delay, MAX_PERIOD, Pace};
 pub use fixed_window::FixedWindow;
-pub use gcra::Gcra;
 pub use key::{KeyBy, Paths, Prefix, Whom};
-pub use leaky_bucket::{Delay, LeakyBucket};
-pub use pace::{MAX_PERIOD, Pace};
-pub use refusal::{Dialect, Dialects, RefusalBody, RefusalStatus, RetryAfter};
+pub use refusal::{Dialect, Dialects, RefusalBody, RetryAfter};
 pub use sliding_window::SlidingWindow;
-pub use token_bucket::TokenBucket;
 
-pub(crate) use algorithm::{LARGEST, Quota, Standing, Step, Unit};
+pub(crate) use algorithm::{Quota, Standing, Step};
 pub(crate) use key::KeyHash;
 
+use crate::setting::{SettingError, duration_text};
+use hyper::StatusCode;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// How many limits a target can have: the books have a page for each.
 pub const MAX_LIMITS: usize = 16;
 
-/// The longest name.
-const MAX_NAME: usize = 32;
+/// Longest name, in bytes.
+pub(crate) const MAX_NAME: usize = 32;
 
 /// One limit: an algorithm, whose requests it counts together, and what those that it turns away are told.
 ///
 /// On the command line: `[ALGORITHM:]RATE[:OPTION[=VALUE]]...`, with the algorithm `gcra` if none is named:
 ///
-/// - `1000/s`, `500/min:burst=50`, `10/90s`: [`Gcra`], one request per interval, `burst` at once
-/// - `bucket:100/min:burst=20`: [`TokenBucket`], a period's permits at once unless told otherwise
+/// - `1000/s`, `500/min:burst=50`, `10/90s`: [`Bucket`], one request per interval, `burst` at once
+/// - `bucket:100/min:burst=20`: [`Bucket`], a period's permits at once unless told otherwise
 /// - `fixed:100/min`: [`FixedWindow`]
 /// - `sliding:100/min`: [`SlidingWindow`]
-/// - `leaky:10/s:burst=20:delay=5` or `:nodelay`: [`LeakyBucket`]
-/// - `concurrency:8`: [`Concurrency`]
-/// - `connections:16:over=reset`: [`Connections`]; or `over=close`, `over=503`
+/// - `leaky:10/s:burst=20:delay=5` or `:nodelay`: [`Bucket`]
+/// - `concurrency:8`: [`Algorithm::Concurrency`]
+/// - `connections:16:over=reset`: [`Algorithm::Connections`]; or `over=close`, `over=503`
 ///
 /// `key=` says whose requests are counted together: `address` (the default), `everyone`, `/64` (IPv6 prefix, IPv4
 /// whole), `/24,/48` (IPv4 and IPv6), `header=NAME`, `session`, each with `+path` or not. `status=` is 429, 503 or 403;
@@ -61,23 +53,28 @@ const MAX_NAME: usize = 32;
 /// `draft-03`, several with `+` between; `body=problem` is a problem in JSON; `name=` is for headers and books.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    algorithm: Algorithm,
-    key: KeyBy,
-    status: RefusalStatus,
-    retry_after: RetryAfter,
-    headers: Dialects,
-    body: RefusalBody,
-    name: Option<Name>,
+    pub(crate) algorithm: Algorithm,
+    /// Whose requests are counted together.
+    pub(crate) key: KeyBy,
+    /// Status of a refusal: 429, 503 as of nginx, or 403 as of GitHub together with `x-ratelimit-remaining: 0`.
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: RetryAfter,
+    /// Fields on its answers.
+    pub(crate) headers: Dialects,
+    /// Body of a refusal.
+    pub(crate) body: RefusalBody,
+    /// Name, if one was given: 1 to 32 of a-z, 0-9, `-`, `_` and `.`, so that it needs no escapes anywhere.
+    name: Option<String>,
 }
 
 impl Limit {
-    /// A limit per address that answers 429 with `Retry-After` in seconds.
+    /// Limit each address, and answer 429 with `Retry-After` in seconds.
     #[must_use]
     pub const fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,
             key: KeyBy::ADDRESS,
-            status: RefusalStatus::TooManyRequests,
+            status: StatusCode::TOO_MANY_REQUESTS,
             retry_after: RetryAfter::Seconds,
             headers: Dialects::NONE,
             body: RefusalBody::Plain,
@@ -85,130 +82,42 @@ impl Limit {
         }
     }
 
-    /// The same for other keys.
+    /// Count requests with the same key together.
     ///
     /// # Errors
     ///
     /// It is a cap on connections, and the key is not known before a request.
-    pub fn with_key(self, key: KeyBy) -> Result<Self, LimitError> {
+    pub fn with_key(self, key: KeyBy) -> Result<Self, SettingError> {
         let is_of_connections = key.of_connection(std::net::Ipv4Addr::LOCALHOST.into()).is_some();
-        if matches!(self.algorithm, Algorithm::Connections(_)) && !is_of_connections {
-            return Err(LimitError::ConnectionKey { key: key.to_string() });
+        if matches!(self.algorithm, Algorithm::Connections(..)) && !is_of_connections {
+            let right = "write key=everyone, key=address or a prefix such as key=/64";
+            return Err(SettingError::new(format!("connections cannot be told apart by `{key}`: {right}")));
         }
         Ok(Self { key, ..self })
     }
 
-    /// The same with another status of refusals.
-    #[must_use]
-    pub fn with_status(self, status: RefusalStatus) -> Self {
-        Self { status, ..self }
-    }
-
-    /// The same with another way to say when to come back.
-    #[must_use]
-    pub fn with_retry_after(self, retry_after: RetryAfter) -> Self {
-        Self { retry_after, ..self }
-    }
-
-    /// The same with other fields on its answers.
-    #[must_use]
-    pub fn with_headers(self, headers: Dialects) -> Self {
-        Self { headers, ..self }
-    }
-
-    /// The same with another body of refusals.
-    #[must_use]
-    pub fn with_body(self, body: RefusalBody) -> Self {
-        Self { body, ..self }
-    }
-
-    /// The same with a name.
-    #[must_use]
-    pub fn with_name(self, name: Name) -> Self {
-        Self { name: Some(name), ..self }
-    }
-
-    /// How requests are counted.
-    #[must_use]
-    pub const fn algorithm(&self) -> &Algorithm {
-        &self.algorithm
-    }
-
-    /// Whose are counted together.
-    #[must_use]
-    pub const fn key(&self) -> &KeyBy {
-        &self.key
-    }
-
-    /// The status of a refusal.
-    #[must_use]
-    pub const fn status(&self) -> RefusalStatus {
-        self.status
-    }
-
-    /// How a refusal says when to come back.
-    #[must_use]
-    pub const fn retry_after(&self) -> RetryAfter {
-        self.retry_after
-    }
-
-    /// Which fields its answers carry.
-    #[must_use]
-    pub const fn headers(&self) -> Dialects {
-        self.headers
-    }
-
-    /// What the body of a refusal is.
-    #[must_use]
-    pub const fn body(&self) -> RefusalBody {
-        self.body
-    }
-
-    /// Its name in headers and books: the one given, or that of its algorithm.
+    /// Return its name in headers and ledger: the one given, or that of its algorithm.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.name.as_ref().map_or(self.algorithm.name(), Name::as_str)
-    }
-
-    /// Its name, if one was given.
-    pub(crate) const fn given_name(&self) -> Option<&Name> {
-        self.name.as_ref()
+        self.name.as_deref().unwrap_or(self.algorithm.name())
     }
 }
 
-/// The name of a limit: 1 to 32 of a-z, 0-9, `-`, `_` and `.`, so that it needs no escapes anywhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name(String);
-
-impl Name {
-    /// The longest, in bytes.
-    pub(crate) const LONGEST: usize = MAX_NAME;
-
-    /// Checks a name.
-    ///
-    /// # Errors
-    ///
-    /// It is empty, too long or has other characters.
-    pub fn new(given: &str) -> Result<Self, LimitError> {
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
-        if (1..=MAX_NAME).contains(&given.len()) && given.bytes().all(is_plain) {
-            Ok(Self(given.to_owned()))
-        } else {
-            Err(LimitError::Name { given: given.to_owned() })
-        }
+/// Check the numbers of a limit per window; returns the window in nanoseconds.
+fn window_of(
+    (permits, most): (NonZeroU32, u32),
+    (window, shortest): (Duration, Duration),
+) -> Result<u64, SettingError> {
+    if window < shortest || window > MAX_PERIOD {
+        let (window, shortest) = (duration_text(window), duration_text(shortest));
+        let what = format!("a window of {window} does not work: write one from {shortest} to a day");
+        return Err(SettingError::new(what));
     }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    if permits.get() > most {
+        let right = format!("write {most} or fewer, or use gcra or bucket");
+        return Err(SettingError::new(format!("{permits} are more than a window can count: {right}")));
     }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    Ok(bucket::nanos(window))
 }
 
 /// The limits of a target: [`MAX_LIMITS`] at most, each with a name of its own. A request is let through if all let it
@@ -226,16 +135,18 @@ impl Limits {
     /// # Errors
     ///
     /// There are too many, or two were given the same name.
-    pub fn new(limits: Vec<Limit>) -> Result<Self, LimitError> {
+    pub fn new(limits: Vec<Limit>) -> Result<Self, SettingError> {
         if limits.len() > MAX_LIMITS {
-            return Err(LimitError::TooManyLimits { count: limits.len(), most: MAX_LIMITS });
+            let what = format!("{} limits are too many: write {MAX_LIMITS} or fewer", limits.len());
+            return Err(SettingError::new(what));
         }
         let mut taken: Vec<String> = Vec::new();
-        for name in limits.iter().filter_map(Limit::given_name) {
-            if taken.contains(&name.0) {
-                return Err(LimitError::SameName { name: name.0.clone() });
+        for name in limits.iter().filter_map(|limit| limit.name.as_ref()) {
+            if taken.contains(name) {
+                let what = format!("two limits are named `{name}`: give one of them another name");
+                return Err(SettingError::new(what));
             }
-            taken.push(name.0.clone());
+            taken.push(name.clone());
         }
         let named = limits.into_iter().map(|limit| {
             if limit.name.is_some() {
@@ -247,14 +158,14 @@ impl Limits {
             let name = name.unwrap_or(plain);
             taken.push(name.clone());
             // The only limit of its kind needs no name: it writes itself as it was read.
-            if name == limit.name() { limit } else { limit.with_name(Name(name)) }
+            if name == limit.name() { limit } else { Limit { name: Some(name), ..limit } }
         });
         let all: Vec<Limit> = named.collect();
         Ok(Self { common: all.len(), all })
     }
 
     /// The same and `of_stubs` behind them, which concern only what certain stubs answer.
-    pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, LimitError> {
+    pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, SettingError> {
         let all = Self::new(self.all.iter().chain(of_stubs).cloned().collect())?;
         Ok(Self { common: self.common, ..all })
     }
@@ -274,9 +185,9 @@ impl Deref for Limits {
 }
 
 impl TryFrom<Vec<Limit>> for Limits {
-    type Error = LimitError;
+    type Error = SettingError;
 
-    fn try_from(limits: Vec<Limit>) -> Result<Self, LimitError> {
+    fn try_from(limits: Vec<Limit>) -> Result<Self, SettingError> {
         Self::new(limits)
     }
 }
@@ -296,7 +207,7 @@ impl fmt::Display for Limits {
 mod tests {
     use super::*;
 
-    fn limits(texts: &[&str]) -> Result<Limits, LimitError> {
+    fn limits(texts: &[&str]) -> Result<Limits, SettingError> {
         Limits::new(texts.iter().map(|text| text.parse().unwrap()).collect())
     }
 

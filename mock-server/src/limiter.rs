@@ -9,7 +9,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ledger::{Books, Pass};
 use crate::limit::{Algorithm, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step, Whom};
-use crate::shared::{Asked, Decided, Keys, Place, Telling};
+use crate::shared::{Decided, KeyQuery, Keys, Place, Telling};
 use haste::{Haste, Heard};
 use hyper::header::HeaderMap;
 use std::cell::Cell;
@@ -64,7 +64,7 @@ impl Drop for Open {
     }
 }
 
-/// What the limiter is asked about.
+/// What the limiter is query about.
 pub(crate) struct Asking<'a> {
     pub(crate) now_ns: u64,
     /// The keys of the request, one for each limit whose key is not the connection's, in order.
@@ -148,7 +148,7 @@ impl Visitor {
     /// It is above a cap, and is to be closed in the way that is returned.
     pub(crate) fn new(config: &Config, books: &Rc<Books>, address: IpAddr) -> Result<Self, Over> {
         let visit = |limit: &Limit| Visit {
-            key: limit.key().of_connection(address),
+            key: limit.key.of_connection(address),
             place: Cell::new(Place::UNKNOWN),
             heard: Heard::default(),
         };
@@ -157,9 +157,9 @@ impl Visitor {
         let mut visitor = Self { address, visits, open, welcome: Welcome::Yes };
         let now_ns = books.shared().clock().now_ns();
         for (index, limit) in config.limits.iter().enumerate() {
-            let Algorithm::Connections(cap) = limit.algorithm() else { continue };
-            let (Some(keys), Some(asked)) = (books.keys(index), visitor.asked(limit, index, now_ns)) else { continue };
-            let (step, place) = (keys.take(&asked).step, asked.place.get());
+            let Algorithm::Connections(_, over) = limit.algorithm else { continue };
+            let (Some(keys), Some(query)) = (books.keys(index), visitor.query(limit, index, now_ns)) else { continue };
+            let (step, place) = (keys.take(&query).step, query.place.get());
             if matches!(step, Step::Admitted { .. }) {
                 visitor.open.counted.push((index, place));
                 continue;
@@ -168,8 +168,8 @@ impl Visitor {
                 books.overflowed();
             }
             books.refused_by(index);
-            if cap.over() != Over::Unavailable {
-                return Err(cap.over());
+            if over != Over::Unavailable {
+                return Err(over);
             }
             // It does not count where it is above the cap, nor anywhere else.
             visitor.open = Open { books: Rc::clone(books), counted: Vec::new() };
@@ -183,15 +183,15 @@ impl Visitor {
     }
 
     /// The question about the connection itself.
-    fn asked<'a>(&'a self, limit: &'a Limit, index: usize, now_ns: u64) -> Option<Asked<'a>> {
+    fn query<'a>(&'a self, limit: &'a Limit, index: usize, now_ns: u64) -> Option<KeyQuery<'a>> {
         let visit = self.visits.get(index)?;
-        Some(Asked { algorithm: limit.algorithm(), key: visit.key?, now_ns, place: &visit.place })
+        Some(KeyQuery { algorithm: &limit.algorithm, key: visit.key?, now_ns, place: &visit.place })
     }
 
     /// The keys of one request, where they are not those of its connection. Nothing is allocated if there are none.
     pub(crate) fn keys(&self, config: &Config, headers: &HeaderMap, path: &str) -> Vec<KeyHash> {
         let by_request = config.limits.iter().zip(&self.visits).filter(|(_, visit)| visit.key.is_none());
-        by_request.map(|(limit, _)| limit.key().of_request(self.address, headers, path)).collect()
+        by_request.map(|(limit, _)| limit.key.of_request(self.address, headers, path)).collect()
     }
 
     /// Asks all limits about one request.
@@ -228,7 +228,7 @@ impl Visitor {
     fn questions<'a, 'b: 'a>(
         &'a self,
         asking: &'a Asking<'b>,
-    ) -> impl Iterator<Item = (usize, &'b Limit, &'b Keys, Asked<'a>)> {
+    ) -> impl Iterator<Item = (usize, &'b Limit, &'b Keys, KeyQuery<'a>)> {
         let mut keys = asking.keys.iter();
         let limits = asking.config.limits.iter().zip(&self.visits).enumerate();
         limits.filter_map(move |(index, (limit, visit))| {
@@ -238,9 +238,9 @@ impl Visitor {
             };
             let concerns_it = match asking.about {
                 About::Own { of_stub } => index < asking.config.limits.common() || of_stub == Some(index),
-                About::Forwarded => limit.key().whom == Whom::Session,
+                About::Forwarded => limit.key.whom == Whom::Session,
             };
-            if !concerns_it || matches!(limit.algorithm(), Algorithm::Connections(_)) {
+            if !concerns_it || matches!(limit.algorithm, Algorithm::Connections(..)) {
                 return None;
             }
             let table = asking.books.keys(index)?;
@@ -248,16 +248,16 @@ impl Visitor {
                 index,
                 limit,
                 table,
-                Asked { algorithm: limit.algorithm(), key, now_ns: asking.now_ns, place: &visit.place },
+                KeyQuery { algorithm: &limit.algorithm, key, now_ns: asking.now_ns, place: &visit.place },
             ))
         })
     }
 
     fn look_for_promises(&self, asking: &Asking<'_>) {
         let Asking { books, now_ns, .. } = *asking;
-        let haste = |(index, _, keys, asked): (usize, &Limit, &Keys, Asked<'_>)| {
-            let made_ns = keys.promise_made_ns(keys.settle(&asked), now_ns)?;
-            Some(self.visits.get(index)?.heard.judge(asked.key, now_ns, made_ns))
+        let haste = |(index, _, keys, query): (usize, &Limit, &Keys, KeyQuery<'_>)| {
+            let made_ns = keys.promise_made_ns(&query)?;
+            Some(self.visits.get(index)?.heard.judge(query.key, now_ns, made_ns))
         };
         match self.questions(asking).filter_map(haste).max() {
             None => {}
@@ -268,7 +268,7 @@ impl Visitor {
 
     /// The limit that is against it for the longest, if any is.
     fn look(&self, asking: &Asking<'_>) -> Option<(usize, u64)> {
-        let against = self.questions(asking).filter_map(|(index, _, keys, asked)| match keys.look(&asked).step {
+        let against = self.questions(asking).filter_map(|(index, _, keys, query)| match keys.look(&query).step {
             Step::Rejected { retry_after_ns } => Some((index, retry_after_ns)),
             Step::Admitted { .. } => None,
         });
@@ -282,9 +282,9 @@ impl Visitor {
         let mut admission = Admission::free();
         let mut passes = [Pass::AtOnce; MAX_LIMITS];
         let mut taken = [0; MAX_LIMITS];
-        for (index, limit, keys, asked) in self.questions(asking) {
-            let Decided { step, state } = keys.take(&asked);
-            let place = asked.place.get();
+        for (index, limit, keys, query) in self.questions(asking) {
+            let Decided { step, state } = keys.take(&query);
+            let place = query.place.get();
             if place.is_crowd() {
                 books.overflowed();
             }
@@ -299,11 +299,11 @@ impl Visitor {
                         passes[index] = Pass::Delayed;
                         admission.delay = admission.delay.max(Duration::from_nanos(delay_ns));
                     }
-                    if limit.algorithm().counts_what_is_open() {
+                    if limit.algorithm.counts_open() {
                         admission.in_flight.push((keys, place));
                     }
-                    if !limit.headers().is_empty() {
-                        admission.standings.push((index, limit.algorithm().standing(state, now_ns)));
+                    if !limit.headers.is_empty() {
+                        admission.standings.push((index, limit.algorithm.standing(state, now_ns)));
                     }
                 }
             }
@@ -320,20 +320,20 @@ impl Visitor {
     /// Gives back what was taken from the limits before one that was against it, which left these states behind. What is
     /// in flight ends with the admission.
     fn give_back(&self, asking: &Asking<'_>, taken: &[u64]) {
-        for (index, limit, keys, asked) in self.questions(asking) {
+        for (index, limit, keys, query) in self.questions(asking) {
             let Some(taken) = taken.get(index) else { return };
-            if !limit.algorithm().counts_what_is_open() {
-                keys.give_back(&asked, *taken, || asking.books.shared().clock().now_ns());
+            if !limit.algorithm.counts_open() {
+                keys.give_back(&query, *taken, || asking.books.shared().clock().now_ns());
             }
         }
     }
 
     /// What the client is told by a limit, which is then a promise.
     fn tell(&self, asking: &Asking<'_>, index: usize, retry_after_ns: u64) -> Told {
-        let Some((_, limit, keys, asked)) = self.questions(asking).find(|(other, ..)| *other == index) else {
+        let Some((_, limit, keys, query)) = self.questions(asking).find(|(other, ..)| *other == index) else {
             return Told::Nothing;
         };
-        let (told, wait_ns) = match limit.retry_after() {
+        let (told, wait_ns) = match limit.retry_after {
             RetryAfter::None => return Told::Nothing,
             RetryAfter::Seconds => {
                 // Rounded up: whoever comes back then is not too early, and 0 would invite to come back at once.
@@ -351,11 +351,11 @@ impl Visitor {
         };
         let answered_ns = asking.refusal_answered_ns();
         let until_ns = asking.now_ns.saturating_add(wait_ns);
-        keys.promise(asked.place.get(), Telling { asked_ns: asking.now_ns, answered_ns, until_ns });
+        keys.promise(&query, Telling { asked_ns: asking.now_ns, answered_ns, until_ns });
         if asking.turns == Turns::InTurn
             && let Some(visit) = self.visits.get(index)
         {
-            visit.heard.note(asked.key, answered_ns);
+            visit.heard.note(query.key, answered_ns);
         }
         told
     }
@@ -372,7 +372,7 @@ impl Asking<'_> {
 }
 
 impl Admission<'_> {
-    /// Of a request that nothing was asked about yet.
+    /// Of a request that nothing was query about yet.
     const fn free() -> Self {
         Self { delay: Duration::ZERO, standings: Vec::new(), in_flight: Vec::new() }
     }

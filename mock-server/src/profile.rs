@@ -3,9 +3,8 @@
 //! It must not be able to do anything that the options cannot: a profile is a set of them, written as they are.
 
 use crate::config::Config;
-use crate::fault::{FaultError, Faults};
-use crate::latency::{Handshake, Latency, LatencyError};
-use crate::limit::{Limit, LimitError, Limits};
+use crate::limit::{Limit, Limits};
+use crate::setting::SettingError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,99 +36,63 @@ pub enum Profile {
     Article,
 }
 
-/// A profile as options would write it.
-struct Options {
-    latency: &'static str,
-    handshake: &'static str,
-    limits: &'static [&'static str],
-    faults: &'static str,
-}
-
 impl Profile {
     /// All of them, in the order of their descriptions.
     pub const ALL: [Self; 7] =
         [Self::Null, Self::Datacenter, Self::Residential, Self::Mobile, Self::Static, Self::Lab, Self::Article];
 
-    /// Its name.
+    /// Return the name that is typed.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Datacenter => "datacenter",
-            Self::Residential => "residential",
-            Self::Mobile => "mobile",
-            Self::Static => "static",
-            Self::Lab => "lab",
-            Self::Article => "article",
-        }
+        self.settings()[0]
     }
 
-    /// What a target of this profile does.
+    /// Return the behaviour of a target of this profile.
     ///
     /// # Errors
     ///
     /// None: what is written here is tested. The type says so where the compiler cannot.
-    pub fn config(self) -> Result<Config, ProfileError> {
-        let Options { latency, handshake, limits, faults } = self.options();
-        let limits = limits.iter().map(|limit| limit.parse()).collect::<Result<Vec<Limit>, _>>()?;
+    pub fn config(self) -> Result<Config, SettingError> {
+        let [_, latency, handshake, limit, faults] = self.settings();
+        let limits = if limit.is_empty() { Vec::new() } else { vec![limit.parse::<Limit>()?] };
         Ok(Config {
-            latency: latency.parse::<Latency>()?,
-            handshake: handshake.parse::<Handshake>()?,
+            latency: latency.parse()?,
+            handshake: handshake.parse()?,
             limits: Limits::new(limits)?,
-            faults: faults.parse::<Faults>()?,
+            faults: faults.parse()?,
             ..Config::default()
         })
     }
 
-    const fn options(self) -> Options {
+    /// Name, latency, handshake, limit and faults, as the flags take them.
+    const fn settings(self) -> [&'static str; 5] {
+        const POOL_50: &str = "concurrency:50:key=everyone:name=pool";
+        const POOL_100: &str = "concurrency:100:key=everyone:name=pool";
+        const POOL_200: &str = "concurrency:200:key=everyone:name=pool";
         match self {
-            Self::Null => Options { latency: "none", handshake: "0s", limits: &[], faults: "none" },
-            Self::Datacenter => Options {
-                latency: "lognormal:85ms,0.25,2s",
-                handshake: "0s",
-                limits: &["concurrency:200:key=everyone:name=pool"],
-                faults: "none",
-            },
-            Self::Residential => Options {
-                latency: "lognormal:250ms,0.45,10s",
-                handshake: "0s",
-                limits: &["concurrency:100:key=everyone:name=pool"],
-                faults: "none",
-            },
-            Self::Mobile => Options {
-                latency: "lognormal:315ms,0.55,15s",
-                handshake: "0s",
-                limits: &["concurrency:50:key=everyone:name=pool"],
-                faults: "none",
-            },
-            Self::Static => Options {
-                latency: "lognormal:85ms,0.25,2s",
-                handshake: "0s",
-                limits: &["concurrency:50:name=per-address"],
-                faults: "none",
-            },
-            Self::Lab => Options {
-                latency: "lognormal:600ms,0.5,5s",
-                handshake: "0s",
-                limits: &["bucket:40/min:burst=10:headers=x-ratelimit"],
-                faults: "error:0.03:503",
-            },
-            Self::Article => Options {
-                latency: "lognormal:60ms,0.3,1s",
-                handshake: "100ms",
-                limits: &["20/s:burst=40:name=per-address"],
-                faults: "none",
-            },
+            Self::Null => ["null", "none", "0s", "", "none"],
+            Self::Datacenter => ["datacenter", "lognormal:85ms,0.25,2s", "0s", POOL_200, "none"],
+            Self::Residential => ["residential", "lognormal:250ms,0.45,10s", "0s", POOL_100, "none"],
+            Self::Mobile => ["mobile", "lognormal:315ms,0.55,15s", "0s", POOL_50, "none"],
+            Self::Static => ["static", "lognormal:85ms,0.25,2s", "0s", "concurrency:50:name=per-address", "none"],
+            Self::Lab => {
+                let limit = "bucket:40/min:burst=10:headers=x-ratelimit";
+                ["lab", "lognormal:600ms,0.5,5s", "0s", limit, "error:0.03:503"]
+            }
+            Self::Article => ["article", "lognormal:60ms,0.3,1s", "100ms", "20/s:burst=40:name=per-address", "none"],
         }
     }
 }
 
 impl FromStr for Profile {
-    type Err = UnknownProfile;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, UnknownProfile> {
+    fn from_str(given: &str) -> Result<Self, SettingError> {
         let found = Self::ALL.into_iter().find(|profile| profile.name() == given);
-        found.ok_or_else(|| UnknownProfile { given: given.to_owned() })
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            SettingError::new(format!("`{given}` is no profile: write one of {names}"))
+        })
     }
 }
 
@@ -137,25 +100,6 @@ impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// No profile has that name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no profile: write one of {}", Profile::ALL.map(Profile::name).join(", "))]
-pub struct UnknownProfile {
-    given: String,
-}
-
-/// A profile is not written as options are.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error(transparent)]
-pub enum ProfileError {
-    /// Its latency.
-    Latency(#[from] LatencyError),
-    /// Its limits.
-    Limit(#[from] LimitError),
-    /// Its faults.
-    Fault(#[from] FaultError),
 }
 
 #[cfg(test)]

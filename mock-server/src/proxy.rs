@@ -7,9 +7,9 @@ mod credentials;
 mod destination;
 mod exits;
 
-pub use credentials::{Credentials, CredentialsError};
+pub use credentials::Credentials;
 pub use destination::Reach;
-pub use exits::{Exits, ExitsError};
+pub use exits::Exits;
 
 pub(crate) use credentials::{Denied, admit, session_label};
 pub(crate) use destination::{Refusal, candidates};

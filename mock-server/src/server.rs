@@ -20,7 +20,8 @@ mod wire;
 
 use crate::config::Config;
 use crate::ledger::Books;
-use crate::limit::{LimitError, Over};
+use crate::limit::Over;
+use crate::setting::SettingError;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
 use answer::{Answers, House};
@@ -236,7 +237,7 @@ pub enum ServeError {
     Listener(#[source] io::Error),
     /// Limits that do not go together.
     #[error("serve these limits: {0}")]
-    Limits(#[from] LimitError),
+    Limits(#[from] SettingError),
     /// No memory for the books.
     #[error(transparent)]
     Shared(#[from] SharedError),

@@ -9,9 +9,9 @@
 mod counters;
 mod in_flight;
 mod keys;
+mod lock;
 mod log;
 mod names;
-mod promise;
 mod proxy;
 mod roll;
 mod scenarios;
@@ -21,9 +21,8 @@ mod window;
 
 pub(crate) use counters::{Counters, LimitCounters, Times};
 pub(crate) use in_flight::UnderWay;
-pub(crate) use keys::{Asked, Decided, Keys, Place};
+pub(crate) use keys::{Decided, KeyQuery, Keys, Place, Telling};
 pub(crate) use log::{Cursor, Log};
-pub(crate) use promise::Telling;
 pub(crate) use proxy::{ProxyCounters, SessionIndex};
 pub(crate) use scenarios::{SCENARIOS, Scenarios};
 pub(crate) use seen::Sighting;

@@ -3,8 +3,8 @@
 //!
 //! It must not read the time: what is stalled is a pure function of the clock's reading.
 
-use crate::duration;
 use crate::latency::MAX_HOLD;
+use crate::setting::{SettingError, duration_text, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -25,14 +25,16 @@ impl Stall {
     /// # Errors
     ///
     /// `length` is nothing, not shorter than `every`, or longer than [`MAX_HOLD`]; `every` is longer than a day.
-    pub fn new(every: Duration, length: Duration) -> Result<Self, StallError> {
-        if length.is_zero() || length >= every {
-            return Err(StallError::Length { every, length });
-        }
-        if length > MAX_HOLD || every > MAX_EVERY {
-            return Err(StallError::TooLong { every, length });
-        }
-        Ok(Self { every, length })
+    pub fn new(every: Duration, length: Duration) -> Result<Self, SettingError> {
+        let problem = if length.is_zero() || length >= every {
+            "leaves nothing between, or is none: write a length above 0 and below the period"
+        } else if length > MAX_HOLD || every > MAX_EVERY {
+            "is too long: write a length of 1h or less and a period of 24h or less"
+        } else {
+            return Ok(Self { every, length });
+        };
+        let (every, length) = (duration_text(every), duration_text(length));
+        Err(SettingError::new(format!("a stall of {length} every {every} {problem}")))
     }
 
     /// When the stall ends that goes on at `now_ns`, if one does: in period k, counted from 0, it goes on from
@@ -49,53 +51,21 @@ impl Stall {
 /// The longest period: a stall less often than once a day is none that a benchmark would meet.
 const MAX_EVERY: Duration = Duration::from_hours(24);
 
-/// Why a stall was refused. It stands for itself.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StallError {
-    /// It is not a period and a length.
-    #[error("`{given}` is no stall: write how often and how long, as in 10s,1s for the last second of every ten")]
-    Shape {
-        /// What was given.
-        given: String,
-    },
-    /// A stall must be shorter than its period, and longer than nothing.
-    #[error(
-        "a stall of {} every {} leaves nothing between, or is none: write a length above 0 and below the period",
-        duration::text(*.length), duration::text(*.every)
-    )]
-    Length {
-        /// The period given.
-        every: Duration,
-        /// The length given.
-        length: Duration,
-    },
-    /// The bounds are exceeded.
-    #[error(
-        "a stall of {} every {} is too long: write a length of 1h or less and a period of 24h or less",
-        duration::text(*.length), duration::text(*.every)
-    )]
-    TooLong {
-        /// The period given.
-        every: Duration,
-        /// The length given.
-        length: Duration,
-    },
-}
-
 impl FromStr for Stall {
-    type Err = StallError;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, StallError> {
-        let shape = || StallError::Shape { given: given.to_owned() };
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        let right = "write how often and how long, as in 10s,1s for the last second of every ten";
+        let shape = || SettingError::new(format!("`{given}` is no stall: {right}"));
         let (every, length) = given.split_once(',').ok_or_else(shape)?;
-        let read = |part| duration::parse(part).map_err(|_| shape());
+        let read = |part| parse_duration(part).ok_or_else(shape);
         Self::new(read(every)?, read(length)?)
     }
 }
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", duration::text(self.every), duration::text(self.length))
+        write!(f, "{},{}", duration_text(self.every), duration_text(self.length))
     }
 }
 

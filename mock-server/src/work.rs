@@ -3,6 +3,7 @@
 //! In rounds and not in time: a round costs the same in every process and under any load, so that 5 % more rounds are 5 %
 //! more work.
 
+use crate::setting::SettingError;
 use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
@@ -13,11 +14,6 @@ const MOST: u32 = 100_000_000;
 /// Rounds of arithmetic for every item that is answered, `0..=100m`; a round takes about a nanosecond. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work(u32);
-
-/// What is no number of rounds.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no number of rounds: write 0 to 100,000,000, as in 50000 (about 50 µs of CPU)")]
-pub struct WorkError(String);
 
 impl Work {
     /// So many rounds; more than 100 million become that.
@@ -40,11 +36,14 @@ impl Work {
 }
 
 impl FromStr for Work {
-    type Err = WorkError;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, WorkError> {
+    fn from_str(given: &str) -> Result<Self, SettingError> {
         let rounds = given.replace('_', "").parse::<u32>().ok().filter(|rounds| *rounds <= MOST);
-        rounds.map(Self).ok_or_else(|| WorkError(given.to_owned()))
+        rounds.map(Self).ok_or_else(|| {
+            let right = "write 0 to 100,000,000, as in 50000 (about 50 µs of CPU)";
+            SettingError::new(format!("`{given}` is no number of rounds: {right}"))
+        })
     }
 }
 

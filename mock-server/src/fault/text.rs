@@ -2,8 +2,8 @@
 //!
 //! It must not decide which parameters make sense; `fault` does.
 
-use super::{Fault, FaultError, Faults};
-use crate::duration;
+use super::{Fault, Faults};
+use crate::setting::{SettingError, duration_text, parse_duration};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 /// What is written for no faults.
 const NONE: &str = "none";
 
-/// What a kind of fault takes beside its share, and what that is unless given.
+/// Parameter of a kind of fault beside its share, and the value unless given.
 #[derive(Clone, Copy)]
-enum Shape {
-    /// Nothing.
+pub(crate) enum Shape {
+    /// None.
     Plain(Fault),
     /// A status.
     Status(fn(u16) -> Fault, u16),
@@ -24,64 +24,73 @@ enum Shape {
     Size(fn(u64) -> Fault, u64),
 }
 
-/// By [`Fault::index`].
-const SHAPES: [Shape; Fault::KINDS] = [
-    Shape::Plain(Fault::Drop),
-    Shape::Status(Fault::Status, 500),
-    Shape::Plain(Fault::Reset),
-    Shape::Plain(Fault::MalformedChunk),
-    Shape::Plain(Fault::Garbage),
-    Shape::Plain(Fault::Truncated),
-    Shape::Time(Fault::Drip, Duration::from_secs(1)),
-    Shape::Plain(Fault::Silence),
-    Shape::Plain(Fault::Redirect),
-    Shape::Plain(Fault::Close),
-    Shape::Status(Fault::Challenge, 403),
-    Shape::Size(Fault::HugeHeaders, 64 << 10),
-    Shape::Size(Fault::HugeBody, 8 << 20),
-    Shape::Plain(Fault::ShortLength),
-    Shape::Plain(Fault::LongLength),
+/// All kinds of faults, by [`Fault::index`]: key in the ledger, and parameter.
+pub(crate) const KINDS: [(&str, Shape); 15] = [
+    ("drop", Shape::Plain(Fault::Drop)),
+    ("error", Shape::Status(Fault::Status, 500)),
+    ("reset", Shape::Plain(Fault::Reset)),
+    ("malformed_chunk", Shape::Plain(Fault::MalformedChunk)),
+    ("garbage", Shape::Plain(Fault::Garbage)),
+    ("truncated", Shape::Plain(Fault::Truncated)),
+    ("drip", Shape::Time(Fault::Drip, Duration::from_secs(1))),
+    ("silence", Shape::Plain(Fault::Silence)),
+    ("redirect", Shape::Plain(Fault::Redirect)),
+    ("close", Shape::Plain(Fault::Close)),
+    ("challenge", Shape::Status(Fault::Challenge, 403)),
+    ("huge_headers", Shape::Size(Fault::HugeHeaders, 64 << 10)),
+    ("huge_body", Shape::Size(Fault::HugeBody, 8 << 20)),
+    ("short_length", Shape::Plain(Fault::ShortLength)),
+    ("long_length", Shape::Plain(Fault::LongLength)),
 ];
 
-/// How a kind of fault is written, by [`Fault::index`].
+/// Format a kind of fault as it is typed, by [`Fault::index`].
 pub(super) fn kind(index: usize) -> String {
-    Fault::NAMES[index].replace('_', "-")
+    KINDS[index].0.replace('_', "-")
+}
+
+pub(super) fn wrong_rate(given: &str) -> SettingError {
+    let right = "write a number from 0 to 1, as in 0.05 for 5 %";
+    SettingError::new(format!("`{given}` is no share of requests: {right}"))
 }
 
 /// Says what is wrong with the parameter of `fault`, and what would be right.
-pub(super) fn wrong_parameter(fault: Fault) -> FaultError {
-    wrong(fault.index(), parameter(fault).unwrap_or_default())
+pub(super) fn wrong_parameter(fault: Fault) -> SettingError {
+    wrong(fault.index(), &parameter(fault).unwrap_or_default())
 }
 
-fn wrong(index: usize, given: String) -> FaultError {
-    let (parameter, right) = match SHAPES[index] {
+fn wrong(index: usize, given: &str) -> SettingError {
+    let kind = kind(index);
+    let (parameter, right) = match KINDS[index].1 {
         Shape::Status(_, 500) => ("status", "a server error from 500 to 599"),
         Shape::Status(..) => ("status", "200, 403 or 429"),
         Shape::Time(..) => ("time", "a time above 0 and up to 1h, as in 2s or 500ms"),
         Shape::Size(_, size) if size < 1 << 20 => ("size", "a number of bytes from 1k to 16m, as in 64k"),
         Shape::Size(..) => ("size", "a number of bytes from 1k to 16g, as in 8m"),
-        Shape::Plain(_) => return FaultError::NoParameter { kind: kind(index), given },
+        Shape::Plain(_) => {
+            let right = format!("write {kind}:SHARE");
+            return SettingError::new(format!("the fault `{kind}` has no parameter, and `{given}` was given: {right}"));
+        }
     };
-    FaultError::Parameter { kind: kind(index), given, parameter, right }
+    SettingError::new(format!("`{given}` is no {parameter} of the fault `{kind}`: write {right}"))
 }
 
 /// The parameter as it is written.
 fn parameter(fault: Fault) -> Option<String> {
     match fault {
         Fault::Status(status) | Fault::Challenge(status) => Some(status.to_string()),
-        Fault::Drip(time) => Some(duration::text(time)),
+        Fault::Drip(time) => Some(duration_text(time)),
         Fault::HugeHeaders(bytes) | Fault::HugeBody(bytes) => Some(size_text(bytes)),
         _ => None,
     }
 }
 
 /// The fault of the kind at `index` with a parameter as it was written.
-fn read(index: usize, given: &str) -> Result<Fault, FaultError> {
-    let wrong = || wrong(index, given.to_owned());
-    let fault = match SHAPES[index] {
+fn read(index: usize, given: &str) -> Result<Fault, SettingError> {
+    let wrong = || wrong(index, given);
+    let fault = match KINDS[index].1 {
         Shape::Plain(_) => return Err(wrong()),
         Shape::Status(of, _) => of(given.parse().map_err(|_| wrong())?),
-        Shape::Time(of, _) => of(duration::parse(given).map_err(|_| wrong())?),
+        Shape::Time(of, _) => of(parse_duration(given).ok_or_else(wrong)?),
         Shape::Size(of, _) => of(size(given).ok_or_else(wrong)?),
     };
     fault.checked().map_err(|_| wrong())
@@ -111,22 +120,25 @@ fn size_text(bytes: u64) -> String {
 }
 
 impl FromStr for Faults {
-    type Err = FaultError;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, FaultError> {
+    fn from_str(given: &str) -> Result<Self, SettingError> {
         if given.trim() == NONE {
             return Ok(Self::none());
         }
         given.split(',').try_fold(Self::none(), |all, one| {
             let one = one.trim();
-            let (named, rest) = one.split_once(':').ok_or_else(|| FaultError::Shape { given: one.to_owned() })?;
-            let index = (0..Fault::KINDS).find(|index| kind(*index) == named).ok_or_else(|| {
-                let kinds: Vec<String> = (0..Fault::KINDS).map(kind).collect();
-                FaultError::UnknownKind { given: named.to_owned(), kinds: kinds.join(", ") }
+            let (named, rest) = one.split_once(':').ok_or_else(|| {
+                let right = "write KIND:SHARE or KIND:SHARE:PARAMETER, as in error:0.01:503 for 1 %";
+                SettingError::new(format!("`{one}` is no fault: {right}"))
+            })?;
+            let index = (0..KINDS.len()).find(|index| kind(*index) == named).ok_or_else(|| {
+                let kinds: Vec<String> = (0..KINDS.len()).map(kind).collect();
+                SettingError::new(format!("`{named}` is no kind of fault: write one of {}", kinds.join(", ")))
             })?;
             let (share, fault) = match rest.split_once(':') {
                 Some((share, parameter)) => (share.parse()?, read(index, parameter)?),
-                None => (rest.parse()?, SHAPES[index].unless_given()),
+                None => (rest.parse()?, KINDS[index].1.default_fault()),
             };
             all.with(fault, share)
         })
@@ -134,7 +146,8 @@ impl FromStr for Faults {
 }
 
 impl Shape {
-    fn unless_given(self) -> Fault {
+    /// Return the fault with its parameter unless given.
+    pub(super) fn default_fault(self) -> Fault {
         match self {
             Self::Plain(fault) => fault,
             Self::Status(of, status) => of(status),
@@ -146,14 +159,11 @@ impl Shape {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (fault, rate)) in self.shares().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(f, "{comma}{}:{rate}", kind(fault.index()))?;
-            if let Some(parameter) = parameter(fault) {
-                write!(f, ":{parameter}")?;
-            }
-        }
-        if self.shares().next().is_none() { f.write_str(NONE) } else { Ok(()) }
+        let shares = self.shares().map(|(fault, rate)| {
+            let parameter = parameter(fault).map_or_else(String::new, |parameter| format!(":{parameter}"));
+            format!("{}:{rate}{parameter}", kind(fault.index()))
+        });
+        f.write_str(if self.is_none() { NONE.to_owned() } else { shares.collect::<Vec<_>>().join(",") }.as_str())
     }
 }
 
@@ -165,9 +175,9 @@ mod tests {
 
     #[test]
     fn a_kind_is_that_of_its_shape() {
-        for (index, shape) in SHAPES.into_iter().enumerate() {
-            assert_eq!(shape.unless_given().index(), index);
-            assert!(shape.unless_given().checked().is_ok());
+        for (index, shape) in KINDS.map(|(_, shape)| shape).into_iter().enumerate() {
+            assert_eq!(shape.default_fault().index(), index);
+            assert!(shape.default_fault().checked().is_ok());
         }
     }
 
@@ -226,7 +236,7 @@ mod tests {
 
     fn any_fault() -> impl Strategy<Value = Fault> {
         prop_oneof![
-            (0..Fault::KINDS).prop_map(|index| SHAPES[index].unless_given()),
+            (0..KINDS.len()).prop_map(|index| KINDS[index].1.default_fault()),
             (500_u16..600).prop_map(Fault::Status),
             prop_oneof![Just(200), Just(403), Just(429)].prop_map(Fault::Challenge),
             (1_u64..3_600_000_000_000).prop_map(|nanos| Fault::Drip(Duration::from_nanos(nanos))),

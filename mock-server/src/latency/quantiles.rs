@@ -3,7 +3,7 @@
 //!
 //! It must not draw by itself.
 
-use super::error::LatencyError;
+use crate::setting::{SettingError, duration_text};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,21 +29,28 @@ impl Quantiles {
     /// # Errors
     ///
     /// The first share is not 0, the last not 1, a share does not rise, or a hold falls.
-    pub fn new(points: &[Quantile]) -> Result<Self, LatencyError> {
+    pub fn new(points: &[Quantile]) -> Result<Self, SettingError> {
         for pair in points.windows(2) {
             let [Quantile { share, hold: shorter }, Quantile { share: next, hold }] = *pair else { continue };
             if share.partial_cmp(&next) != Some(std::cmp::Ordering::Less) {
-                return Err(LatencyError::SharesNotRising { share, next });
+                return Err(SettingError::new(format!(
+                    "the quantile {next} comes after {share}: write each share once, in rising order"
+                )));
             }
             if hold < shorter {
-                return Err(LatencyError::HoldsFalling { share, next, hold });
+                return Err(SettingError::new(format!(
+                    "the quantile {next} is {}, shorter than the quantile {share}: write holds that rise with their shares",
+                    duration_text(hold)
+                )));
             }
         }
         let share = |point: Option<&Quantile>| point.map_or(f64::NAN, |point| point.share);
         let (first, last) = (share(points.first()), share(points.last()));
         // Bit for bit: 0 and 1 are written without rounding, and -0 would be written back as such.
         if first.to_bits() != 0.0_f64.to_bits() || last.to_bits() != 1.0_f64.to_bits() {
-            return Err(LatencyError::NotCovering { first, last });
+            return Err(SettingError::new(format!(
+                "the quantiles go from {first} to {last}: write the shortest hold as 0=.. and the longest as 1=.."
+            )));
         }
         Ok(Self { points: points.into() })
     }

@@ -1,22 +1,19 @@
-//! Latencies as they are typed and written.
-//!
-//! It must not know what a latency does: that it reads back what it writes is all it promises.
+//! Latencies as text: parse what is typed, and format it in its shortest form.
 
-use super::error::{LatencyError, Model, Part};
 use super::quantiles::{Quantile, Quantiles};
 use super::{Latency, MAX_HOLD};
-use crate::duration;
+use crate::setting::{SettingError, duration_text, parse_duration};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The longest hold of a log-normal latency, in medians, if none is given. At sigma 0.4 about one item in 10^8 reaches
-/// it, at sigma 1 one in a hundred.
+/// Longest hold of a log-normal latency, in medians, if none is given. At sigma 0.4 about one item in 10^8 reaches it, at
+/// sigma 1 one in a hundred.
 const DEFAULT_MAX_MEDIANS: u32 = 10;
 
-/// The longest hold of a Pareto latency, in minimums, if none is given. At alpha 1.5 about one item in 30,000 reaches
-/// it, at alpha 1 one in a thousand.
+/// Longest hold of a Pareto latency, in minimums, if none is given. At alpha 1.5 about one item in 30,000 reaches it, at
+/// alpha 1 one in a thousand.
 const DEFAULT_MAX_MINIMUMS: u32 = 1000;
 
 /// At sigma 5 the 99th percentile is already 100,000 medians.
@@ -26,138 +23,134 @@ const SIGMAS: RangeInclusive<f64> = 0.0..=5.0;
 /// always the minimum.
 const ALPHAS: RangeInclusive<f64> = 0.1..=100.0;
 
-impl FromStr for Latency {
-    type Err = LatencyError;
+/// Models with several numbers: as typed, as named in messages, and the numbers.
+const SHAPES: [(&str, &str, &str); 6] = [
+    ("uniform", "uniform", "low,high as in 10ms,30ms"),
+    ("lognormal", "log-normal", "median,sigma or median,sigma,max as in 20ms,0.4,2s"),
+    ("pareto", "Pareto", "min,alpha or min,alpha,max as in 5ms,1.5,10s"),
+    ("bimodal", "bimodal", "first,second,share of the second as in 2ms,200ms,0.05"),
+    ("drift", "drift", "from,to,ids as in 500ms,30s,1200"),
+    ("quantiles", "quantiles", "share=hold pairs from 0 to 1 as in 0=5ms,0.5=20ms,1=2s"),
+];
 
-    fn from_str(given: &str) -> Result<Self, LatencyError> {
+impl FromStr for Latency {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
         let text = given.trim();
-        match text.split_once(':') {
-            None if text.eq_ignore_ascii_case("none") => Ok(Self::None),
-            // A plain delay starts with a digit; a minus sign is let through to be told what is wrong with it.
-            None if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') => fixed(text),
-            Some(("fixed", delay)) => fixed(delay),
-            Some(("uniform", parts)) => uniform(parts),
-            Some(("lognormal", parts)) => log_normal(parts),
-            Some(("pareto", parts)) => pareto(parts),
-            Some(("bimodal", parts)) => bimodal(parts),
-            Some(("drift", parts)) => drift(parts),
-            Some(("quantiles", parts)) => quantiles(parts),
-            _ => Err(LatencyError::UnknownModel { given: given.to_owned() }),
+        let (model, rest) = match text.split_once(':') {
+            Some(named) => named,
+            None if text.eq_ignore_ascii_case("none") => return Ok(Self::None),
+            // A minus sign is let through, so that the message can say what is wrong with it.
+            None if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') => ("fixed", text),
+            None => ("", text),
+        };
+        let parts: Vec<&str> = rest.split(',').map(str::trim).collect();
+        Ok(match (model, parts.as_slice()) {
+            ("fixed", _) => Self::Fixed(parse_hold("delay", rest)?),
+            ("uniform", &[low, high]) => {
+                let low = parse_hold("low end", low)?;
+                Self::Uniform { low, high: parse_not_below("high end", high, ("low end", low))? }
+            }
+            ("lognormal", &[median, sigma, ref max @ ..]) if max.len() < 2 => {
+                let median = parse_hold("median", median)?;
+                let sigma = parse_number(
+                    sigma,
+                    SIGMAS,
+                    "sigma of a log-normal latency: write a number from 0 to 5, as in 0.4",
+                )?;
+                let max = parse_max(max, ("median", median), DEFAULT_MAX_MEDIANS)?;
+                Self::LogNormal { median, sigma, max }
+            }
+            ("pareto", &[min, alpha, ref max @ ..]) if max.len() < 2 => {
+                let min = parse_hold("minimum", min)?;
+                let alpha = parse_number(
+                    alpha,
+                    ALPHAS,
+                    "alpha of a Pareto latency: write a number from 0.1 to 100, as in 1.5",
+                )?;
+                Self::Pareto { min, alpha, max: parse_max(max, ("minimum", min), DEFAULT_MAX_MINIMUMS)? }
+            }
+            ("bimodal", &[first, second, share]) => Self::Bimodal {
+                first: parse_hold("first mode", first)?,
+                second: parse_hold("second mode", second)?,
+                share_of_second: parse_share(share)?,
+            },
+            ("drift", &[from, to, over]) => Self::Drift {
+                from: parse_hold("start", from)?,
+                to: parse_hold("end", to)?,
+                over: over.parse().ok().filter(|ids| *ids > 0).ok_or_else(|| {
+                    let right = "write a whole number of at least 1, as in 1200";
+                    SettingError::new(format!("`{over}` is no number of ids for a drift: {right}"))
+                })?,
+            },
+            ("quantiles", pairs) if pairs.iter().all(|pair| pair.contains('=')) => {
+                let pairs = pairs.iter().filter_map(|pair| pair.split_once('='));
+                let points = pairs.map(|(share, hold)| {
+                    Ok(Quantile { share: parse_share(share.trim())?, hold: parse_hold("quantile", hold.trim())? })
+                });
+                Self::Quantiles(Quantiles::new(&points.collect::<Result<Vec<_>, _>>()?)?)
+            }
+            _ => return Err(wrong_shape(given, model, rest)),
+        })
+    }
+}
+
+fn wrong_shape(given: &str, model: &str, rest: &str) -> SettingError {
+    SettingError::new(match SHAPES.iter().find(|(name, ..)| *name == model) {
+        Some((_, model, shape)) => format!("`{rest}` is no {model} latency: write {shape}"),
+        None => format!(
+            "`{given}` is no latency: write none, fixed:20ms, uniform:10ms,30ms, lognormal:20ms,0.4, pareto:5ms,1.5, \
+             bimodal:2ms,200ms,0.05, drift:500ms,30s,1200 or quantiles:0=5ms,0.5=20ms,1=2s"
+        ),
+    })
+}
+
+fn parse_number(given: &str, range: RangeInclusive<f64>, right: &str) -> Result<f64, SettingError> {
+    let number = given.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| SettingError::new(format!("`{given}` is no {right}")))
+}
+
+fn parse_share(given: &str) -> Result<f64, SettingError> {
+    parse_number(given, 0.0..=1.0, "share of the items: write a number from 0 to 1, as in 0.05 for 5 %")
+}
+
+/// Parse a duration of 0 to [`MAX_HOLD`]; `part` names it in messages.
+pub(super) fn parse_hold(part: &str, given: &str) -> Result<Duration, SettingError> {
+    if given.trim_start().starts_with('-') {
+        return Err(SettingError::new(format!("the {part} `{given}` is negative: write 0 or more")));
+    }
+    match parse_duration(given) {
+        Some(duration) if duration <= MAX_HOLD => Ok(duration),
+        Some(_) => Err(SettingError::new(format!("the {part} `{given}` is longer than an hour: write 1h or less"))),
+        None => {
+            let what = format!("`{given}` is not a duration for the {part} of a latency: write 20ms, 1s or the like");
+            Err(SettingError::new(what))
         }
     }
 }
 
-fn fixed(delay: &str) -> Result<Latency, LatencyError> {
-    Ok(Latency::Fixed(bounded(Part::Delay, delay)?))
-}
-
-fn uniform(given: &str) -> Result<Latency, LatencyError> {
-    let [low, high] = parts(given)[..] else { return Err(wrong(Model::Uniform, given)) };
-    let low = bounded(Part::LowEnd, low)?;
-    let high = bounded(Part::HighEnd, high)?;
-    in_order((Part::LowEnd, low), (Part::HighEnd, high))?;
-    Ok(Latency::Uniform { low, high })
-}
-
-fn log_normal(given: &str) -> Result<Latency, LatencyError> {
-    let (median, sigma, max) = match parts(given)[..] {
-        [median, sigma] => (median, sigma, None),
-        [median, sigma, max] => (median, sigma, Some(max)),
-        _ => return Err(wrong(Model::LogNormal, given)),
-    };
-    let median = bounded(Part::Median, median)?;
-    let sigma = number(sigma, SIGMAS).ok_or_else(|| LatencyError::Sigma { given: sigma.to_owned() })?;
-    let max = match max {
-        Some(max) => bounded(Part::Maximum, max)?,
-        None => median.saturating_mul(DEFAULT_MAX_MEDIANS).min(MAX_HOLD),
-    };
-    in_order((Part::Median, median), (Part::Maximum, max))?;
-    Ok(Latency::LogNormal { median, sigma, max })
-}
-
-fn pareto(given: &str) -> Result<Latency, LatencyError> {
-    let (min, alpha, max) = match parts(given)[..] {
-        [min, alpha] => (min, alpha, None),
-        [min, alpha, max] => (min, alpha, Some(max)),
-        _ => return Err(wrong(Model::Pareto, given)),
-    };
-    let min = bounded(Part::Minimum, min)?;
-    let alpha = number(alpha, ALPHAS).ok_or_else(|| LatencyError::Alpha { given: alpha.to_owned() })?;
-    let max = match max {
-        Some(max) => bounded(Part::Maximum, max)?,
-        None => min.saturating_mul(DEFAULT_MAX_MINIMUMS).min(MAX_HOLD),
-    };
-    in_order((Part::Minimum, min), (Part::Maximum, max))?;
-    Ok(Latency::Pareto { min, alpha, max })
-}
-
-fn bimodal(given: &str) -> Result<Latency, LatencyError> {
-    let [first, second, share] = parts(given)[..] else { return Err(wrong(Model::Bimodal, given)) };
-    Ok(Latency::Bimodal {
-        first: bounded(Part::FirstMode, first)?,
-        second: bounded(Part::SecondMode, second)?,
-        share_of_second: share_of_items(share)?,
-    })
-}
-
-fn drift(given: &str) -> Result<Latency, LatencyError> {
-    let [from, to, over] = parts(given)[..] else { return Err(wrong(Model::Drift, given)) };
-    let ids = || over.parse().ok().filter(|ids| *ids > 0);
-    Ok(Latency::Drift {
-        from: bounded(Part::Start, from)?,
-        to: bounded(Part::End, to)?,
-        over: ids().ok_or_else(|| LatencyError::Ids { given: over.to_owned() })?,
-    })
-}
-
-fn quantiles(given: &str) -> Result<Latency, LatencyError> {
-    let points: Vec<Quantile> = parts(given)
-        .into_iter()
-        .map(|pair| {
-            let (share, hold) = pair.split_once('=').ok_or_else(|| wrong(Model::Quantiles, given))?;
-            Ok(Quantile { share: share_of_items(share.trim())?, hold: bounded(Part::Quantile, hold.trim())? })
-        })
-        .collect::<Result<_, _>>()?;
-    Quantiles::new(&points).map(Latency::Quantiles)
-}
-
-fn parts(given: &str) -> Vec<&str> {
-    given.split(',').map(str::trim).collect()
-}
-
-fn wrong(model: Model, given: &str) -> LatencyError {
-    LatencyError::WrongParts { model, given: given.to_owned() }
-}
-
-fn number(given: &str, range: RangeInclusive<f64>) -> Option<f64> {
-    given.parse().ok().filter(|number| range.contains(number))
-}
-
-fn share_of_items(given: &str) -> Result<f64, LatencyError> {
-    number(given, 0.0..=1.0).ok_or_else(|| LatencyError::Share { given: given.to_owned() })
-}
-
-fn in_order((lower, below): (Part, Duration), (upper, above): (Part, Duration)) -> Result<(), LatencyError> {
-    if above < below { Err(LatencyError::OutOfOrder { upper, above, lower, below }) } else { Ok(()) }
-}
-
-/// Reads a duration of 0 to [`MAX_HOLD`].
-pub(super) fn bounded(part: Part, given: &str) -> Result<Duration, LatencyError> {
-    let owned = || given.to_owned();
-    if given.trim_start().starts_with('-') {
-        return Err(LatencyError::Negative { part, given: owned() });
+fn parse_not_below(upper: &str, given: &str, (lower, least): (&str, Duration)) -> Result<Duration, SettingError> {
+    let hold = parse_hold(upper, given)?;
+    if hold >= least {
+        return Ok(hold);
     }
-    let duration =
-        duration::parse(given).map_err(|source| LatencyError::NotADuration { part, given: owned(), source })?;
-    if duration > MAX_HOLD {
-        return Err(LatencyError::TooLong { part, given: owned() });
+    let (hold, least) = (duration_text(hold), duration_text(least));
+    let what = format!("the {upper} {hold} is below the {lower} {least}: write a {upper} of at least the {lower}");
+    Err(SettingError::new(what))
+}
+
+/// Parse a maximum, or return `default` times the least if none is given.
+fn parse_max(given: &[&str], least: (&str, Duration), default: u32) -> Result<Duration, SettingError> {
+    match given.first() {
+        Some(max) => parse_not_below("maximum", max, least),
+        None => Ok(least.1.saturating_mul(default).min(MAX_HOLD)),
     }
-    Ok(duration)
 }
 
 impl fmt::Display for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |hold: &Duration| duration::text(*hold);
+        let text = |hold: &Duration| duration_text(*hold);
         match self {
             Self::None => f.write_str("none"),
             Self::Fixed(delay) => write!(f, "fixed:{}", text(delay)),
@@ -169,12 +162,9 @@ impl fmt::Display for Latency {
             }
             Self::Drift { from, to, over } => write!(f, "drift:{},{},{over}", text(from), text(to)),
             Self::Quantiles(quantiles) => {
-                f.write_str("quantiles:")?;
-                for (position, Quantile { share, hold }) in quantiles.points().iter().enumerate() {
-                    let comma = if position == 0 { "" } else { "," };
-                    write!(f, "{comma}{share}={}", text(hold))?;
-                }
-                Ok(())
+                let points = quantiles.points().iter();
+                let points: Vec<_> = points.map(|Quantile { share, hold }| format!("{share}={}", text(hold))).collect();
+                write!(f, "quantiles:{}", points.join(","))
             }
         }
     }

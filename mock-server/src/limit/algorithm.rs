@@ -1,37 +1,47 @@
-//! The algorithms behind one name: what each makes of a word of state and an instant. The limiter asks, and changes the
-//! word by compare-and-swap; nothing here touches memory.
+//! Algorithms of limits as one: each decides about a key from a word of 64 bits and a reading of the clock. The table of
+//! keys stores the words, the limiter asks.
 //!
-//! It must not read the time or keep state. All of a key's state is one word, so that one compare-and-swap decides about
-//! one request: this is what makes several processes admit exactly what one would.
+//! It must not read a clock or store anything.
 
-use super::concurrency::Concurrency;
-use super::connections::Connections;
+use super::bucket::Bucket;
 use super::fixed_window::FixedWindow;
-use super::gcra::Gcra;
-use super::leaky_bucket::LeakyBucket;
 use super::sliding_window::SlidingWindow;
-use super::token_bucket::TokenBucket;
-
-/// The greatest word that is a state; those above it mean something to the table of keys.
-pub(crate) const LARGEST: u64 = u64::MAX - (1 << 20);
+use std::num::NonZeroU32;
 
 /// How requests are counted against a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// One per interval, with a tolerance.
-    Gcra(Gcra),
+    Gcra(Bucket),
     /// A bucket of tokens that is refilled steadily.
-    TokenBucket(TokenBucket),
+    TokenBucket(Bucket),
+    /// A queue that delays before it turns away.
+    LeakyBucket(Bucket),
     /// A count per aligned window.
     FixedWindow(FixedWindow),
     /// A count per aligned window, with a share of the one before.
     SlidingWindow(SlidingWindow),
-    /// A queue that delays before it turns away.
-    LeakyBucket(LeakyBucket),
-    /// Requests at the same time.
-    Concurrency(Concurrency),
-    /// Connections at the same time.
-    Connections(Connections),
+    /// At most this many requests of a key at the same time, over all processes: from their decision until their answer
+    /// is handed over, or their client has left.
+    ///
+    /// When the next place is free nobody can know, so a refusal asks to wait for the least that `Retry-After` can say,
+    /// a second.
+    Concurrency(NonZeroU32),
+    /// At most this many connections of a key at the same time, over all processes, from their being accepted until they
+    /// are closed. Those that only read the ledger count, too: what a connection is for is not known when it is accepted.
+    Connections(NonZeroU32, Over),
+}
+
+/// What becomes of a connection above the cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// It is closed as soon as it is accepted. The client sees its end, or a reset if the request was there already.
+    #[default]
+    Close,
+    /// It is reset as soon as it is accepted.
+    Reset,
+    /// Its first request is answered with 503, and it is closed.
+    Unavailable,
 }
 
 /// What becomes of one request.
@@ -43,7 +53,7 @@ pub(crate) enum Step {
     Rejected { retry_after_ns: u64 },
 }
 
-/// How a key stands with a limit at an instant.
+/// State of a key at an instant, as clients are told about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// How many more requests would be let through at that instant.
@@ -52,95 +62,80 @@ pub(crate) struct Standing {
     pub(crate) reset_ns: u64,
 }
 
-/// What a client is told about a limit, once and for all.
+/// Size of a limit, as clients are told about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quota {
     /// The most that is ever let through at once.
     pub(crate) requests: u32,
-    /// What that is for.
-    pub(crate) unit: Unit,
-}
-
-/// What a quota is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Requests per so many nanoseconds.
-    PerNs(u64),
-    /// Requests, or connections, at the same time.
-    AtOnce,
+    /// Nanoseconds that this is for; none for what is counted while it is open.
+    pub(crate) per_ns: Option<u64>,
 }
 
 impl Algorithm {
-    /// Decides about one request of a key whose word is `state`.
+    /// Decide about one request of a key whose word is `state`.
     pub(crate) fn step(&self, state: u64, now_ns: u64) -> Step {
         match self {
-            Self::Gcra(limit) => limit.step(state, now_ns),
-            Self::TokenBucket(limit) => limit.step(state, now_ns),
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.step(state, now_ns),
             Self::FixedWindow(limit) => limit.step(state, now_ns),
             Self::SlidingWindow(limit) => limit.step(state, now_ns),
-            Self::LeakyBucket(limit) => limit.step(state, now_ns),
-            Self::Concurrency(limit) => limit.step(state),
-            Self::Connections(limit) => limit.step(state),
+            Self::Concurrency(cap) | Self::Connections(cap, _) if state >= u64::from(cap.get()) => {
+                Step::Rejected { retry_after_ns: 1 }
+            }
+            Self::Concurrency(_) | Self::Connections(..) => Step::Admitted { next: state + 1, delay_ns: 0 },
         }
     }
 
-    /// Whether a key with this word will be treated like one that never came, from `now_ns` on.
+    /// True if a key with this word will be treated like one that never came, from `now_ns` on.
     pub(crate) fn is_idle(&self, state: u64, now_ns: u64) -> bool {
         match self {
-            Self::Gcra(_) => Gcra::is_idle(state, now_ns),
-            Self::TokenBucket(_) => TokenBucket::is_idle(state, now_ns),
+            Self::Gcra(_) | Self::TokenBucket(_) | Self::LeakyBucket(_) => state <= now_ns,
             Self::FixedWindow(limit) => limit.is_idle(state, now_ns),
             Self::SlidingWindow(limit) => limit.is_idle(state, now_ns),
-            Self::LeakyBucket(_) => LeakyBucket::is_idle(state, now_ns),
-            Self::Concurrency(_) | Self::Connections(_) => state == 0,
+            Self::Concurrency(_) | Self::Connections(..) => state == 0,
         }
     }
 
-    /// The word without the admission that made it `taken`, or none if there is nothing to give back any more.
+    /// Return the word without the admission that made it `taken`, or none if there is nothing to give back any more.
     /// `now_ns` must have been read after `state`.
     pub(crate) fn give_back(&self, state: u64, taken: u64, now_ns: u64) -> Option<u64> {
         match self {
-            Self::Gcra(limit) => limit.give_back(state, taken, now_ns),
-            Self::TokenBucket(limit) => limit.give_back(state, taken, now_ns),
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => {
+                limit.give_back(state, taken, now_ns)
+            }
             Self::FixedWindow(_) => FixedWindow::give_back(state, taken),
             Self::SlidingWindow(_) => SlidingWindow::give_back(state, taken),
-            Self::LeakyBucket(limit) => limit.give_back(state, taken, now_ns),
-            Self::Concurrency(_) | Self::Connections(_) => state.checked_sub(1),
+            Self::Concurrency(_) | Self::Connections(..) => state.checked_sub(1),
         }
     }
 
-    /// How a key with this word stands.
+    /// Return what a client with this word is told.
     pub(crate) fn standing(&self, state: u64, now_ns: u64) -> Standing {
         match self {
-            Self::Gcra(limit) => limit.standing(state, now_ns),
-            Self::TokenBucket(limit) => limit.standing(state, now_ns),
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.standing(state, now_ns),
             Self::FixedWindow(limit) => limit.standing(state, now_ns),
             Self::SlidingWindow(limit) => limit.standing(state, now_ns),
-            Self::LeakyBucket(limit) => limit.standing(state, now_ns),
-            Self::Concurrency(limit) => limit.standing(state),
-            Self::Connections(limit) => limit.standing(state),
+            Self::Concurrency(cap) | Self::Connections(cap, _) => {
+                Standing { remaining: u64::from(cap.get()).saturating_sub(state), reset_ns: 0 }
+            }
         }
     }
 
-    /// What a client is told that it may do.
+    /// Return the quota that clients are told.
     pub(crate) fn quota(&self) -> Quota {
         match self {
-            Self::Gcra(limit) => limit.quota(),
-            Self::TokenBucket(limit) => limit.quota(),
-            Self::FixedWindow(limit) => limit.quota(),
-            Self::SlidingWindow(limit) => limit.quota(),
-            Self::LeakyBucket(limit) => limit.quota(),
-            Self::Concurrency(limit) => Quota { requests: limit.cap().get(), unit: Unit::AtOnce },
-            Self::Connections(limit) => Quota { requests: limit.cap().get(), unit: Unit::AtOnce },
+            Self::Gcra(limit) | Self::TokenBucket(limit) | Self::LeakyBucket(limit) => limit.quota(),
+            Self::FixedWindow(limit) => Quota { requests: limit.permits.get(), per_ns: Some(limit.window_ns) },
+            Self::SlidingWindow(limit) => Quota { requests: limit.permits.get(), per_ns: Some(limit.window_ns) },
+            Self::Concurrency(cap) | Self::Connections(cap, _) => Quota { requests: cap.get(), per_ns: None },
         }
     }
 
-    /// Whether what is admitted is given back when it ends.
-    pub(crate) const fn counts_what_is_open(&self) -> bool {
-        matches!(self, Self::Concurrency(_) | Self::Connections(_))
+    /// True if what is admitted is given back when it ends.
+    pub(crate) const fn counts_open(&self) -> bool {
+        matches!(self, Self::Concurrency(_) | Self::Connections(..))
     }
 
-    /// The name on the command line.
+    /// Return the name on the command line.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -150,7 +145,7 @@ impl Algorithm {
             Self::SlidingWindow(_) => "sliding",
             Self::LeakyBucket(_) => "leaky",
             Self::Concurrency(_) => "concurrency",
-            Self::Connections(_) => "connections",
+            Self::Connections(..) => "connections",
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! It must not keep anything but the one word.
 
-use super::algorithm::{Quota, Standing, Step, Unit};
-use super::error::LimitError;
-use super::pace::{MAX_PERIOD, nanos};
+use super::algorithm::{Standing, Step};
+use super::window_of;
+use crate::setting::SettingError;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ const MIN_WINDOW: Duration = Duration::from_millis(1);
 /// twice that in no time: this is what the algorithm is known for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
-    permits: NonZeroU32,
-    window: Duration,
-    window_ns: u64,
+    pub(super) permits: NonZeroU32,
+    pub(super) window: Duration,
+    pub(super) window_ns: u64,
 }
 
 /// The word, taken apart.
@@ -54,26 +54,9 @@ impl FixedWindow {
     /// # Errors
     ///
     /// The window is shorter than a millisecond or longer than a day, or admits more than 2^24 - 1.
-    pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, LimitError> {
-        if window < MIN_WINDOW || window > MAX_PERIOD {
-            return Err(LimitError::Window { window, least: MIN_WINDOW });
-        }
-        if permits.get() > MAX_PERMITS {
-            return Err(LimitError::TooMany { permits: permits.get(), most: MAX_PERMITS });
-        }
-        Ok(Self { permits, window, window_ns: nanos(window) })
-    }
-
-    /// How many requests a window admits.
-    #[must_use]
-    pub const fn permits(&self) -> NonZeroU32 {
-        self.permits
-    }
-
-    /// How long a window is.
-    #[must_use]
-    pub const fn window(&self) -> Duration {
-        self.window
+    pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, SettingError> {
+        let window_ns = window_of((permits, MAX_PERMITS), (window, MIN_WINDOW))?;
+        Ok(Self { permits, window, window_ns })
     }
 
     /// The count at `now_ns`. A reading of the clock that reaches the word after a later one counts for the later
@@ -110,10 +93,6 @@ impl FixedWindow {
         let count = self.at(state, now_ns);
         let reset_ns = if count.count == 0 { 0 } else { self.left_ns(count, now_ns) };
         Standing { remaining: u64::from(self.permits.get()).saturating_sub(count.count), reset_ns }
-    }
-
-    pub(super) fn quota(&self) -> Quota {
-        Quota { requests: self.permits.get(), unit: Unit::PerNs(self.window_ns) }
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! It must not look anything up.
 
-use super::error::LimitError;
 use crate::draw::mix;
 use crate::proxy::session_label;
+use crate::setting::SettingError;
 use hyper::header::{HeaderMap, HeaderName, PROXY_AUTHORIZATION};
+use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -38,7 +39,7 @@ pub enum Whom {
     Session,
 }
 
-/// How many bits of an address are looked at.
+/// Bits of an address that are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     v4_bits: u8,
@@ -46,30 +47,17 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// `v4_bits` of IPv4 addresses, also of those mapped to IPv6, and `v6_bits` of all others.
-    ///
-    /// # Errors
-    ///
-    /// An address has fewer bits.
-    pub fn new(v4_bits: u8, v6_bits: u8) -> Result<Self, LimitError> {
-        if v4_bits > 32 || v6_bits > 128 {
-            return Err(LimitError::Prefix { given: format!("/{v4_bits},/{v6_bits}") });
-        }
-        Ok(Self { v4_bits, v6_bits })
+    /// Look at `v4_bits` of IPv4 addresses, also of those mapped to IPv6, and at `v6_bits` of all others. None if an
+    /// address has fewer bits.
+    #[must_use]
+    pub fn new(v4_bits: u8, v6_bits: u8) -> Option<Self> {
+        (v4_bits <= 32 && v6_bits <= 128).then_some(Self { v4_bits, v6_bits })
     }
 
     fn of(self, address: IpAddr) -> IpAddr {
-        // A shift by all bits has no result, and none of the bits is what it should leave.
-        match address.to_canonical() {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.v4_bits)).unwrap_or(0);
-                IpAddr::V4((address.to_bits() & mask).into())
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.v6_bits)).unwrap_or(0);
-                IpAddr::V6((address.to_bits() & mask).into())
-            }
-        }
+        let address = address.to_canonical();
+        let bits = if address.is_ipv4() { self.v4_bits } else { self.v6_bits };
+        IpNet::new(address, bits).map_or(address, |prefix| prefix.network())
     }
 }
 
@@ -167,10 +155,11 @@ impl fmt::Display for KeyBy {
 }
 
 impl std::str::FromStr for KeyBy {
-    type Err = LimitError;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, LimitError> {
-        let wrong = || LimitError::Key { given: given.to_owned() };
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        let right = "write everyone, address, /64 or another prefix, header=NAME or session, with +path or not";
+        let wrong = || SettingError::new(format!("`{given}` is no key: {right}"));
         let (whom, paths) = match given.strip_suffix("+path") {
             Some(whom) => (whom, Paths::Apart),
             None => (given, Paths::Together),
@@ -189,15 +178,13 @@ impl std::str::FromStr for KeyBy {
     }
 }
 
-/// Reads `/64`, which leaves IPv4 addresses whole, or `/24,/48`.
-fn prefix(given: &str) -> Result<Prefix, LimitError> {
-    let wrong = || LimitError::Prefix { given: given.to_owned() };
-    let bits = |part: &str| part.trim().strip_prefix('/').and_then(|bits| bits.parse().ok()).ok_or_else(wrong);
-    match given.split_once(',') {
-        None => Prefix::new(32, bits(given)?),
-        Some((v4, v6)) => Prefix::new(bits(v4)?, bits(v6)?),
-    }
-    .map_err(|_| wrong())
+/// Parse `/64`, which leaves IPv4 addresses whole, or `/24,/48`.
+fn prefix(given: &str) -> Result<Prefix, SettingError> {
+    let bits = |part: &str| part.trim().strip_prefix('/')?.parse().ok();
+    let (v4, v6) = given.split_once(',').unwrap_or(("/32", given));
+    let prefix = bits(v4).zip(bits(v6)).and_then(|(v4, v6)| Prefix::new(v4, v6));
+    let right = "write /0 to /128 for IPv6, or /24,/48 for IPv4 and IPv6";
+    prefix.ok_or_else(|| SettingError::new(format!("`{given}` is no prefix: {right}")))
 }
 
 #[cfg(test)]

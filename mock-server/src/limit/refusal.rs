@@ -2,33 +2,9 @@
 //!
 //! It must not write a header: the server does.
 
-use super::error::LimitError;
+use crate::setting::SettingError;
 use std::fmt;
 use std::str::FromStr;
-
-/// The status of a refusal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RefusalStatus {
-    /// 429 Too Many Requests.
-    #[default]
-    TooManyRequests,
-    /// 503 Service Unavailable, as of nginx.
-    Unavailable,
-    /// 403 Forbidden, as of GitHub together with `x-ratelimit-remaining: 0`.
-    Forbidden,
-}
-
-impl RefusalStatus {
-    /// Its number.
-    #[must_use]
-    pub const fn code(self) -> u16 {
-        match self {
-            Self::TooManyRequests => 429,
-            Self::Unavailable => 503,
-            Self::Forbidden => 403,
-        }
-    }
-}
 
 /// How a refusal says when to come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +78,7 @@ impl Dialects {
     /// # Errors
     ///
     /// One is in it that writes the same field.
-    pub fn with(self, dialect: Dialect) -> Result<Self, LimitError> {
+    pub fn with(self, dialect: Dialect) -> Result<Self, SettingError> {
         let clashing = match dialect {
             Dialect::XRateLimit => Some(Dialect::XRateLimitDelta),
             Dialect::XRateLimitDelta => Some(Dialect::XRateLimit),
@@ -111,7 +87,11 @@ impl Dialects {
             Dialect::Draft03 => None,
         };
         match clashing.filter(|other| self.has(*other)) {
-            Some(other) => Err(LimitError::Clash { one: other.name(), other: dialect.name() }),
+            Some(other) => {
+                let (one, other) = (other.name(), dialect.name());
+                let what = format!("headers {one} and {other} write the same field: write one of them");
+                Err(SettingError::new(what))
+            }
             None => Ok(Self(self.0 | dialect.bit())),
         }
     }
@@ -131,22 +111,19 @@ impl Dialects {
 
 impl fmt::Display for Dialects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut between = "";
-        for dialect in Dialect::ALL.into_iter().filter(|dialect| self.has(*dialect)) {
-            write!(f, "{between}{}", dialect.name())?;
-            between = "+";
-        }
-        Ok(())
+        let names = Dialect::ALL.into_iter().filter(|dialect| self.has(*dialect)).map(Dialect::name);
+        f.write_str(&names.collect::<Vec<_>>().join("+"))
     }
 }
 
 impl FromStr for Dialects {
-    type Err = LimitError;
+    type Err = SettingError;
 
-    fn from_str(given: &str) -> Result<Self, LimitError> {
+    fn from_str(given: &str) -> Result<Self, SettingError> {
         given.split('+').try_fold(Self::NONE, |dialects, name| {
             let known = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
-            dialects.with(known.ok_or_else(|| LimitError::Dialect { given: name.to_owned() })?)
+            let right = "write x-ratelimit, x-ratelimit-delta, ietf, draft-07 or draft-03, several with + between";
+            dialects.with(known.ok_or_else(|| SettingError::new(format!("`{name}` are no headers: {right}")))?)
         })
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! It must not keep anything but the one word.
 
-use super::algorithm::{Quota, Standing, Step, Unit};
-use super::error::LimitError;
-use super::pace::{MAX_PERIOD, nanos};
+use super::algorithm::{Standing, Step};
+use super::window_of;
+use crate::setting::SettingError;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ const MIN_WINDOW: Duration = Duration::from_millis(100);
 /// `2 * permits` within `w`. What it does not allow is the fixed window's `2 * permits` in no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
-    permits: NonZeroU32,
-    window: Duration,
-    window_ns: u64,
+    pub(super) permits: NonZeroU32,
+    pub(super) window: Duration,
+    pub(super) window_ns: u64,
 }
 
 /// The word, taken apart.
@@ -73,26 +73,9 @@ impl SlidingWindow {
     /// # Errors
     ///
     /// The window is shorter than 100 milliseconds or longer than a day, or admits more than 2^20 - 1.
-    pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, LimitError> {
-        if window < MIN_WINDOW || window > MAX_PERIOD {
-            return Err(LimitError::Window { window, least: MIN_WINDOW });
-        }
-        if permits.get() > MAX_PERMITS {
-            return Err(LimitError::TooMany { permits: permits.get(), most: MAX_PERMITS });
-        }
-        Ok(Self { permits, window, window_ns: nanos(window) })
-    }
-
-    /// How many requests a window admits.
-    #[must_use]
-    pub const fn permits(&self) -> NonZeroU32 {
-        self.permits
-    }
-
-    /// How long a window is.
-    #[must_use]
-    pub const fn window(&self) -> Duration {
-        self.window
+    pub fn new(permits: NonZeroU32, window: Duration) -> Result<Self, SettingError> {
+        let window_ns = window_of((permits, MAX_PERMITS), (window, MIN_WINDOW))?;
+        Ok(Self { permits, window, window_ns })
     }
 
     fn at(&self, state: u64, now_ns: u64) -> Now {
@@ -170,10 +153,6 @@ impl SlidingWindow {
         let remaining = self.room(&now);
         let is_whole = remaining >= u64::from(self.permits.get());
         Standing { remaining, reset_ns: if is_whole { 0 } else { self.wait_ns(&now, remaining + 1) } }
-    }
-
-    pub(super) fn quota(&self) -> Quota {
-        Quota { requests: self.permits.get(), unit: Unit::PerNs(self.window_ns) }
     }
 }
 

@@ -1,243 +1,181 @@
-//! Limits as they are typed, and back.
-//!
-//! It must not decide what a limit means, only how it is written.
+//! Limits as text: parse what is typed, and format it in its shortest form.
 
-use super::algorithm::Algorithm;
-use super::concurrency::Concurrency;
-use super::connections::{Connections, Over};
-use super::error::LimitError;
+use super::algorithm::{Algorithm, Over};
+use super::bucket::{Bucket, Delay, Pace};
 use super::fixed_window::FixedWindow;
-use super::gcra::Gcra;
 use super::key::KeyBy;
-use super::leaky_bucket::{Delay, LeakyBucket};
-use super::pace::Pace;
-use super::refusal::{Dialects, RefusalBody, RefusalStatus, RetryAfter};
+use super::refusal::{Dialects, RefusalBody, RetryAfter};
 use super::sliding_window::SlidingWindow;
-use super::token_bucket::TokenBucket;
-use super::{Limit, Name};
-use crate::duration;
+use super::{Limit, MAX_NAME};
+use crate::setting::{SettingError, choice, duration_text, parse_duration, word};
+use hyper::StatusCode;
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, ParseIntError};
 use std::str::FromStr;
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_mins(1);
-const HOUR: Duration = Duration::from_hours(1);
+/// Units of periods as they are typed.
+const UNITS: [(&str, Duration); 3] =
+    [("s", Duration::from_secs(1)), ("min", Duration::from_mins(1)), ("h", Duration::from_hours(1))];
 
-/// An algorithm before its numbers are known.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Gcra,
-    Bucket,
-    Fixed,
-    Sliding,
-    Leaky,
-    Concurrency,
-    Connections,
+const STATUSES: [(&str, StatusCode); 3] =
+    [("429", StatusCode::TOO_MANY_REQUESTS), ("503", StatusCode::SERVICE_UNAVAILABLE), ("403", StatusCode::FORBIDDEN)];
+
+const RETRIES: [(&str, RetryAfter); 3] =
+    [("seconds", RetryAfter::Seconds), ("date", RetryAfter::Date), ("none", RetryAfter::None)];
+
+const BODIES: [(&str, RefusalBody); 2] = [("plain", RefusalBody::Plain), ("problem", RefusalBody::Problem)];
+
+const OVERS: [(&str, Over); 3] = [("close", Over::Close), ("reset", Over::Reset), ("503", Over::Unavailable)];
+
+/// Options that an algorithm knows, as messages write them. None for no algorithm.
+fn known_options(algorithm: &str) -> Option<&'static str> {
+    Some(match algorithm {
+        "gcra" | "bucket" => "burst=N, key=.., status=.., retry=.., headers=.., body=.., name=..",
+        "fixed" | "sliding" | "concurrency" => "key=.., status=.., retry=.., headers=.., body=.., name=..",
+        "leaky" => "burst=N, delay=N, nodelay, key=.., status=.., retry=.., headers=.., body=.., name=..",
+        "connections" => "key=.., over=.., name=..",
+        _ => return None,
+    })
 }
 
-impl Kind {
-    const ALL: [Self; 7] =
-        [Self::Gcra, Self::Bucket, Self::Fixed, Self::Sliding, Self::Leaky, Self::Concurrency, Self::Connections];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Gcra => "gcra",
-            Self::Bucket => "bucket",
-            Self::Fixed => "fixed",
-            Self::Sliding => "sliding",
-            Self::Leaky => "leaky",
-            Self::Concurrency => "concurrency",
-            Self::Connections => "connections",
-        }
-    }
-
-    /// The options that it knows.
-    const fn options(self) -> &'static [&'static str] {
-        match self {
-            Self::Gcra | Self::Bucket => &["burst", "key", "status", "retry", "headers", "body", "name"],
-            Self::Fixed | Self::Sliding | Self::Concurrency => &["key", "status", "retry", "headers", "body", "name"],
-            Self::Leaky => &["burst", "delay", "nodelay", "key", "status", "retry", "headers", "body", "name"],
-            Self::Connections => &["key", "over", "name"],
-        }
-    }
-
-    fn known(self) -> String {
-        let shape = |option: &&str| match *option {
-            "nodelay" => "nodelay".to_owned(),
-            "burst" | "delay" => format!("{option}=N"),
-            other => format!("{other}=.."),
-        };
-        self.options().iter().map(shape).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// The options behind a rate, each at most once.
-struct Options<'a> {
-    kind: Kind,
-    given: Vec<(&'a str, &'a str)>,
-}
+/// Options behind a rate, each at most once.
+struct Options<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Options<'a> {
-    fn read(kind: Kind, parts: impl Iterator<Item = &'a str>) -> Result<Self, LimitError> {
+    fn parse(algorithm: &str, parts: impl Iterator<Item = &'a str>) -> Result<Self, SettingError> {
+        let known = known_options(algorithm).unwrap_or_default();
         let mut given: Vec<(&str, &str)> = Vec::new();
         for part in parts {
-            let part = part.trim();
-            let (name, value) = match part.split_once('=') {
-                None if part == "nodelay" => (part, ""),
-                Some((name, value)) if name != "nodelay" => (name, value),
-                _ => return Err(unknown(part, kind)),
-            };
-            if !kind.options().contains(&name) {
-                return Err(unknown(part, kind));
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let is_known = known.split(", ").any(|known| match known.split_once('=') {
+                Some((known, _)) => known == name && part.contains('='),
+                None => known == part,
+            });
+            if !is_known {
+                let what = format!("`{part}` cannot stand behind {algorithm}: write {known}");
+                return Err(SettingError::new(what));
             }
             if given.iter().any(|(other, _)| *other == name) {
-                return Err(LimitError::Repeated { name: name.to_owned() });
+                return Err(repeated(name));
             }
             given.push((name, value));
         }
-        Ok(Self { kind, given })
+        Ok(Self(given))
     }
 
     fn get(&self, name: &str) -> Option<&'a str> {
-        self.given.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
+        self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
     }
 
-    /// One of several words, or the default.
-    fn choice<T: Copy + Default>(&self, option: &Choice<'_, T>) -> Result<T, LimitError> {
-        let Some(given) = self.get(option.name) else { return Ok(T::default()) };
-        let known = option.known.iter().find(|(word, _)| *word == given);
-        known.map(|(_, value)| *value).ok_or_else(|| LimitError::Choice {
-            given: given.to_owned(),
-            option: option.name,
-            choices: option.choices,
+    /// Return the value of one of several words, or `default` if the option is not given.
+    fn choice<T: Copy>(&self, option: &str, known: &[(&str, T)], default: T) -> Result<T, SettingError> {
+        self.get(option).map_or(Ok(default), |given| choice(option, known, given))
+    }
+}
+
+fn repeated(option: &str) -> SettingError {
+    SettingError::new(format!("`{option}` is given twice: write it once"))
+}
+
+impl FromStr for Limit {
+    type Err = SettingError;
+
+    fn from_str(given: &str) -> Result<Self, SettingError> {
+        let mut parts = given.split(':').map(str::trim);
+        let first = parts.next().unwrap_or_default();
+        let (name, rate) = if first.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            if known_options(first).is_none() {
+                let right = "write gcra, bucket, fixed, sliding, leaky, concurrency or connections";
+                return Err(SettingError::new(format!("`{first}` is no algorithm: {right}")));
+            }
+            let what = || format!("{first} is not said how much: write {first}:8 or {first}:100/min");
+            (first, parts.next().ok_or_else(|| SettingError::new(what()))?)
+        } else {
+            ("gcra", first)
+        };
+        let options = Options::parse(name, parts)?;
+        let limit = Self::new(algorithm(name, rate, &options)?);
+        let key = options.get("key").map_or(Ok(KeyBy::ADDRESS), str::parse)?;
+        Ok(Self {
+            status: options.choice("status", &STATUSES, limit.status)?,
+            retry_after: options.choice("retry", &RETRIES, limit.retry_after)?,
+            headers: options.get("headers").map_or(Ok(Dialects::NONE), str::parse)?,
+            body: options.choice("body", &BODIES, limit.body)?,
+            name: options.get("name").map(parse_name).transpose()?,
+            ..limit.with_key(key)?
         })
     }
 }
 
-struct Choice<'a, T> {
-    name: &'static str,
-    choices: &'static str,
-    known: &'a [(&'static str, T)],
-}
-
-const STATUSES: [(&str, RefusalStatus); 3] =
-    [("429", RefusalStatus::TooManyRequests), ("503", RefusalStatus::Unavailable), ("403", RefusalStatus::Forbidden)];
-const RETRIES: [(&str, RetryAfter); 3] =
-    [("seconds", RetryAfter::Seconds), ("date", RetryAfter::Date), ("none", RetryAfter::None)];
-const BODIES: [(&str, RefusalBody); 2] = [("plain", RefusalBody::Plain), ("problem", RefusalBody::Problem)];
-const OVERS: [(&str, Over); 3] = [("close", Over::Close), ("reset", Over::Reset), ("503", Over::Unavailable)];
-
-fn unknown(given: &str, kind: Kind) -> LimitError {
-    LimitError::UnknownOption { given: given.to_owned(), algorithm: kind.name(), known: kind.known() }
-}
-
-impl FromStr for Limit {
-    type Err = LimitError;
-
-    fn from_str(given: &str) -> Result<Self, LimitError> {
-        let mut parts = given.split(':').map(str::trim);
-        let first = parts.next().unwrap_or_default();
-        let (kind, rate) = if first.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == first);
-            let kind = kind.ok_or_else(|| LimitError::Algorithm { given: first.to_owned() })?;
-            (kind, parts.next().ok_or(LimitError::NoRate { algorithm: kind.name() })?)
-        } else {
-            (Kind::Gcra, first)
-        };
-        let options = Options::read(kind, parts)?;
-        let mut limit = Self::new(algorithm(rate, &options)?);
-        if let Some(key) = options.get("key") {
-            limit = limit.with_key(key.parse()?)?;
-        }
-        if let Some(headers) = options.get("headers") {
-            limit = limit.with_headers(headers.parse()?);
-        }
-        if let Some(name) = options.get("name") {
-            limit = limit.with_name(name.parse()?);
-        }
-        let status = Choice { name: "status", choices: "429, 503 or 403", known: &STATUSES };
-        let retry = Choice { name: "retry", choices: "seconds, date or none", known: &RETRIES };
-        let body = Choice { name: "body", choices: "plain or problem", known: &BODIES };
-        Ok(limit
-            .with_status(options.choice(&status)?)
-            .with_retry_after(options.choice(&retry)?)
-            .with_body(options.choice(&body)?))
+fn parse_name(given: &str) -> Result<String, SettingError> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+    if (1..=MAX_NAME).contains(&given.len()) && given.bytes().all(is_plain) {
+        return Ok(given.to_owned());
     }
+    let right = "write 1 to 32 of a-z, 0-9, `-`, `_` and `.`";
+    Err(SettingError::new(format!("`{given}` is no name of a limit: {right}")))
 }
 
-fn algorithm(rate: &str, options: &Options<'_>) -> Result<Algorithm, LimitError> {
-    let kind = options.kind;
-    if matches!(kind, Kind::Concurrency | Kind::Connections) {
+fn algorithm(name: &str, rate: &str, options: &Options<'_>) -> Result<Algorithm, SettingError> {
+    if matches!(name, "concurrency" | "connections") {
         if rate.contains('/') {
-            return Err(LimitError::NotACap { given: rate.to_owned(), algorithm: kind.name() });
+            let right = format!("write a number, as in {name}:8");
+            let what = format!("`{rate}` has a period, but {name} counts what is open at a time: {right}");
+            return Err(SettingError::new(what));
         }
-        let cap = count(rate)?;
-        return Ok(match kind {
-            Kind::Connections => {
-                let over = Choice { name: "over", choices: "close, reset or 503", known: &OVERS };
-                Algorithm::Connections(Connections::new(cap, options.choice(&over)?))
-            }
-            _ => Algorithm::Concurrency(Concurrency::new(cap)),
-        });
+        let cap = parse_count(rate)?;
+        let over = options.choice("over", &OVERS, Over::Close)?;
+        return Ok(if name == "connections" { Algorithm::Connections(cap, over) } else { Algorithm::Concurrency(cap) });
     }
     let (permits, period) = rate.split_once('/').unwrap_or((rate, "s"));
-    let (permits, period) = (count(permits)?, self::period(period)?);
-    let burst = options.get("burst");
-    Ok(match kind {
-        Kind::Fixed => Algorithm::FixedWindow(FixedWindow::new(permits, period)?),
-        Kind::Sliding => Algorithm::SlidingWindow(SlidingWindow::new(permits, period)?),
-        Kind::Bucket => {
-            let size = burst.map_or(Ok(permits), count)?;
-            Algorithm::TokenBucket(TokenBucket::new(Pace::new(permits, period)?, size)?)
-        }
-        Kind::Leaky => {
-            let burst = burst.map_or(Ok(0), count_or_none)?;
+    let (permits, period) = (parse_count(permits)?, parse_period(period)?);
+    if name == "fixed" {
+        return FixedWindow::new(permits, period).map(Algorithm::FixedWindow);
+    }
+    if name == "sliding" {
+        return SlidingWindow::new(permits, period).map(Algorithm::SlidingWindow);
+    }
+    let pace = Pace::new(permits, period)?;
+    let at_once = |default: NonZeroU32| {
+        let burst = options.get("burst").map_or(Ok(default), parse_count)?;
+        Bucket::new(pace, burst.get() - 1, Delay::Never)
+    };
+    match name {
+        "bucket" => at_once(permits).map(Algorithm::TokenBucket),
+        "leaky" => {
             let delay = match (options.get("delay"), options.get("nodelay")) {
-                (Some(_), Some(_)) => return Err(LimitError::Repeated { name: "delay".to_owned() }),
-                (Some(undelayed), None) => Delay::After(count_or_none(undelayed)?),
+                (Some(_), Some(_)) => return Err(repeated("delay")),
+                (Some(undelayed), None) => Delay::After(parse_count(undelayed)?),
                 (None, Some(_)) => Delay::Never,
                 (None, None) => Delay::After(0),
             };
-            Algorithm::LeakyBucket(LeakyBucket::new(Pace::new(permits, period)?, burst, delay)?)
+            let burst = options.get("burst").map_or(Ok(0), parse_count)?;
+            Bucket::new(pace, burst, delay).map(Algorithm::LeakyBucket)
         }
-        Kind::Gcra | Kind::Concurrency | Kind::Connections => {
-            let burst = burst.map_or(Ok(NonZeroU32::MIN), count)?;
-            Algorithm::Gcra(Gcra::new(Pace::new(permits, period)?, burst)?)
-        }
-    })
-}
-
-fn count(given: &str) -> Result<NonZeroU32, LimitError> {
-    given.trim().parse().map_err(|source| LimitError::NotACount { given: given.to_owned(), source })
-}
-
-fn count_or_none(given: &str) -> Result<u32, LimitError> {
-    given.trim().parse().map_err(|source| LimitError::NotACount { given: given.to_owned(), source })
-}
-
-fn period(given: &str) -> Result<Duration, LimitError> {
-    match given.trim() {
-        "s" => Ok(SECOND),
-        "min" => Ok(MINUTE),
-        "h" => Ok(HOUR),
-        other => duration::parse(other).map_err(|source| LimitError::NotAPeriod { given: other.to_owned(), source }),
+        _ => at_once(NonZeroU32::MIN).map(Algorithm::Gcra),
     }
 }
 
-/// A rate as it is typed.
-struct Rate(NonZeroU32, Duration);
+fn parse_count<T: FromStr<Err = ParseIntError>>(given: &str) -> Result<T, SettingError> {
+    let right = "write a whole number from 1 to 4294967295; less than 1/s is N/min or N/h, as in 30/min";
+    let wrong = |_| SettingError::new(format!("`{given}` is not a number of requests: {right}"));
+    given.trim().parse().map_err(wrong)
+}
 
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.0)?;
-        match self.1 {
-            SECOND => f.write_str("s"),
-            MINUTE => f.write_str("min"),
-            HOUR => f.write_str("h"),
-            other => f.write_str(&duration::text(other)),
-        }
+fn parse_period(given: &str) -> Result<Duration, SettingError> {
+    let given = given.trim();
+    let unit = UNITS.iter().find(|(unit, _)| *unit == given).map(|(_, period)| *period);
+    let right = "write s, min, h or a duration, as in 5/s, 5/min or 5/90s";
+    let wrong = || SettingError::new(format!("`{given}` is not a period: {right}"));
+    unit.or_else(|| parse_duration(given)).ok_or_else(wrong)
+}
+
+/// Format a rate as it is typed.
+fn rate(permits: NonZeroU32, period: Duration) -> String {
+    match word(&UNITS, &period) {
+        "" => format!("{permits}/{}", duration_text(period)),
+        unit => format!("{permits}/{unit}"),
     }
 }
 
@@ -246,76 +184,51 @@ impl fmt::Display for Algorithm {
         let name = self.name();
         match self {
             Self::Gcra(limit) => {
-                write!(f, "{}", Rate(limit.pace().permits(), limit.pace().period()))?;
-                match limit.burst() {
-                    NonZeroU32::MIN => Ok(()),
-                    burst => write!(f, ":burst={burst}"),
-                }
+                write!(f, "{}", rate(limit.pace.permits, limit.pace.period))?;
+                option(f, "burst", &(u64::from(limit.excess) + 1), &1)
             }
             Self::TokenBucket(limit) => {
-                let pace = limit.pace();
-                write!(f, "{name}:{}", Rate(pace.permits(), pace.period()))?;
-                if limit.size() == pace.permits() { Ok(()) } else { write!(f, ":burst={}", limit.size()) }
+                write!(f, "{name}:{}", rate(limit.pace.permits, limit.pace.period))?;
+                option(f, "burst", &(u64::from(limit.excess) + 1), &limit.pace.permits.get().into())
             }
-            Self::FixedWindow(limit) => write!(f, "{name}:{}", Rate(limit.permits(), limit.window())),
-            Self::SlidingWindow(limit) => write!(f, "{name}:{}", Rate(limit.permits(), limit.window())),
             Self::LeakyBucket(limit) => {
-                write!(f, "{name}:{}", Rate(limit.pace().permits(), limit.pace().period()))?;
-                if limit.burst() > 0 {
-                    write!(f, ":burst={}", limit.burst())?;
-                }
-                match limit.delay() {
-                    Delay::After(0) => Ok(()),
-                    Delay::After(undelayed) => write!(f, ":delay={undelayed}"),
+                write!(f, "{name}:{}", rate(limit.pace.permits, limit.pace.period))?;
+                option(f, "burst", &limit.excess, &0)?;
+                match limit.delay {
+                    Delay::After(undelayed) => option(f, "delay", &undelayed, &0),
                     Delay::Never => f.write_str(":nodelay"),
                 }
             }
-            Self::Concurrency(limit) => write!(f, "{name}:{}", limit.cap()),
-            Self::Connections(limit) => {
-                write!(f, "{name}:{}", limit.cap())?;
-                word(f, "over", &OVERS, limit.over())
+            Self::FixedWindow(limit) => write!(f, "{name}:{}", rate(limit.permits, limit.window)),
+            Self::SlidingWindow(limit) => write!(f, "{name}:{}", rate(limit.permits, limit.window)),
+            Self::Concurrency(cap) => write!(f, "{name}:{cap}"),
+            Self::Connections(cap, over) => {
+                write!(f, "{name}:{cap}")?;
+                option(f, "over", word(&OVERS, over), "close")
             }
         }
     }
 }
 
-/// Writes a choice, unless it is what goes without saying.
-fn word<T: Copy + Default + PartialEq>(
+/// Write an option, unless it is the default.
+fn option<T: PartialEq + fmt::Display + ?Sized>(
     f: &mut fmt::Formatter<'_>,
-    option: &str,
-    known: &[(&str, T)],
-    chosen: T,
+    name: &str,
+    value: &T,
+    default: &T,
 ) -> fmt::Result {
-    match known.iter().find(|(_, value)| *value == chosen && chosen != T::default()) {
-        Some((word, _)) => write!(f, ":{option}={word}"),
-        None => Ok(()),
-    }
+    if value == default { Ok(()) } else { write!(f, ":{name}={value}") }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.algorithm())?;
-        if *self.key() != KeyBy::ADDRESS {
-            write!(f, ":key={}", self.key())?;
-        }
-        word(f, "status", &STATUSES, self.status())?;
-        word(f, "retry", &RETRIES, self.retry_after())?;
-        if self.headers() != Dialects::NONE {
-            write!(f, ":headers={}", self.headers())?;
-        }
-        word(f, "body", &BODIES, self.body())?;
-        match self.given_name() {
-            Some(name) => write!(f, ":name={name}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl FromStr for Name {
-    type Err = LimitError;
-
-    fn from_str(given: &str) -> Result<Self, LimitError> {
-        Self::new(given)
+        write!(f, "{}", self.algorithm)?;
+        option(f, "key", &self.key.to_string(), &KeyBy::ADDRESS.to_string())?;
+        option(f, "status", word(&STATUSES, &self.status), "429")?;
+        option(f, "retry", word(&RETRIES, &self.retry_after), "seconds")?;
+        option(f, "headers", &self.headers.to_string(), &String::new())?;
+        option(f, "body", word(&BODIES, &self.body), "plain")?;
+        option(f, "name", self.name.as_deref().unwrap_or_default(), "")
     }
 }
 
@@ -326,18 +239,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const SECOND: Duration = UNITS[0].1;
+    const MINUTE: Duration = UNITS[1].1;
+    const HOUR: Duration = UNITS[2].1;
+
     fn n(count: u32) -> NonZeroU32 {
         NonZeroU32::new(count).unwrap()
     }
 
     fn gcra(permits: u32, period: Duration, burst: u32) -> Algorithm {
-        Algorithm::Gcra(Gcra::new(Pace::new(n(permits), period).unwrap(), n(burst)).unwrap())
+        Algorithm::Gcra(Bucket::new(Pace::new(n(permits), period).unwrap(), burst - 1, Delay::Never).unwrap())
     }
 
     #[test]
     fn every_form_is_read() {
         let per_minute = Pace::new(n(100), MINUTE).unwrap();
-        let leaky = |burst, delay| Algorithm::LeakyBucket(LeakyBucket::new(per_minute, burst, delay).unwrap());
+        let token = |size: u32| Algorithm::TokenBucket(Bucket::new(per_minute, size - 1, Delay::Never).unwrap());
+        let leaky = |burst, delay| Algorithm::LeakyBucket(Bucket::new(per_minute, burst, delay).unwrap());
         for (given, expected) in [
             ("1000/s", gcra(1000, SECOND, 1)),
             ("500/min", gcra(500, MINUTE, 1)),
@@ -346,26 +264,26 @@ mod tests {
             ("1000:burst=5", gcra(1000, SECOND, 5)),
             (" 7/90s:burst=2 ", gcra(7, Duration::from_secs(90), 2)),
             ("gcra:7/90s:burst=2", gcra(7, Duration::from_secs(90), 2)),
-            ("bucket:100/min", Algorithm::TokenBucket(TokenBucket::new(per_minute, n(100)).unwrap())),
-            ("bucket:100/min:burst=5", Algorithm::TokenBucket(TokenBucket::new(per_minute, n(5)).unwrap())),
+            ("bucket:100/min", token(100)),
+            ("bucket:100/min:burst=5", token(5)),
             ("fixed:100/min", Algorithm::FixedWindow(FixedWindow::new(n(100), MINUTE).unwrap())),
             ("sliding:100/min", Algorithm::SlidingWindow(SlidingWindow::new(n(100), MINUTE).unwrap())),
             ("leaky:100/min", leaky(0, Delay::After(0))),
             ("leaky:100/min:burst=0:delay=0", leaky(0, Delay::After(0))),
             ("leaky:100/min:delay=5:burst=20", leaky(20, Delay::After(5))),
             ("leaky:100/min:burst=20:nodelay", leaky(20, Delay::Never)),
-            ("concurrency:8", Algorithm::Concurrency(Concurrency::new(n(8)))),
-            ("connections:8", Algorithm::Connections(Connections::new(n(8), Over::Close))),
-            ("connections:8:over=503", Algorithm::Connections(Connections::new(n(8), Over::Unavailable))),
+            ("concurrency:8", Algorithm::Concurrency(n(8))),
+            ("connections:8", Algorithm::Connections(n(8), Over::Close)),
+            ("connections:8:over=503", Algorithm::Connections(n(8), Over::Unavailable)),
         ] {
             assert_eq!(given.parse(), Ok(Limit::new(expected)), "{given}");
         }
         let full: Limit =
             "fixed:100/min:key=/64:status=503:headers=x-ratelimit+ietf:retry=date:body=problem:name=a".parse().unwrap();
-        assert_eq!(full.key().whom, Whom::Prefix(Prefix::new(32, 64).unwrap()));
-        assert_eq!((full.status(), full.retry_after()), (RefusalStatus::Unavailable, RetryAfter::Date));
-        assert!(full.headers().has(Dialect::XRateLimit) && full.headers().has(Dialect::Ietf));
-        assert_eq!((full.body(), full.name()), (RefusalBody::Problem, "a"));
+        assert_eq!(full.key.whom, Whom::Prefix(Prefix::new(32, 64).unwrap()));
+        assert_eq!((full.status, full.retry_after), (StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Date));
+        assert!(full.headers.has(Dialect::XRateLimit) && full.headers.has(Dialect::Ietf));
+        assert_eq!((full.body, full.name()), (RefusalBody::Problem, "a"));
     }
 
     #[test]
@@ -425,16 +343,16 @@ mod tests {
                 let period = Duration::from_micros(period_us);
                 let pace = Pace::new(n(permits), period).ok()?;
                 Some(match kind {
-                    0 => Algorithm::Gcra(Gcra::new(pace, n(burst)).ok()?),
-                    1 => Algorithm::TokenBucket(TokenBucket::new(pace, n(burst)).ok()?),
+                    0 => Algorithm::Gcra(Bucket::new(pace, burst - 1, Delay::Never).ok()?),
+                    1 => Algorithm::TokenBucket(Bucket::new(pace, burst - 1, Delay::Never).ok()?),
                     2 => Algorithm::FixedWindow(FixedWindow::new(n(permits), period).ok()?),
                     3 => Algorithm::SlidingWindow(SlidingWindow::new(n(permits), period).ok()?),
                     4 => {
                         let delay = if undelayed > burst { Delay::Never } else { Delay::After(undelayed) };
-                        Algorithm::LeakyBucket(LeakyBucket::new(pace, burst, delay).ok()?)
+                        Algorithm::LeakyBucket(Bucket::new(pace, burst, delay).ok()?)
                     }
-                    5 => Algorithm::Concurrency(Concurrency::new(n(permits))),
-                    _ => Algorithm::Connections(Connections::new(n(permits), OVERS[over].1)),
+                    5 => Algorithm::Concurrency(n(permits)),
+                    _ => Algorithm::Connections(n(permits), OVERS[over].1),
                 })
             },
         )
@@ -459,22 +377,20 @@ mod tests {
             dialects in proptest::collection::vec(0_usize..5, 0..4), name in proptest::option::of("[a-z0-9._-]{1,32}"),
         ) {
             let mut limit = Limit::new(algorithm);
-            if let Some(name) = name {
-                limit = limit.with_name(name.parse().unwrap());
-            }
-            if matches!(algorithm, Algorithm::Connections(_)) {
+            limit.name = name;
+            if matches!(algorithm, Algorithm::Connections(..)) {
                 limit = limit.clone().with_key(key).unwrap_or(limit);
             } else {
                 let headers = dialects.into_iter().fold(Dialects::NONE, |dialects, dialect| {
                     dialects.with(Dialect::ALL[dialect]).unwrap_or(dialects)
                 });
-                limit = limit
-                    .with_key(key)
-                    .unwrap()
-                    .with_status(STATUSES[choices.0].1)
-                    .with_retry_after(RETRIES[choices.1].1)
-                    .with_body(BODIES[choices.2].1)
-                    .with_headers(headers);
+                limit = Limit {
+                    status: STATUSES[choices.0].1,
+                    retry_after: RETRIES[choices.1].1,
+                    body: BODIES[choices.2].1,
+                    headers,
+                    ..limit.with_key(key).unwrap()
+                };
             }
             prop_assert_eq!(limit.to_string().parse(), Ok(limit));
         }

@@ -34,9 +34,7 @@ fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
     let (_, limit, keys, asked) = visitor.questions(asking).find(|(other, ..)| *other == index).unwrap();
     match keys.look(&asked) {
         // The state is the one after it.
-        Decided { step: Step::Admitted { .. }, state } => {
-            limit.algorithm().standing(state, asking.now_ns).remaining + 1
-        }
+        Decided { step: Step::Admitted { .. }, state } => limit.algorithm.standing(state, asking.now_ns).remaining + 1,
         Decided { .. } => 0,
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! It must not print a password.
 
+use crate::setting::SettingError;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -26,14 +27,17 @@ pub struct Credentials {
 }
 
 impl FromStr for Credentials {
-    type Err = CredentialsError;
+    type Err = SettingError;
 
-    fn from_str(text: &str) -> Result<Self, CredentialsError> {
+    fn from_str(text: &str) -> Result<Self, SettingError> {
         match text.split_once(':') {
             Some((user, password)) if !user.is_empty() && !text.contains(char::is_control) => {
                 Ok(Self { user: user.to_owned(), password: password.to_owned() })
             }
-            _ => Err(CredentialsError),
+            // The text is not repeated: part of it may be a password.
+            _ => Err(SettingError::new(
+                "credentials are USER:PASS, with a user name that is not empty and without control characters",
+            )),
         }
     }
 }
@@ -43,11 +47,6 @@ impl fmt::Debug for Credentials {
         f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
     }
 }
-
-/// Text that is no name and password; it is not repeated, for part of it may be one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("credentials are USER:PASS, with a user name that is not empty and without control characters")]
-pub struct CredentialsError;
 
 /// Why nobody is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,23 +3,18 @@
 //!
 //! It must not remember anything: an exit is a pure function of the seed and the label, or of the seed and the turn.
 
-use crate::draw::{Draws, Stream, mix};
+use crate::draw::{Draws, Stream, fnv_1a, mix};
+use crate::setting::SettingError;
+use ipnet::{IpNet, Ipv4Net};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 /// The prefixes that exits are drawn from. The default is 127.1.0.0/16: every address of 127.0.0.0/8 can be bound on
 /// Linux's loopback interface, and a target on it sees as many clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exits {
-    prefixes: Vec<Prefix>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Prefix {
-    network: IpAddr,
-    /// In bits.
-    length: u8,
+    prefixes: Vec<IpNet>,
 }
 
 /// Who goes out.
@@ -35,108 +30,61 @@ impl Exits {
     /// The address to go out from to `destination`. None means that no prefix is of its family: the kernel picks one.
     pub(crate) fn toward(&self, destination: &SocketAddr, seed: u64, whom: Whom<'_>) -> Option<IpAddr> {
         let mut draws = match whom {
-            Whom::Session(label) => Draws::new(Stream::Exit, seed, hash(label)),
+            Whom::Session(label) => Draws::new(Stream::Exit, seed, mix(fnv_1a(label))),
             Whom::Turn(turn) => Draws::new(Stream::Turn, seed, turn),
         };
-        let fitting = || self.prefixes.iter().filter(|prefix| prefix.network.is_ipv4() == destination.is_ipv4());
+        let fitting = || self.prefixes.iter().filter(|prefix| prefix.addr().is_ipv4() == destination.is_ipv4());
         let count = fitting().count() as u64;
         let position = draws.word().checked_rem(count)?;
         let prefix = fitting().nth(usize::try_from(position).ok()?)?;
-        Some(prefix.host(u128::from(draws.word()) << 64 | u128::from(draws.word())))
+        Some(host(prefix, u128::from(draws.word()) << 64 | u128::from(draws.word())))
     }
 }
 
-impl Prefix {
-    /// The host of this number, wrapped around. The first and the last address of an IPv4 network are passed over:
-    /// they are the network's own and its broadcast address.
-    #[expect(clippy::cast_possible_truncation, reason = "below the number of hosts, which is at most 2^32 for IPv4")]
-    fn host(&self, number: u128) -> IpAddr {
-        match self.network {
-            IpAddr::V4(network) => {
-                let hosts = 1_u64 << (32 - self.length);
-                let host = if hosts > 2 { 1 + number % u128::from(hosts - 2) } else { number % u128::from(hosts) };
-                IpAddr::V4(Ipv4Addr::from_bits(network.to_bits() | host as u32))
-            }
-            IpAddr::V6(network) => {
-                let host = number & host_bits(self.length, 128);
-                IpAddr::V6(Ipv6Addr::from_bits(network.to_bits() | host))
-            }
+/// Return the host of this number in a prefix, wrapped around. The first and the last address of an IPv4 network are
+/// passed over: they are the network's own and its broadcast address.
+#[expect(clippy::cast_possible_truncation, reason = "below the number of hosts, which is at most 2^32 for IPv4")]
+fn host(prefix: &IpNet, number: u128) -> IpAddr {
+    match prefix {
+        IpNet::V4(prefix) => {
+            let hosts = 1_u64 << (32 - prefix.prefix_len());
+            let host = if hosts > 2 { 1 + number % u128::from(hosts - 2) } else { number % u128::from(hosts) };
+            IpAddr::V4((prefix.addr().to_bits() | host as u32).into())
         }
+        IpNet::V6(prefix) => IpAddr::V6((prefix.addr().to_bits() | number & prefix.hostmask().to_bits()).into()),
     }
-}
-
-/// The bits behind a prefix of `length`, in an address of `width` bits.
-fn host_bits(length: u8, width: u8) -> u128 {
-    1_u128.checked_shl(u32::from(width - length)).map_or(u128::MAX, |span| span - 1)
-}
-
-/// A label as a number: FNV-1a over its bytes, then mixed.
-fn hash(label: &str) -> u64 {
-    // Offset basis and prime of 64-bit FNV-1a; source: draft-eastlake-fnv.
-    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    mix(label.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fold))
 }
 
 impl Default for Exits {
     fn default() -> Self {
-        let network = IpAddr::V4(Ipv4Addr::new(127, 1, 0, 0));
-        Self { prefixes: vec![Prefix { network, length: 16 }] }
+        Self { prefixes: vec![Ipv4Net::new_assert(Ipv4Addr::new(127, 1, 0, 0), 16).into()] }
     }
 }
 
 impl fmt::Display for Exits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, Prefix { network, length }) in self.prefixes.iter().enumerate() {
-            let comma = if position == 0 { "" } else { "," };
-            write!(f, "{comma}{network}/{length}")?;
-        }
-        Ok(())
+        f.write_str(&self.prefixes.iter().map(IpNet::to_string).collect::<Vec<_>>().join(","))
     }
 }
 
 impl FromStr for Exits {
-    type Err = ExitsError;
+    type Err = SettingError;
 
-    fn from_str(text: &str) -> Result<Self, ExitsError> {
-        let prefixes = text.split(',').map(Prefix::from_str).collect::<Result<_, _>>()?;
-        Ok(Self { prefixes })
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        Ok(Self { prefixes: text.split(',').map(prefix).collect::<Result<_, _>>()? })
     }
 }
 
-impl FromStr for Prefix {
-    type Err = ExitsError;
-
-    fn from_str(text: &str) -> Result<Self, ExitsError> {
-        let malformed = || ExitsError::Malformed(text.to_owned());
-        let (network, length) = match text.split_once('/') {
-            Some((network, length)) => (network, Some(length)),
-            None => (text, None),
-        };
-        let network: IpAddr = network.parse().map_err(|_| malformed())?;
-        let (bits, width) = match network {
-            IpAddr::V4(network) => (u128::from(network.to_bits()), 32),
-            IpAddr::V6(network) => (network.to_bits(), 128),
-        };
-        let length = length.map_or(Ok(width), |length| length.parse().map_err(|_| malformed()))?;
-        if length > width {
-            return Err(malformed());
-        }
-        if bits & host_bits(length, width) != 0 {
-            return Err(ExitsError::HostBits(text.to_owned()));
-        }
-        Ok(Self { network, length })
+/// Parse `127.1.0.0/16`, or an address alone.
+fn prefix(text: &str) -> Result<IpNet, SettingError> {
+    let right = "give ADDRESS/LENGTH, as in 127.1.0.0/16 or fd00::/64, several with commas";
+    let prefix: Option<IpNet> = text.parse().ok().or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
+    let prefix = prefix.ok_or_else(|| SettingError::new(format!("`{text}` is no prefix; {right}")))?;
+    if prefix != prefix.trunc() {
+        let right = "give the network's own address, as in 127.1.0.0/16";
+        return Err(SettingError::new(format!("`{text}` has bits behind its prefix; {right}")));
     }
-}
-
-/// Text that names no exits.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExitsError {
-    /// Not an address with a length.
-    #[error("`{0}` is no prefix; give ADDRESS/LENGTH, as in 127.1.0.0/16 or fd00::/64, several with commas")]
-    Malformed(String),
-    /// An address within a network, where the network is wanted.
-    #[error("`{0}` has bits behind its prefix; give the network's own address, as in 127.1.0.0/16")]
-    HostBits(String),
+    Ok(prefix)
 }
 
 #[cfg(test)]
@@ -144,6 +92,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+    use std::net::Ipv6Addr;
 
     const IP4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
     const IP6: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 80);
@@ -160,15 +109,16 @@ mod tests {
         assert_eq!(exits("127.0.0.9").to_string(), "127.0.0.9/32");
         assert_eq!(Exits::default().to_string(), "127.1.0.0/16");
         for (text, error) in [
-            ("", ExitsError::Malformed(String::new())),
-            ("127.1.0.0/33", ExitsError::Malformed("127.1.0.0/33".to_owned())),
-            ("::/129", ExitsError::Malformed("::/129".to_owned())),
-            ("127.1.0.0/", ExitsError::Malformed("127.1.0.0/".to_owned())),
-            ("127.1.0.0/16,", ExitsError::Malformed(String::new())),
-            ("localhost/8", ExitsError::Malformed("localhost/8".to_owned())),
-            ("127.1.2.0/16", ExitsError::HostBits("127.1.2.0/16".to_owned())),
+            ("", "is no prefix; give ADDRESS/LENGTH"),
+            ("127.1.0.0/33", "is no prefix; give ADDRESS/LENGTH"),
+            ("::/129", "is no prefix; give ADDRESS/LENGTH"),
+            ("127.1.0.0/", "is no prefix; give ADDRESS/LENGTH"),
+            ("127.1.0.0/16,", "is no prefix; give ADDRESS/LENGTH"),
+            ("localhost/8", "is no prefix; give ADDRESS/LENGTH"),
+            ("127.1.2.0/16", "has bits behind its prefix"),
         ] {
-            assert_eq!(text.parse::<Exits>(), Err(error));
+            let found = text.parse::<Exits>().unwrap_err().to_string();
+            assert!(found.contains(error), "{found}");
         }
     }
 
@@ -208,14 +158,13 @@ mod tests {
     proptest! {
         #[test]
         fn an_exit_is_pure_and_within_its_prefix(seed: u64, label in ".{1,40}", bits: u32, length in 0_u8..=32) {
-            let network = Ipv4Addr::from_bits(bits & !u32::try_from(host_bits(length, 32)).unwrap());
-            let exits = exits(&format!("{network}/{length}"));
+            let prefix = Ipv4Net::new(Ipv4Addr::from_bits(bits), length).unwrap().trunc();
+            let exits = exits(&prefix.to_string());
             let exit = exits.toward(&IP4, seed, Whom::Session(&label));
             prop_assert_eq!(exit, exits.clone().toward(&IP4, seed, Whom::Session(&label)));
             let Some(IpAddr::V4(exit)) = exit else { panic!("an exit of another family") };
-            let host = u128::from(exit.to_bits() ^ network.to_bits());
-            prop_assert!(host <= host_bits(length, 32));
-            prop_assert!(length > 30 || (host != 0 && host != host_bits(length, 32)));
+            prop_assert!(prefix.contains(&exit));
+            prop_assert!(length > 30 || (exit != prefix.network() && exit != prefix.broadcast()));
         }
 
         #[test]

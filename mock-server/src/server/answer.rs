@@ -138,7 +138,7 @@ impl Answers {
         parts: Parts,
         incoming: Incoming,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        if !self.config.limits.iter().any(|limit| limit.key().whom == Whom::Session) {
+        if !self.config.limits.iter().any(|limit| limit.key.whom == Whom::Session) {
             return gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await;
         }
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());

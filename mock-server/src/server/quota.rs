@@ -4,7 +4,7 @@
 //! It must not decide anything, and for a limit without further headers it writes nothing on what is admitted.
 
 use crate::clock;
-use crate::limit::{Dialect, Limit, Limits, Quota, RefusalBody, RetryAfter, Standing, Unit};
+use crate::limit::{Dialect, Limit, Limits, Quota, RefusalBody, RetryAfter, Standing};
 use crate::limiter::{Rejection, Told, Verdict};
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -39,13 +39,12 @@ pub(super) fn refusal(limits: &Limits, verdict: &Verdict<'_>) -> Option<(StatusC
         Verdict::Unwelcome => Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(UNWELCOME))),
         Verdict::Rejected(Rejection { limit, .. }) => {
             let limit = limits.get(*limit)?;
-            let status = StatusCode::from_u16(limit.status().code()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-            let body = match (limit.body(), limit.retry_after()) {
+            let body = match (limit.body, limit.retry_after) {
                 (RefusalBody::Problem, _) => problem(limit).into(),
                 (RefusalBody::Plain, RetryAfter::None) => Bytes::from_static(LIMITED_SILENTLY),
                 (RefusalBody::Plain, _) => Bytes::from_static(LIMITED),
             };
-            Some((status, body))
+            Some((limit.status, body))
         }
     }
 }
@@ -54,7 +53,7 @@ fn problem(limit: &Limit) -> String {
     let problem = serde_json::json!({
         "type": QUOTA_EXCEEDED,
         "title": "Request cannot be satisfied as assigned quota has been exceeded",
-        "status": limit.status().code(),
+        "status": limit.status.as_u16(),
         "violated-policies": [limit.name()],
     });
     problem.to_string()
@@ -89,10 +88,10 @@ pub(super) fn say(limits: &Limits, verdict: &Verdict<'_>, headers: &mut HeaderMa
                     insert(headers, &RETRY_AFTER, &date(wall_s));
                 }
             }
-            if limit.body() == RefusalBody::Problem {
+            if limit.body == RefusalBody::Problem {
                 headers.insert(CONTENT_TYPE, PROBLEM);
             }
-            if !limit.headers().is_empty() {
+            if !limit.headers.is_empty() {
                 let standing = Standing { remaining: 0, reset_ns: rejection.retry_after_ns };
                 say_all(&std::iter::once((limit, standing)), headers);
             }
@@ -109,7 +108,7 @@ fn date(seconds: u64) -> String {
 fn say_all<'a>(told: &(impl Iterator<Item = (&'a Limit, Standing)> + Clone), headers: &mut HeaderMap) {
     let wall = clock::wall();
     for dialect in Dialect::ALL {
-        let of_dialect = told.clone().filter(|(limit, _)| limit.headers().has(dialect));
+        let of_dialect = told.clone().filter(|(limit, _)| limit.headers.has(dialect));
         if dialect == Dialect::Ietf {
             say_ietf(of_dialect, headers);
         } else if let Some((limit, standing)) = of_dialect.min_by_key(|(_, standing)| standing.remaining) {
@@ -148,7 +147,7 @@ impl Said {
     fn new(limit: &Limit, standing: Standing, wall: Duration) -> Self {
         let due = wall.saturating_add(Duration::from_nanos(standing.reset_ns));
         Self {
-            limit: limit.algorithm().quota().requests.into(),
+            limit: limit.algorithm.quota().requests.into(),
             remaining: standing.remaining,
             delta_s: standing.reset_ns.div_ceil(NS_PER_S),
             epoch_s: due.as_secs() + u64::from(due.subsec_nanos() > 0),
@@ -169,13 +168,13 @@ fn say_ietf<'a>(told: impl Iterator<Item = (&'a Limit, Standing)>, headers: &mut
     let (mut policies, mut standings) = (String::new(), String::new());
     for (limit, standing) in told {
         let comma = if policies.is_empty() { "" } else { ", " };
-        let Quota { requests, unit } = limit.algorithm().quota();
+        let Quota { requests, per_ns } = limit.algorithm.quota();
         // Writing to a string cannot fail.
         let _ = write!(policies, "{comma}\"{}\";q={requests}", limit.name());
         let _ = write!(standings, "{comma}\"{}\";r={}", limit.name(), standing.remaining);
-        match unit {
-            Unit::AtOnce => policies.push_str(";qu=\"concurrent-requests\""),
-            Unit::PerNs(ns) => {
+        match per_ns {
+            None => policies.push_str(";qu=\"concurrent-requests\""),
+            Some(ns) => {
                 // A window is a whole number of seconds, or left out.
                 if ns % NS_PER_S == 0 {
                     let _ = write!(policies, ";w={}", ns / NS_PER_S);

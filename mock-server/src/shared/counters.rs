@@ -4,7 +4,7 @@
 
 use super::proxy::ProxyCounters;
 use super::sources::{SOURCES, SourceIndex};
-use crate::fault::Fault;
+use crate::fault::KINDS;
 use crate::limit::MAX_LIMITS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ pub(crate) struct Counters {
     pub(crate) holds: Times,
     /// How much later than intended they ended.
     pub(crate) hold_errors: Times,
-    pub(crate) faults: [Counter; Fault::KINDS],
+    pub(crate) faults: [Counter; KINDS.len()],
     pub(crate) by_source: [Counter; SOURCES + 1],
     pub(crate) by_status: [Counter; STATUSES],
 }

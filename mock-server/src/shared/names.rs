@@ -2,13 +2,13 @@
 //!
 //! It must not change them: all processes of a target have the same limits.
 
-use crate::limit::{Limits, MAX_LIMITS, Name};
+use crate::limit::{Limits, MAX_LIMITS, MAX_NAME};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The names; a limit that does not exist has an empty one.
 #[repr(C)]
 pub(crate) struct Names {
-    bytes: [[AtomicU8; Name::LONGEST]; MAX_LIMITS],
+    bytes: [[AtomicU8; MAX_NAME]; MAX_LIMITS],
 }
 
 impl Names {

@@ -6,7 +6,8 @@ use super::node::{Node, Problem, Problems};
 use super::reply::sanitised;
 use super::request_pattern::RequestPattern;
 use super::scenario::{ScenarioNames, ScenarioStep};
-use crate::limit::{Algorithm, Limit, LimitError};
+use crate::limit::{Algorithm, Limit};
+use crate::setting::SettingError;
 use hyper::header::HeaderValue;
 use serde_json::Value;
 use uuid::Uuid;
@@ -148,8 +149,8 @@ fn id(node: &Node<'_>) -> Result<Option<Uuid>, Problem> {
 /// A limit as `--limit` takes it.
 fn limit(node: &Node<'_>) -> Result<Option<Limit>, Problem> {
     let Some(field) = node.get("metadata").and_then(|metadata| metadata.get("x-ratelimit")) else { return Ok(None) };
-    let limit: Limit = field.text()?.parse().map_err(|error: LimitError| field.malformed(error.to_string()))?;
-    if matches!(limit.algorithm(), Algorithm::Connections(_)) {
+    let limit: Limit = field.text()?.parse().map_err(|error: SettingError| field.malformed(error.to_string()))?;
+    if matches!(limit.algorithm, Algorithm::Connections(..)) {
         return Err(field.malformed("a cap on connections concerns more than one stub: use --limit for it"));
     }
     Ok(Some(limit))
