@@ -13,7 +13,7 @@ pub use times::Times;
 
 use crate::fault::{Fault, KINDS};
 use crate::limit::Limits;
-use crate::shared::{Counters, Keys, LimitCounters, Shared, Sighting, SourceIndex, UnderWay};
+use crate::shared::{Counters, Keys, Shared, Sighting, UnderWay};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -113,13 +113,13 @@ pub struct LimitBooks {
     pub delayed: u64,
 }
 
-impl LimitBooks {
-    fn add(&mut self, counters: &LimitCounters) {
-        self.admitted += counters.admitted.get();
-        self.rejected += counters.rejected.get();
-        self.delayed += counters.delayed.get();
-    }
+/// Add counters to the fields of the same name.
+macro_rules! add {
+    ($ledger:expr, $counters:expr, $($field:ident)+) => {
+        $($ledger.$field += $counters.$field.get();)+
+    };
 }
+use add;
 
 impl Ledger {
     /// Reads the books of all processes that share `shared`.
@@ -146,33 +146,19 @@ impl Ledger {
     /// budget, and so do the waits that were promised. A connection that was counted before is not counted again.
     pub fn reset(shared: &Shared) {
         for counters in shared.all_counters() {
-            counters.zero();
+            counters.reset();
         }
         shared.forget(shared.clock().now_ns());
     }
 
     fn add(&mut self, counters: &Counters, shared: &Shared) {
-        self.requests += counters.requests.get();
-        self.connections += counters.connections.get();
-        self.unique_ids += counters.unique_ids.get();
-        self.duplicate_ids += counters.duplicate_ids.get();
-        self.ids_beyond_tracking += counters.ids_beyond_tracking.get();
-        self.early_retries += counters.early_retries.get();
-        self.crossed_promises += counters.crossed_promises.get();
-        self.stub_answers += counters.stub_answers.get();
-        self.unmatched += counters.unmatched.get();
-        self.journal_missed += counters.journal_missed.get();
-        self.rejected += counters.rejected.get();
-        self.limiter_overflows += counters.limiter_overflows.get();
-        self.connections_refused += counters.connections_refused.get();
-        for (name, of_limit) in shared.region().limit_names.read().into_iter().zip(&counters.by_limit) {
-            if let Some(name) = name {
-                self.by_limit.entry(name).or_default().add(of_limit);
-            }
+        add!(self, counters, requests connections unique_ids duplicate_ids ids_beyond_tracking early_retries);
+        add!(self, counters, crossed_promises stub_answers unmatched journal_missed rejected limiter_overflows);
+        add!(self, counters, connections_refused tls_connections tls_handshake_failures http2_connections);
+        for (index, name) in shared.region().limit_names.all() {
+            let limit = self.by_limit.entry(name).or_default();
+            add!(limit, counters.by_limit[index], admitted rejected delayed);
         }
-        self.tls_connections += counters.tls_connections.get();
-        self.tls_handshake_failures += counters.tls_handshake_failures.get();
-        self.http2_connections += counters.http2_connections.get();
         self.proxy.add(counters, shared);
         for (status, counter) in (0..).zip(&counters.by_status) {
             add_to(&mut self.by_status, status, counter.get());
@@ -180,14 +166,17 @@ impl Ledger {
         for ((name, _), counter) in KINDS.into_iter().zip(&counters.faults) {
             add_to(&mut self.faults, name.to_owned(), counter.get());
         }
-        let by_source = |source: SourceIndex| counters.by_source[source.get()].get();
-        for (source, address) in shared.region().sources.addresses() {
-            add_to(&mut self.by_source, address.to_string(), by_source(source));
+        for (index, name) in with_other(shared.region().sources.all(), counters.by_source.len()) {
+            add_to(&mut self.by_source, name, counters.by_source[index].get());
         }
-        add_to(&mut self.by_source, "other".to_owned(), by_source(SourceIndex::OTHER));
         self.held_us.add(&counters.holds);
         self.hold_error_us.add(&counters.hold_errors);
     }
+}
+
+/// Add `other` to names, whose counter is the last one.
+fn with_other(names: Vec<(usize, String)>, counters: usize) -> impl Iterator<Item = (usize, String)> {
+    names.into_iter().chain([(counters - 1, "other".to_owned())])
 }
 
 /// Adds to an entry; a zero makes none.
@@ -216,7 +205,7 @@ pub(crate) enum Pass {
 /// One connection's place in the books.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    source: SourceIndex,
+    source: usize,
     is_counted: Cell<bool>,
 }
 
@@ -235,32 +224,22 @@ impl Books {
 
     /// Names the limits in the books; every process writes the same.
     pub(crate) fn name_limits(&self, limits: &Limits) {
-        self.shared.region().limit_names.write(limits);
+        for limit in limits.iter() {
+            self.shared.region().limit_names.find(limit.name());
+        }
     }
 
     /// Looks up a client address, once per connection.
     pub(crate) fn peer(&self, address: IpAddr) -> Peer {
-        Peer { source: self.shared.region().sources.find(address), is_counted: Cell::new(false) }
+        Peer {
+            source: self.shared.region().sources.find(&address.to_canonical().to_string()),
+            is_counted: Cell::new(false),
+        }
     }
 
     /// The words of limit `index`.
     pub(crate) fn keys(&self, index: usize) -> Option<&Keys> {
         self.shared.region().keys.get(index)
-    }
-
-    /// A TLS handshake was done.
-    pub(crate) fn tls_done(&self) {
-        self.counters().tls_connections.increment();
-    }
-
-    /// A TLS handshake came to nothing.
-    pub(crate) fn tls_failed(&self) {
-        self.counters().tls_handshake_failures.increment();
-    }
-
-    /// A connection turned out to speak HTTP/2.
-    pub(crate) fn speaks_http2(&self) {
-        self.counters().http2_connections.increment();
     }
 
     /// A request for item `id` arrived at `now_ns`. Returns how many came for that item before, `0..=15`, 15 for more.
@@ -271,7 +250,7 @@ impl Books {
         if !peer.is_counted.replace(true) {
             counters.connections.increment();
         }
-        counters.count_source(peer.source);
+        counters.by_source[peer.source].increment();
         let sighting = self.shared.region().seen.mark(id);
         match sighting {
             Sighting::First => &counters.unique_ids,
@@ -299,15 +278,10 @@ impl Books {
 
     /// Limit `index` turned a request away.
     pub(crate) fn rejected_by(&self, index: usize) {
-        self.rejected();
+        self.counters().rejected.increment();
         if let Some(counters) = self.counters().by_limit.get(index) {
             counters.rejected.increment();
         }
-    }
-
-    /// A request was turned away because its connection is one too many.
-    pub(crate) fn rejected(&self) {
-        self.counters().rejected.increment();
     }
 
     /// Limit `index` turned a connection away.
@@ -317,21 +291,6 @@ impl Books {
         if let Some(counters) = counters.by_limit.get(index) {
             counters.rejected.increment();
         }
-    }
-
-    /// A request came before the end of a wait that had been promised, and its client could know.
-    pub(crate) fn came_early(&self) {
-        self.counters().early_retries.increment();
-    }
-
-    /// One did that may have crossed the promise on the way.
-    pub(crate) fn crossed_a_promise(&self) {
-        self.counters().crossed_promises.increment();
-    }
-
-    /// A limit could not tell a key from others.
-    pub(crate) fn overflowed(&self) {
-        self.counters().limiter_overflows.increment();
     }
 
     /// A request is under way, among all processes, until what this returns is dropped.
@@ -351,32 +310,13 @@ impl Books {
         (self.counters as u64) << 48
     }
 
-    /// A stub was found for a request.
-    pub(crate) fn played(&self) {
-        self.counters().stub_answers.increment();
-    }
-
-    /// No stub was found for a request that needs one.
-    pub(crate) fn unmatched(&self) {
-        self.counters().unmatched.increment();
-    }
-
-    /// A request could not be kept.
-    pub(crate) fn missed_in_journal(&self) {
-        self.counters().journal_missed.increment();
-    }
-
     /// A fault is about to be committed.
     pub(crate) fn failed(&self, fault: Fault) {
         self.counters().faults[fault.index()].increment();
     }
 
-    /// An answer is about to be written.
-    pub(crate) fn answered(&self, status: u16) {
-        self.counters().count_status(status);
-    }
-
-    fn counters(&self) -> &Counters {
+    /// Counters of this process.
+    pub(crate) fn counters(&self) -> &Counters {
         self.shared.counters(self.counters)
     }
 }

@@ -165,7 +165,7 @@ impl Visitor {
                 continue;
             }
             if place.is_crowd() {
-                books.overflowed();
+                books.counters().limiter_overflows.increment();
             }
             books.refused_by(index);
             if over != Over::Unavailable {
@@ -208,7 +208,7 @@ impl Visitor {
             return Verdict::Admitted(Admission::free());
         }
         if self.welcome == Welcome::No {
-            books.rejected();
+            books.counters().rejected.increment();
             return Verdict::Unwelcome;
         }
         self.look_for_promises(asking);
@@ -261,8 +261,8 @@ impl Visitor {
         };
         match self.questions(asking).filter_map(haste).max() {
             None => {}
-            Some(Haste::Crossed) => books.crossed_a_promise(),
-            Some(Haste::Early) => books.came_early(),
+            Some(Haste::Crossed) => books.counters().crossed_promises.increment(),
+            Some(Haste::Early) => books.counters().early_retries.increment(),
         }
     }
 
@@ -286,7 +286,7 @@ impl Visitor {
             let Decided { step, state } = keys.take(&query);
             let place = query.place.get();
             if place.is_crowd() {
-                books.overflowed();
+                books.counters().limiter_overflows.increment();
             }
             match step {
                 Step::Rejected { retry_after_ns } => {

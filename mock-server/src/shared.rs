@@ -12,35 +12,29 @@ mod keys;
 mod lock;
 mod log;
 mod names;
-mod proxy;
-mod roll;
 mod scenarios;
 mod seen;
-mod sources;
 mod window;
 
-pub(crate) use counters::{Counters, LimitCounters, Times};
+pub(crate) use counters::{Counters, ProxyCounters, Times};
 pub(crate) use in_flight::UnderWay;
 pub(crate) use keys::{Decided, KeyQuery, Keys, Place, Telling};
 pub(crate) use log::{Cursor, Log};
-pub(crate) use proxy::{ProxyCounters, SessionIndex};
 pub(crate) use scenarios::{SCENARIOS, Scenarios};
 pub(crate) use seen::Sighting;
-pub(crate) use sources::SourceIndex;
 pub(crate) use window::{Traffic, Window};
 
 use crate::clock::Clock;
 use crate::limit::MAX_LIMITS;
+use counters::NAMED;
 use in_flight::InFlight;
 use names::Names;
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
-use proxy::Sessions;
 use seen::Seen;
-use sources::Sources;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// How many processes count into memory of their own. More may serve: they share the counters of earlier ones, which
 /// costs speed and no accuracy.
@@ -61,11 +55,15 @@ pub(crate) struct Region {
     processes: AtomicUsize,
     counters: [Counters; PROCESSES],
     pub(crate) in_flight: InFlight,
-    pub(crate) sources: Sources,
+    /// Addresses of clients.
+    pub(crate) sources: Names<NAMED>,
     /// One table per limit.
     pub(crate) keys: [Keys; MAX_LIMITS],
-    pub(crate) limit_names: Names,
-    pub(crate) sessions: Sessions,
+    pub(crate) limit_names: Names<MAX_LIMITS>,
+    /// Sessions of the proxy.
+    pub(crate) sessions: Names<NAMED>,
+    /// Turns taken by what goes through the proxy without a session.
+    pub(crate) turns: AtomicU64,
     pub(crate) window: Window,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,

@@ -2,10 +2,11 @@
 //!
 //! It must not know how anything is forwarded.
 
-use super::{Books, add_to};
-use crate::shared::{Counters, ProxyCounters, SessionIndex, Shared};
+use super::{Books, add, add_to, with_other};
+use crate::shared::{Counters, ProxyCounters, Shared};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// What the target did as a forward proxy; all zeros if it is none. None of it counts among the target's own requests,
 /// statuses or sources, unless the proxy was asked for the target it is itself.
@@ -38,19 +39,10 @@ impl ProxyBooks {
     /// Adds what one process counted.
     pub(super) fn add(&mut self, counters: &Counters, shared: &Shared) {
         let counters = &counters.proxy;
-        self.requests += counters.requests.get();
-        self.tunnels += counters.tunnels.get();
-        self.auth_failures += counters.auth_failures.get();
-        self.refused += counters.refused.get();
-        self.upstream_failures += counters.upstream_failures.get();
-        self.sessionless += counters.sessionless.get();
-        self.bytes_up += counters.bytes_up.get();
-        self.bytes_down += counters.bytes_down.get();
-        let by_session = |session: SessionIndex| counters.by_session[session.get()].get();
-        for (session, label) in shared.region().sessions.labels() {
-            add_to(&mut self.by_session, label, by_session(session));
+        add!(self, counters, requests tunnels auth_failures refused upstream_failures sessionless bytes_up bytes_down);
+        for (index, label) in with_other(shared.region().sessions.all(), counters.by_session.len()) {
+            add_to(&mut self.by_session, label, counters.by_session[index].get());
         }
-        add_to(&mut self.by_session, "other".to_owned(), by_session(SessionIndex::OTHER));
     }
 }
 
@@ -64,13 +56,13 @@ impl Books {
     pub(crate) fn let_in(&self, label: Option<&str>) {
         match label {
             None => self.proxy().sessionless.increment(),
-            Some(label) => self.proxy().by_session[self.shared.region().sessions.find(label).get()].increment(),
+            Some(label) => self.proxy().by_session[self.shared.region().sessions.find(label)].increment(),
         }
     }
 
     /// Takes a turn among all processes: for what has no label.
     pub(crate) fn next_turn(&self) -> u64 {
-        self.shared.region().sessions.next_turn()
+        self.shared.region().turns.fetch_add(1, Ordering::Relaxed)
     }
 }
 

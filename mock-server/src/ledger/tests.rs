@@ -23,13 +23,13 @@ fn record_everything(one: &Books, two: &Books) {
     two.admitted_by(1, Pass::AtOnce);
     one.refused_by(1);
     two.refused_by(1);
-    one.rejected();
-    two.came_early();
+    one.counters().rejected.increment();
+    two.counters().early_retries.increment();
     for _ in 0..3 {
-        one.crossed_a_promise();
+        one.counters().crossed_promises.increment();
     }
     for _ in 0..4 {
-        one.overflowed();
+        one.counters().limiter_overflows.increment();
     }
     two.arrived(&second, 9, 11_000_000);
     two.arrived(&second, 9, 11_000_000);
@@ -38,22 +38,22 @@ fn record_everything(one: &Books, two: &Books) {
         one.held(hold_us, hold_us + 60);
     }
     two.held(4, 1004);
-    one.played();
-    two.played();
-    two.unmatched();
-    one.missed_in_journal();
+    one.counters().stub_answers.increment();
+    two.counters().stub_answers.increment();
+    two.counters().unmatched.increment();
+    one.counters().journal_missed.increment();
     one.failed(Fault::Drop);
     two.failed(Fault::Status(503));
     two.failed(Fault::Status(503));
-    one.answered(200);
-    two.answered(200);
-    two.answered(503);
+    one.counters().count_status(200);
+    two.counters().count_status(200);
+    two.counters().count_status(503);
     for _ in 0..2 {
-        one.tls_done();
-        two.tls_failed();
+        one.counters().tls_connections.increment();
+        two.counters().tls_handshake_failures.increment();
     }
-    two.tls_failed();
-    one.speaks_http2();
+    two.counters().tls_handshake_failures.increment();
+    one.counters().http2_connections.increment();
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_ledger_survives_json() {
     let shared = Shared::new().unwrap();
     let books = Books::open(&shared);
     books.arrived(&books.peer(address(1)), 7, 0);
-    books.answered(429);
+    books.counters().count_status(429);
     books.held(20_000, 20_060);
     let ledger = Ledger::read(&shared);
     let json = serde_json::to_string(&ledger).unwrap();

@@ -28,8 +28,8 @@ impl Times {
     /// Adds one process's times. [`Times::finish`] ends a sum.
     pub(super) fn add(&mut self, times: &shared::Times) {
         self.count += times.count.get();
-        self.sum_us += times.sum_us();
-        self.max_us = self.max_us.max(times.max_us());
+        self.sum_us += times.sum_us.get();
+        self.max_us = self.max_us.max(times.max_us.get());
         self.buckets.resize(times.buckets.len(), 0);
         for (sum, counter) in self.buckets.iter_mut().zip(&times.buckets) {
             *sum += counter.get();

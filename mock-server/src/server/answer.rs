@@ -266,7 +266,7 @@ impl Answers {
             (Spoilt::End(..), Version::HTTP_2) => Err(Interrupted),
             (Spoilt::End(status, act), _) => {
                 if let Some(status) = status {
-                    self.books.answered(status.as_u16());
+                    self.books.counters().count_status(status.as_u16());
                 }
                 Err(self.fate.seal(act))
             }
@@ -300,7 +300,7 @@ impl Answers {
 
     /// An answer that is in the books before it can be on the wire.
     fn counted(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
-        self.books.answered(answer.status().as_u16());
+        self.books.counters().count_status(answer.status().as_u16());
         answer
     }
 

@@ -53,17 +53,17 @@ impl Entrance {
             (None, Http::Auto | Http::Http1) => Protocol::Http1,
         };
         if protocol == Protocol::Http2 {
-            self.books.speaks_http2();
+            self.books.counters().http2_connections.increment();
         }
         Some((wire, protocol))
     }
 
     async fn shake_hands(&self, acceptor: &TlsAcceptor, stream: TcpStream) -> Option<(Wire, Option<Protocol>)> {
         let Ok(Ok(stream)) = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await else {
-            self.books.tls_failed();
+            self.books.counters().tls_handshake_failures.increment();
             return None;
         };
-        self.books.tls_done();
+        self.books.counters().tls_connections.increment();
         let agreed = stream.get_ref().1.alpn_protocol().map(|name| match name {
             b"h2" => Protocol::Http2,
             _ => Protocol::Http1,

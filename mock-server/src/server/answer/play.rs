@@ -72,7 +72,7 @@ impl Answers {
         let arrival = &Self::one_of_many(arrival);
         let asked = asked(parts, &body, self.client);
         if self.config.journal == Journal::On && journal::keep(self.books.shared(), &asked).is_err() {
-            self.books.missed_in_journal();
+            self.books.counters().journal_missed.increment();
         }
         let Some(stub) = self.stubs.find(&stubs, &asked) else {
             return Ok(match self.config.unmatched {
@@ -85,7 +85,7 @@ impl Answers {
                 }
             });
         };
-        self.books.played();
+        self.books.counters().stub_answers.increment();
         let rendered = self.render(stub, &asked, arrival);
         let mut headers = std::mem::take(&mut parts.headers);
         headers.clear();
@@ -141,7 +141,7 @@ impl Answers {
     /// answer.
     async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
         self.hold(arrival, arrival.growth, &mut headers).await;
-        self.books.unmatched();
+        self.books.counters().unmatched.increment();
         headers.insert(CONTENT_TYPE, TEXT);
         let mut answer = Response::new(AnswerBody::whole(Bytes::from_static(UNMATCHED)));
         *answer.status_mut() = StatusCode::NOT_FOUND;
