@@ -19,8 +19,8 @@ const FIXED_LEN: usize = 111;
 /// ```
 pub fn write_body(seed: u64, id: u64, out: &mut Vec<u8>) {
     let mut draws = Draws::new(Stream::Body, seed, id);
-    let mut digits = [0; MAX_DIGITS];
-    let digits = decimal(id, &mut digits);
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(id).as_bytes();
 
     out.extend_from_slice(b"{\"id\":");
     out.extend_from_slice(digits);
@@ -102,33 +102,14 @@ impl ItemPath {
     }
 }
 
-/// `u64::MAX` has 20 digits.
-const MAX_DIGITS: usize = 20;
-
-fn decimal(mut number: u64, buffer: &mut [u8; MAX_DIGITS]) -> &[u8] {
-    let mut start = MAX_DIGITS;
-    loop {
-        start -= 1;
-        buffer[start] = digit(number);
-        number /= 10;
-        if number == 0 {
-            return &buffer[start..];
-        }
-    }
-}
-
 /// The last `N` decimal digits of `number`, with leading zeros.
 fn fixed_digits<const N: usize>(mut number: u64) -> [u8; N] {
     let mut digits = [b'0'; N];
     for place in digits.iter_mut().rev() {
-        *place = digit(number);
+        *place = b"0123456789"[(number % 10) as usize];
         number /= 10;
     }
     digits
-}
-
-fn digit(number: u64) -> u8 {
-    b"0123456789"[(number % 10) as usize]
 }
 
 fn hex(word: u64) -> [u8; 16] {

@@ -1,7 +1,17 @@
 //! Settings as text: the error of one that cannot be used, and the values that many of them have, durations and choices.
 //! Whatever is typed for the target is read and written with this.
 
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::time::Duration;
+
+/// Base64 as lenient as Java's: clients disagree on padding.
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Reason why a setting was refused: a sentence of its own, with what was given and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

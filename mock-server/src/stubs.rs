@@ -73,7 +73,7 @@ mod whole_regex;
 pub use load::OnUnsupported;
 pub use mappings::Mappings;
 pub use node::{Fault, Problem};
-pub use report::{Finding, LoadError, Report, Wrong};
+pub use report::{LoadError, Report};
 pub use text::SyntaxError;
 
 pub(crate) use asked::Asked;

@@ -3,21 +3,13 @@
 //!
 //! It must not print a password.
 
-use crate::setting::SettingError;
+use crate::setting::{BASE64, SettingError};
 use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::fmt;
 use std::str::FromStr;
 
 /// What stands between a user's name and the session's label.
 const SESSION: &str = "-session-";
-
-/// Clients disagree on padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// A user's name and password. Neither its text nor its debug output has the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,13 +41,16 @@ impl fmt::Debug for Credentials {
 }
 
 /// Why nobody is let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     /// There is no `Proxy-Authorization`.
+    #[error("this proxy wants credentials: Proxy-Authorization: Basic")]
     Missing,
     /// It is none that can be read: not `Basic`, not base64, no colon, a label that is empty.
+    #[error("the credentials cannot be read: Basic base64(USER:PASS) or Basic base64(USER-session-LABEL:PASS)")]
     Malformed,
     /// It is somebody else's.
+    #[error("the credentials are wrong")]
     Wrong,
 }
 

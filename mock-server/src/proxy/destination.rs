@@ -28,11 +28,13 @@ impl Reach {
 }
 
 /// Why the proxy does not go somewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// It is a name, and not `localhost`.
+    #[error("this proxy asks no name server: the destination is localhost or a literal address")]
     Name,
     /// It is an address out of reach.
+    #[error("this proxy forwards to loopback addresses only, and to private ones with --proxy-allow-private")]
     Address,
 }
 

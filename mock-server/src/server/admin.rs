@@ -18,29 +18,14 @@ use serde_json::{Value, json};
 const PREFIX: &str = "/__admin";
 
 /// What can be asked, for whoever asks for something else.
-const ROUTES: [&str; 21] = [
-    "GET /__admin/health",
-    "GET /__admin/version",
-    "GET /__admin/ledger",
-    "POST /__admin/ledger/reset",
-    "POST /__admin/reset",
-    "GET /__admin/mappings",
-    "POST /__admin/mappings",
-    "DELETE /__admin/mappings",
-    "POST /__admin/mappings/reset",
-    "GET /__admin/mappings/{id}",
-    "PUT /__admin/mappings/{id}",
-    "DELETE /__admin/mappings/{id}",
-    "GET /__admin/requests",
-    "DELETE /__admin/requests",
-    "POST /__admin/requests/count",
-    "POST /__admin/requests/find",
-    "GET /__admin/scenarios",
-    "POST /__admin/scenarios/reset",
-    "PUT /__admin/scenarios/{name}/state",
-    "GET /__admin/settings",
-    "POST /__admin/settings",
-];
+const ROUTES: &str = "\
+    GET /__admin/health, GET /__admin/version, GET /__admin/ledger, POST /__admin/ledger/reset, \
+    POST /__admin/reset, GET /__admin/mappings, POST /__admin/mappings, DELETE /__admin/mappings, \
+    POST /__admin/mappings/reset, GET /__admin/mappings/{id}, PUT /__admin/mappings/{id}, \
+    DELETE /__admin/mappings/{id}, GET /__admin/requests, DELETE /__admin/requests, \
+    POST /__admin/requests/count, POST /__admin/requests/find, GET /__admin/scenarios, \
+    POST /__admin/scenarios/reset, PUT /__admin/scenarios/{name}/state, GET /__admin/settings, \
+    POST /__admin/settings";
 
 /// Whether a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
@@ -138,7 +123,7 @@ fn done(json: Value) -> Said {
 }
 
 fn unknown() -> Said {
-    (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES}))
+    (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES.split(", ").collect::<Vec<_>>()}))
 }
 
 /// What WireMock calls all that is wrong with what it is sent.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 /// What a client that speaks HTTP/2 sends first (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -28,23 +29,18 @@ pub(super) struct Wire {
     unread: Bytes,
 }
 
-#[derive(Debug)]
-enum Carrier {
-    /// As they are.
-    Plain(TcpStream),
-    /// Encrypted. Boxed: it has kilobytes of state, and most targets carry plain bytes.
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// Bytes as they are, or encrypted. The latter is boxed: it has kilobytes of state, and most targets carry plain bytes.
+type Carrier = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 impl Wire {
     /// Bytes as they are.
     pub(super) fn plain(stream: TcpStream) -> Self {
-        Self { carrier: Carrier::Plain(stream), unread: Bytes::new() }
+        Self { carrier: Carrier::Left(stream), unread: Bytes::new() }
     }
 
     /// Bytes within TLS, once the handshake is done.
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
-        Self { carrier: Carrier::Tls(Box::new(stream)), unread: Bytes::new() }
+        Self { carrier: Carrier::Right(Box::new(stream)), unread: Bytes::new() }
     }
 
     /// Puts `bytes` back: they are read next, before what was put back earlier.
@@ -88,8 +84,8 @@ impl Wire {
 
     fn tcp(&self) -> &TcpStream {
         match &self.carrier {
-            Carrier::Plain(stream) => stream,
-            Carrier::Tls(stream) => stream.get_ref().0,
+            Carrier::Left(stream) => stream,
+            Carrier::Right(stream) => stream.get_ref().0,
         }
     }
 }
@@ -122,37 +118,5 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().carrier).poll_shutdown(cx)
-    }
-}
-
-impl AsyncRead for Carrier {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Carrier {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! It must not know what a stub's fields mean.
 
 use super::node::{Fault, Node, Problem};
-use super::report::{Finding, LoadError, Report, Wrong};
+use super::report::{LoadError, Report};
 use super::scenario::ScenarioNames;
 use super::set::{Stubs, derived_id};
 use super::stub::{Place, Stub};
@@ -65,7 +65,7 @@ pub(crate) fn load<R>(
         let name = path.strip_prefix(&mappings).unwrap_or(path).to_string_lossy();
         match read_file(path) {
             Ok(text) => reading.document(&name, &text),
-            Err(why) => reading.finding(&name, Wrong::Unreadable(why)),
+            Err(why) => reading.finding(&name, &why),
         }
     }
     reading.finish()
@@ -119,10 +119,10 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
         let (real, entries) = match listed {
             Ok((real, _)) if above.contains(&real) => {
                 let why = "this directory holds a link to itself or to one above it".to_owned();
-                return self.finding(&name(), Wrong::Unreadable(why));
+                return self.finding(&name(), &why);
             }
             Ok(listed) => listed,
-            Err(error) => return self.finding(&name(), Wrong::Unreadable(error.to_string())),
+            Err(error) => return self.finding(&name(), &error),
         };
         above.push(real);
         for path in entries {
@@ -139,16 +139,16 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
     fn document(&mut self, file: &str, text: &[u8]) {
         let document = match text::parse(text) {
             Ok(document) => document,
-            Err(error) => return self.finding(file, error.into()),
+            Err(error) => return self.finding(file, &error),
         };
         let root = Node::root(&document);
         let Some(mappings) = root.get("mappings") else { return self.stub(file, &root, (Place::Document, 0)) };
-        for problem in root.unknown_fields(&["mappings", "meta", "$schema"]).into_iter().flatten() {
-            self.finding(file, problem.into());
+        for problem in root.unknown_fields("mappings meta $schema").into_iter().flatten() {
+            self.finding(file, &problem);
         }
         match mappings.elements() {
             Ok(stubs) => (0..).zip(stubs).for_each(|(index, stub)| self.stub(file, &stub, (Place::Element, index))),
-            Err(problem) => self.finding(file, problem.into()),
+            Err(problem) => self.finding(file, &problem),
         }
     }
 
@@ -164,7 +164,7 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
         let here = format!("{file}, {}", if node.pointer().is_empty() { "the whole document" } else { node.pointer() });
         if let Some(there) = self.ids.get(&stub.id) {
             let what = format!("the id {} is already taken by the stub at {there}", stub.id);
-            self.finding(file, node.malformed(what).into());
+            self.finding(file, &node.malformed(what));
         } else {
             self.ids.insert(stub.id, here);
             self.stubs.push(stub);
@@ -174,8 +174,7 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
     /// A stub may be left out if all that is wrong with it is that it asks for too much.
     fn refuse(&mut self, file: &str, problems: Vec<Problem>) {
         let can_skip = problems.iter().all(|problem| matches!(problem.what, Fault::Unsupported(_)));
-        let findings =
-            problems.into_iter().map(|problem| Finding { file: file.to_owned(), what: Wrong::Problem(problem) });
+        let findings = problems.into_iter().map(|problem| (file.to_owned(), problem.to_string()));
         if can_skip && self.on_unsupported == OnUnsupported::Skip {
             self.skipped += 1;
             self.warnings.0.extend(findings);
@@ -184,8 +183,8 @@ impl<R, F: Fn(Option<&Node<'_>>) -> Result<R, Problem>> Reading<R, F> {
         }
     }
 
-    fn finding(&mut self, file: &str, what: Wrong) {
-        self.wrong.0.push(Finding { file: file.to_owned(), what });
+    fn finding(&mut self, file: &str, what: &dyn ToString) {
+        self.wrong.0.push((file.to_owned(), what.to_string()));
     }
 
     fn finish(self) -> Result<Loaded<R>, LoadError> {

@@ -28,9 +28,7 @@ impl MethodPattern {
                 _ => Ok(Self::OneOf(vec![method(node)?])),
             };
         }
-        if let Some(unknown) = node.unknown_fields(&["oneOf", "noneOf"])?.into_iter().next() {
-            return Err(unknown);
-        }
+        node.only("oneOf noneOf")?;
         let methods = |list: Node<'_>| list.elements()?.map(|name| method(&name)).collect::<Result<Vec<_>, _>>();
         match (node.get("oneOf"), node.get("noneOf")) {
             (Some(list), None) => methods(list).map(Self::OneOf),

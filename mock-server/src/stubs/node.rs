@@ -124,10 +124,27 @@ impl<'v> Node<'v> {
         Problem { pointer: self.pointer.clone(), what: Fault::Unsupported(feature.into()) }
     }
 
-    /// Whatever fields an object has beyond the `known` ones, each a problem that says which known field is like it.
-    pub(crate) fn unknown_fields(&self, known: &[&str]) -> Result<Vec<Problem>, Problem> {
-        let unknown = self.fields()?.filter(|(key, _)| !known.contains(key));
+    /// Return the fields of an object that are not among `known`, names with a space between, each as a problem that says
+    /// which known field is like it.
+    pub(crate) fn unknown_fields(&self, known: &str) -> Result<Vec<Problem>, Problem> {
+        let unknown = self.fields()?.filter(|(key, _)| !known.split(' ').any(|known| known == *key));
         Ok(unknown.map(|(key, field)| field.malformed(unknown_field(key, known))).collect())
+    }
+
+    /// Refuse every field of an object that is not among `known`, `null` or not: WireMock refuses them, too, and a field
+    /// that is misspelt would otherwise be an answer that is quietly not the one asked for.
+    pub(crate) fn only(&self, known: &str) -> Result<(), Problem> {
+        self.unknown_fields(known)?.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// True for a text, an array or an object with nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self.value {
+            Value::String(text) => text.is_empty(),
+            Value::Array(elements) => elements.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            _ => false,
+        }
     }
 
     fn expected(&self, what: &str) -> Problem {
@@ -164,7 +181,7 @@ impl Problems {
     }
 
     /// Keeps the problems of fields that nobody knows.
-    pub(crate) fn unknown_fields(&mut self, node: &Node<'_>, known: &[&str]) {
+    pub(crate) fn unknown_fields(&mut self, node: &Node<'_>, known: &str) {
         let unknown = self.take(node.unknown_fields(known));
         self.0.extend(unknown.into_iter().flatten());
     }
@@ -179,14 +196,14 @@ impl Problems {
 }
 
 /// Names an unknown field and the known ones that it may have been meant for: the alike, or all of them.
-fn unknown_field(key: &str, known: &[&str]) -> String {
+fn unknown_field(key: &str, known: &str) -> String {
     // No field has so long a name; measuring a text of megabytes would take its time.
     let shown: String = key.chars().take(64).collect();
     let lower = shown.to_lowercase();
     let likeness = |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
-    let alike: Vec<&str> = known.iter().copied().filter(|name| likeness(name) > 0.6).collect();
+    let alike: Vec<&str> = known.split(' ').filter(|name| likeness(name) > 0.6).collect();
     match alike.as_slice() {
-        [] => format!("unknown field `{shown}`; known here: {}", known.join(", ")),
+        [] => format!("unknown field `{shown}`; known here: {}", known.replace(' ', ", ")),
         alike => format!("unknown field `{shown}`; did you mean {}?", alike.join(" or ")),
     }
 }
@@ -222,10 +239,10 @@ mod tests {
     #[test]
     fn unknown_fields_are_named_with_what_may_have_been_meant() {
         let document = json!({"urlPaht": "/", "zebra": 1, "url": "/", "URLPATH": null});
-        let known = ["url", "urlPath", "urlPathPattern"];
+        let known = "url urlPath urlPathPattern";
         let mut problems = Problems::default();
-        problems.unknown_fields(&Node::root(&document), &known);
-        problems.unknown_fields(&Node::root(&json!([])), &known);
+        problems.unknown_fields(&Node::root(&document), known);
+        problems.unknown_fields(&Node::root(&json!([])), known);
         let said: Vec<_> = problems.or(Some(())).unwrap_err().iter().map(ToString::to_string).collect();
         let expected = [
             "/urlPaht: unknown field `urlPaht`; did you mean urlPath?",

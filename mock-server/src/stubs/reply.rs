@@ -33,26 +33,10 @@ use std::borrow::Cow;
 /// The one transformer that is served.
 const TEMPLATES: &str = "response-template";
 
-const FIELDS: [&str; 18] = [
-    "status",
-    "statusMessage",
-    "headers",
-    "body",
-    "jsonBody",
-    "base64Body",
-    "bodyFileName",
-    "fixedDelayMilliseconds",
-    "delayDistribution",
-    "chunkedDribbleDelay",
-    "fault",
-    "transformers",
-    "transformerParameters",
-    "fromConfiguredStub",
-    "proxyBaseUrl",
-    "proxyUrlPrefixToRemove",
-    "additionalProxyRequestHeaders",
-    "removeProxyRequestHeaders",
-];
+const FIELDS: &str = "\
+    status statusMessage headers body jsonBody base64Body bodyFileName fixedDelayMilliseconds delayDistribution \
+    chunkedDribbleDelay fault transformers transformerParameters fromConfiguredStub proxyBaseUrl \
+    proxyUrlPrefixToRemove additionalProxyRequestHeaders removeProxyRequestHeaders";
 
 /// What one stub answers.
 #[derive(Clone, Debug)]
@@ -127,7 +111,7 @@ impl Reply {
         let nothing = Value::Object(serde_json::Map::new());
         let empty = Node::root(&nothing);
         let node = node.unwrap_or(&empty);
-        fields::only(node, &FIELDS)?;
+        node.only(FIELDS)?;
         refuse_proxies(node)?;
         let templates = Templates::read(node)?;
         let body = Body::read(node, files, &templates)?;
@@ -201,23 +185,12 @@ impl<'v> Templates<'v> {
     }
 }
 
-/// Anything but `null` and emptiness in a field about proxying.
+/// Refuse anything but `null` and emptiness in a field about proxying.
 fn refuse_proxies(node: &Node<'_>) -> Result<(), Problem> {
-    for name in ["proxyBaseUrl", "proxyUrlPrefixToRemove", "additionalProxyRequestHeaders", "removeProxyRequestHeaders"]
-    {
-        if let Some(field) = node.get(name) {
-            let empty = match field.value() {
-                Value::String(text) => text.is_empty(),
-                Value::Array(elements) => elements.is_empty(),
-                Value::Object(fields) => fields.is_empty(),
-                _ => false,
-            };
-            if !empty {
-                return Err(field.unsupported("answering as a proxy"));
-            }
-        }
-    }
-    Ok(())
+    let names =
+        ["proxyBaseUrl", "proxyUrlPrefixToRemove", "additionalProxyRequestHeaders", "removeProxyRequestHeaders"];
+    let found = names.iter().filter_map(|name| node.get(name)).find(|field| !field.is_empty());
+    found.map_or(Ok(()), |field| Err(field.unsupported("answering as a proxy")))
 }
 
 fn status(node: &Node<'_>) -> Result<StatusCode, Problem> {

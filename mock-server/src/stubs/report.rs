@@ -2,8 +2,6 @@
 //!
 //! It must not read files, nor decide what is wrong.
 
-use super::node::Problem;
-use super::text::SyntaxError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -34,32 +32,10 @@ pub enum LoadError {
     Wrong(Report),
 }
 
-/// What is wrong, file by file. Displayed it is one line each, of the first twenty.
+/// Findings in mapping files, each with the path of its file below the directory of mappings. Displayed it is one line
+/// each, of the first twenty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report(pub Vec<Finding>);
-
-/// Something that is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Its path below the directory of mappings.
-    pub file: String,
-    /// What is wrong.
-    pub what: Wrong,
-}
-
-/// What is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// It cannot be read; here is why.
-    #[error("{0}")]
-    Unreadable(String),
-    /// It is not JSON.
-    #[error(transparent)]
-    Syntax(#[from] SyntaxError),
-    /// Something in it is not as it must be, or not served.
-    #[error(transparent)]
-    Problem(#[from] Problem),
-}
+pub struct Report(pub Vec<(String, String)>);
 
 impl Report {
     /// How many findings are displayed.
@@ -68,7 +44,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Finding { file, what }) in self.0.iter().take(Self::SHOWN).enumerate() {
+        for (index, (file, what)) in self.0.iter().take(Self::SHOWN).enumerate() {
             let end = if index == 0 { "" } else { "\n" };
             write!(f, "{end}{file}: {what}")?;
         }
@@ -85,8 +61,7 @@ mod tests {
 
     #[test]
     fn a_long_report_is_cut() {
-        let finding =
-            |number: usize| Finding { file: format!("{number}.json"), what: Wrong::Unreadable("why".to_owned()) };
+        let finding = |number: usize| (format!("{number}.json"), "why".to_owned());
         let report = |count| Report((0..count).map(finding).collect()).to_string();
         assert_eq!(report(2), "0.json: why\n1.json: why");
         assert!(report(20).ends_with("\n19.json: why"));

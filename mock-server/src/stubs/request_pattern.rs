@@ -8,8 +8,9 @@ use super::method_pattern::MethodPattern;
 use super::node::{Node, Problem, Problems};
 use super::url_pattern::UrlPattern;
 use super::value_pattern::{MultiPattern, Subject, ValuePattern};
+use crate::setting::BASE64;
 use base64::Engine as _;
-use base64::engine::general_purpose::{GeneralPurpose, STANDARD};
+use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, HeaderName};
 use serde_json::Value;
 use std::cell::OnceCell;
@@ -74,35 +75,16 @@ impl<'r> Look<'r> {
 }
 
 /// Fields that are served. `basicAuthCredentials` is what WireMock itself writes for `basicAuth`.
-const KNOWN: [&str; 21] = [
-    "method",
-    "url",
-    "urlPattern",
-    "urlPath",
-    "urlPathPattern",
-    "urlPathTemplate",
-    "pathParameters",
-    "queryParameters",
-    "headers",
-    "cookies",
-    "formParameters",
-    "basicAuth",
-    "basicAuthCredentials",
-    "host",
-    "clientIp",
-    "bodyPatterns",
-    "scheme",
-    "port",
-    "customMatcher",
-    "customMatchers",
-    "multipartPatterns",
-];
+const KNOWN: &str = "\
+    method url urlPattern urlPath urlPathPattern urlPathTemplate pathParameters queryParameters headers cookies \
+    formParameters basicAuth basicAuthCredentials host clientIp bodyPatterns scheme port customMatcher \
+    customMatchers multipartPatterns";
 
 impl RequestPattern {
     /// Reads the object under `request`, with all of its problems if there are any.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems::default();
-        problems.unknown_fields(node, &KNOWN);
+        problems.unknown_fields(node, KNOWN);
         for key in ["scheme", "port", "customMatcher", "customMatchers", "multipartPatterns"] {
             let unsupported = node.get(key).filter(|field| *field.value() != Value::Array(Vec::new()));
             problems.take(unsupported.map_or(Ok(()), |field| Err(field.unsupported(format!("`{key}`")))));
@@ -206,9 +188,7 @@ fn is_cookie_match(asked: &Asked<'_>, name: &str, pattern: &ValuePattern) -> boo
 impl BodyPattern {
     fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let Some(bytes) = node.get("binaryEqualTo") else { return ValuePattern::read(node).map(Self::Text) };
-        if let Some(unknown) = node.unknown_fields(&["binaryEqualTo"])?.into_iter().next() {
-            return Err(unknown);
-        }
+        node.only("binaryEqualTo")?;
         let decoded = BASE64.decode(bytes.text()?).map_err(|error| bytes.malformed(format!("not base 64: {error}")))?;
         Ok(Self::Bytes(decoded))
     }
@@ -220,13 +200,6 @@ impl BodyPattern {
         }
     }
 }
-
-/// Java's decoder takes texts with and without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    base64::engine::GeneralPurposeConfig::new()
-        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
-);
 
 /// Reads a map from names to patterns.
 fn named<P>(
@@ -257,9 +230,7 @@ fn bodies(node: &Node<'_>, problems: &mut Problems) -> Vec<BodyPattern> {
 }
 
 fn encoded(node: &Node<'_>) -> Result<String, Problem> {
-    if let Some(unknown) = node.unknown_fields(&["username", "password"])?.into_iter().next() {
-        return Err(unknown);
-    }
+    node.only("username password")?;
     match (node.get("username"), node.get("password")) {
         (Some(name), Some(password)) => Ok(STANDARD.encode(format!("{}:{}", name.text()?, password.text()?))),
         _ => Err(node.malformed("expected `username` and `password`")),

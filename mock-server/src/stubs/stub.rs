@@ -39,23 +39,9 @@ pub(crate) struct Stub<R> {
 pub(crate) const DEFAULT_PRIORITY: i32 = 5;
 
 /// `insertionIndex` is what WireMock itself writes when it saves stubs, and ignores when it reads them.
-const KNOWN: [&str; 15] = [
-    "id",
-    "uuid",
-    "name",
-    "priority",
-    "request",
-    "response",
-    "scenarioName",
-    "requiredScenarioState",
-    "newScenarioState",
-    "metadata",
-    "persistent",
-    "postServeActions",
-    "serveEventListeners",
-    "insertionIndex",
-    "$schema",
-];
+const KNOWN: &str = "\
+    id uuid name priority request response scenarioName requiredScenarioState newScenarioState metadata \
+    persistent postServeActions serveEventListeners insertionIndex $schema";
 
 /// Where a stub stands decides what else its object may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +93,7 @@ impl<R> Stub<R> {
 }
 
 fn check_fields(node: &Node<'_>, place: Place, problems: &mut Problems) {
-    let unknown = problems.take(node.unknown_fields(&KNOWN)).into_iter().flatten();
+    let unknown = problems.take(node.unknown_fields(KNOWN)).into_iter().flatten();
     let is_of_document = |problem: &Problem| match place {
         Place::Document => matches!(problem.pointer.as_str(), "/meta" | "/mappings"),
         Place::Element => false,
@@ -121,12 +107,7 @@ fn check_fields(node: &Node<'_>, place: Place, problems: &mut Problems) {
     }
     for key in ["postServeActions", "serveEventListeners"] {
         let Some(field) = node.get(key) else { continue };
-        let is_empty = match field.value() {
-            Value::Array(elements) => elements.is_empty(),
-            Value::Object(fields) => fields.is_empty(),
-            _ => false,
-        };
-        if !is_empty {
+        if !field.is_empty() {
             problems.take::<()>(Err(field.unsupported(format!("`{key}`"))));
         }
     }

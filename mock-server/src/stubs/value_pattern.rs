@@ -72,36 +72,19 @@ pub(crate) enum ValuePattern {
 }
 
 /// All operators that are served, as they are written.
-const OPERATORS: [&str; 12] = [
-    "equalTo",
-    "contains",
-    "doesNotContain",
-    "matches",
-    "doesNotMatch",
-    "matchesPathTemplate",
-    "equalToJson",
-    "absent",
-    "anything",
-    "not",
-    "and",
-    "or",
-];
+const OPERATORS: &str = "\
+    equalTo contains doesNotContain matches doesNotMatch matchesPathTemplate equalToJson absent anything not and \
+    or";
 
 /// Operators of WireMock, 4.x included, that are not served.
-const UNSUPPORTED: [&str; 12] = [
-    "matchesJsonPath",
-    "matchesJsonSchema",
-    "equalToXml",
-    "matchesXPath",
-    "before",
-    "after",
-    "equalToDateTime",
-    "equalToNumber",
-    "greaterThanNumber",
-    "greaterThanEqualNumber",
-    "lessThanNumber",
-    "lessThanEqualNumber",
-];
+const UNSUPPORTED: &str = "\
+    matchesJsonPath matchesJsonSchema equalToXml matchesXPath before after equalToDateTime equalToNumber \
+    greaterThanNumber greaterThanEqualNumber lessThanNumber lessThanEqualNumber";
+
+/// True if `names` has this one, with spaces around.
+fn is_among(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
 
 /// How deep in its document a pattern may stand. Patterns are read recursively, and a stack has an end.
 const MAX_DEPTH: usize = 64;
@@ -115,10 +98,10 @@ impl ValuePattern {
             return Err(node.unsupported(format!("a pattern nested deeper than {MAX_DEPTH}")));
         }
         let fields: Vec<(&str, Node<'_>)> = node.fields()?.collect();
-        if let Some((key, operand)) = fields.iter().find(|(key, _)| UNSUPPORTED.contains(key)) {
+        if let Some((key, operand)) = fields.iter().find(|(key, _)| is_among(UNSUPPORTED, key)) {
             return Err(operand.unsupported(format!("the operator `{key}`")));
         }
-        let mut operators = fields.iter().filter(|(key, _)| OPERATORS.contains(key));
+        let mut operators = fields.iter().filter(|(key, _)| is_among(OPERATORS, key));
         let (operator, operand) = match (operators.next(), operators.next()) {
             (Some((operator, operand)), None) => (*operator, operand),
             (Some((one, _)), Some((other, _))) => {
@@ -127,18 +110,15 @@ impl ValuePattern {
                 );
             }
             (None, _) => {
-                let unknown = node.unknown_fields(&OPERATORS)?.into_iter().next();
+                let unknown = node.unknown_fields(OPERATORS)?.into_iter().next();
                 return Err(unknown.unwrap_or_else(|| node.malformed("an operator is missing, such as `equalTo`")));
             }
         };
-        let options: &[&str] = match operator {
-            "equalTo" => &["equalTo", "caseInsensitive"],
-            "equalToJson" => &["equalToJson", "ignoreArrayOrder", "ignoreExtraElements"],
-            operator => &[operator],
-        };
-        if let Some(unknown) = node.unknown_fields(options)?.into_iter().next() {
-            return Err(unknown);
-        }
+        node.only(match operator {
+            "equalTo" => "equalTo caseInsensitive",
+            "equalToJson" => "equalToJson ignoreArrayOrder ignoreExtraElements",
+            operator => operator,
+        })?;
         Self::operation(node, operator, operand)
     }
 
@@ -218,9 +198,7 @@ impl MultiPattern {
             [("hasExactly", Self::HasExactly as fn(_) -> _), ("includes", Self::Includes as fn(_) -> _)]
         {
             if let Some(patterns) = node.get(key) {
-                if let Some(unknown) = node.unknown_fields(&[key])?.into_iter().next() {
-                    return Err(unknown);
-                }
+                node.only(key)?;
                 let patterns = patterns.elements()?.map(|pattern| ValuePattern::read(&pattern));
                 return Ok(variant(patterns.collect::<Result<Vec<_>, _>>()?));
             }

@@ -85,7 +85,7 @@ fn routes_want_their_own_method_and_path() {
 #[test]
 fn an_unknown_route_names_the_known_ones() {
     let (_, said) = Office::open().ask(0, "GET /__admin/nothing", "");
-    assert_eq!(said["routes"].as_array().map(Vec::len), Some(ROUTES.len()));
+    assert_eq!(said["routes"].as_array().map(Vec::len), Some(ROUTES.split(", ").count()));
 }
 
 #[test]

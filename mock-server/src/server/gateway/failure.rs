@@ -18,13 +18,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// Not let in.
-    #[error("{}", denied(*.0))]
+    #[error(transparent)]
     Denied(Denied),
     /// No destination.
     #[error("{0}")]
     Malformed(&'static str),
     /// Out of reach.
-    #[error("{}", refused(*.0))]
+    #[error(transparent)]
     Refused(Refusal),
     /// No connection.
     #[error("the destination cannot be connected to: {0}")]
@@ -35,25 +35,6 @@ pub(super) enum Failure {
     /// Too late.
     #[error("the destination took longer than {}", humantime::format_duration(*.0))]
     TimedOut(Duration),
-}
-
-fn denied(denied: Denied) -> &'static str {
-    match denied {
-        Denied::Missing => "this proxy wants credentials: Proxy-Authorization: Basic",
-        Denied::Malformed => {
-            "the credentials cannot be read: Basic base64(USER:PASS) or Basic base64(USER-session-LABEL:PASS)"
-        }
-        Denied::Wrong => "the credentials are wrong",
-    }
-}
-
-fn refused(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Name => "this proxy asks no name server: the destination is localhost or a literal address",
-        Refusal::Address => {
-            "this proxy forwards to loopback addresses only, and to private ones with --proxy-allow-private"
-        }
-    }
 }
 
 impl Failure {

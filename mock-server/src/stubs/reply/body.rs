@@ -3,21 +3,12 @@
 use super::files::Files;
 use super::{Templates, fields, json};
 use crate::draw::Draws;
+use crate::setting::BASE64;
 use crate::stubs::node::{Node, Problem};
 use crate::stubs::template::{Failed, Occasion, Template};
 use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde_json::Value;
-
-/// As lenient as `java.util.Base64`.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
 
 /// A body.
 #[derive(Clone, Debug)]
@@ -63,7 +54,7 @@ impl Body {
         if name.contains("{{") {
             return Err(field.unsupported(format!("a body file whose name is a template (`{name}`)")));
         }
-        let bytes = files.read(&name).map_err(|error| field.malformed(error.to_string()))?;
+        let bytes = files.read(&name).map_err(|error| field.malformed(error))?;
         if !templates.in_files() {
             return Ok(Self::Static(bytes));
         }

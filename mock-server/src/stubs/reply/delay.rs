@@ -5,7 +5,7 @@
 //!
 //! Source: `Response.Builder.configureDelay`, `LogNormal`, `UniformDistribution` of WireMock 3.13.
 
-use super::fields::{hold, milliseconds, only, required, whole};
+use super::fields::{hold, milliseconds, required, whole};
 use crate::draw::Draws;
 use crate::latency::MAX_HOLD;
 use crate::stubs::node::{Node, Problem};
@@ -28,7 +28,7 @@ impl Delays {
     /// Reads the settings. `extended` and `proxyPassThrough`, which are about things that are not served here, may be
     /// there and say nothing.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        only(node, &["fixedDelay", "delayDistribution", "extended", "proxyPassThrough"])?;
+        node.only("fixedDelay delayDistribution extended proxyPassThrough")?;
         Self::under(node, "fixedDelay")
     }
 
@@ -98,7 +98,7 @@ impl DelayDistribution {
         match kind.text()? {
             "lognormal" => Self::log_normal(node),
             "uniform" => {
-                only(node, &["type", "lower", "upper"])?;
+                node.only("type lower upper")?;
                 let end =
                     |name| required(node, name).and_then(|end| hold(&end, f64::from(whole(&end)?)).and(whole(&end)));
                 let (lower, upper) = (end("lower")?, end("upper")?);
@@ -109,7 +109,7 @@ impl DelayDistribution {
                 Ok(Self::Uniform { lower: lower.unsigned_abs(), upper: upper.unsigned_abs() })
             }
             "fixed" => {
-                only(node, &["type", "milliseconds"])?;
+                node.only("type milliseconds")?;
                 milliseconds(&required(node, "milliseconds")?).map(Self::Fixed)
             }
             other => {
@@ -120,7 +120,7 @@ impl DelayDistribution {
     }
 
     fn log_normal(node: &Node<'_>) -> Result<Self, Problem> {
-        only(node, &["type", "median", "sigma", "maxValue"])?;
+        node.only("type median sigma maxValue")?;
         let median = required(node, "median")?;
         let median = hold(&median, median.number()?)?;
         let sigma_at = required(node, "sigma")?;

@@ -2,7 +2,7 @@
 //!
 //! It must not wait; the server does.
 
-use super::fields::{milliseconds, only, required, whole};
+use super::fields::{milliseconds, required, whole};
 use crate::stubs::node::{Node, Problem};
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) struct Pieces {
 impl Dribble {
     /// Reads `{"numberOfChunks":5,"totalDuration":1000}`.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
-        only(node, &["numberOfChunks", "totalDuration"])?;
+        node.only("numberOfChunks totalDuration")?;
         let number = required(node, "numberOfChunks")?;
         let pieces = usize::try_from(whole(&number)?).ok().and_then(NonZeroUsize::new);
         let pieces = pieces.ok_or_else(|| number.malformed("a body comes in at least one piece: write 1 or more"))?;

@@ -23,47 +23,24 @@ pub(crate) enum Files {
     Under(PathBuf),
 }
 
-/// Why a file was not read; the message names it.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
-    /// There is no folder.
-    #[error("there is no folder of body files that could hold `{name}`")]
-    NoFolder {
-        /// What the stub names.
-        name: String,
-    },
-    /// The file is, or leads, outside the folder.
-    #[error("`{name}` is outside the folder of body files")]
-    Outside {
-        /// What the stub names.
-        name: String,
-    },
-    /// It cannot be read.
-    #[error("the body file `{}` cannot be read: {source}", path.display())]
-    Unreadable {
-        /// Where it should be.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-}
-
 impl Files {
     /// The content of the file `name`, a path in the folder with `/` between its parts. A `/` in front means the folder
     /// itself, as it does for WireMock.
-    pub(crate) fn read(&self, name: &str) -> Result<Bytes, FileError> {
+    pub(crate) fn read(&self, name: &str) -> Result<Bytes, String> {
         let root = match self {
             Self::Under(root) => root,
             Self::Given { name: given, content } if given == name => return Ok(content.clone()),
-            Self::Given { .. } | Self::None => return Err(FileError::NoFolder { name: name.to_owned() }),
+            Self::Given { .. } | Self::None => {
+                return Err(format!("there is no folder of body files that could hold `{name}`"));
+            }
         };
-        let outside = || FileError::Outside { name: name.to_owned() };
+        let outside = || format!("`{name}` is outside the folder of body files");
         let relative = Path::new(name.trim_start_matches('/'));
         if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Err(outside());
         }
         let path = root.join(relative);
-        let unreadable = |source| FileError::Unreadable { path: path.clone(), source };
+        let unreadable = |error: io::Error| format!("the body file `{}` cannot be read: {error}", path.display());
         // Links are followed before the comparison, so one that leads out is seen to do so.
         let real = path.canonicalize().map_err(unreadable)?;
         if !real.starts_with(root.canonicalize().map_err(unreadable)?) {
@@ -96,12 +73,12 @@ mod tests {
             assert_eq!(files.read(name).unwrap(), "{}", "{name}");
         }
         for name in ["../secret", "deep/../../secret", "out", "up/secret", "deep/.."] {
-            assert!(matches!(files.read(name), Err(FileError::Outside { .. })), "{name}");
+            assert!(files.read(name).is_err_and(|error| error.contains("outside")), "{name}");
         }
         for name in ["", "deep", "missing", "/etc/passwd", "a\0b"] {
-            let error = files.read(name).unwrap_err().to_string();
+            let error = files.read(name).unwrap_err();
             assert!(error.starts_with(&format!("the body file `{}", root.display())), "{name}: {error}");
         }
-        assert!(matches!(Files::None.read("in"), Err(FileError::NoFolder { .. })));
+        assert!(Files::None.read("in").is_err_and(|error| error.contains("no folder")));
     }
 }

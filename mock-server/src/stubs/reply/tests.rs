@@ -283,7 +283,7 @@ fn anything() -> impl Strategy<Value = Value> {
         proptest::sample::select(vec!["lognormal", "uniform", "fixed", "response-template", "EMPTY_RESPONSE"])
             .prop_map(Value::from),
     ];
-    let mut keys = FIELDS.to_vec();
+    let mut keys = FIELDS.split(' ').collect::<Vec<_>>();
     keys.extend([
         "type",
         "lower",

@@ -103,18 +103,8 @@ impl RandomValue {
 }
 
 fn uuid(draws: &mut Draws) -> String {
-    let (high, low) = (draws.word(), draws.word());
-    // The version in the high word, the variant in the low one. Source: RFC 9562, section 5.4.
-    let high = high & !0xf000 | 0x4000;
-    let low = low & (u64::MAX >> 2) | 1 << 63;
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+    let bits = u128::from(draws.word()) << 64 | u128::from(draws.word());
+    uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid().to_string()
 }
 
 #[cfg(test)]
