@@ -23,7 +23,7 @@
 //! | a body file that is missing, or outside `__files` | answers 500 |
 //! | `absent` of false; two operators at once; options that an operator does not have | ignores what it does not read |
 //! | `pathParameters` without a template, half a `basicAuth`, an empty method | matches nothing, or anything |
-//! | look-around, back-references, possessive quantifiers, `\0`, `\Z`, `\R`, flags `d` and `U` | knows them |
+//! | `\0`, `\Z`, `\R`, flags `d` and `U` in a regular expression | knows them |
 //! | JSON-unit placeholders, JSON path, JSON schema, XML, dates, numbers, multipart, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
 //! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
 //! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
@@ -39,6 +39,7 @@
 //! | a template that fails on what the client sent | 500 with a Java exception | 500 with another text |
 //! | a `jsonBody` that is no JSON once it is filled in | 500 | as filled in |
 //! | numbers in `jsonBody` beyond 64 bits, `1.50`, `1e3` | with all their digits, `1000` | `1.5`, `1000.0`; beyond a float: refused |
+//! | a regular expression with look-around or back-references that takes more than 100,000 steps | takes its time | no match |
 //! | `(?i)` beyond ASCII | only with `(?u)` | any letter |
 //! | DEL and NUL in a templated header | as they are | a blank |
 //! | a stub's name beyond ASCII in `Matched-Stub-Name` | `?` for each character | ISO 8859-1, a blank beyond it |

@@ -10,68 +10,93 @@ use super::node::{Node, Problem};
 use regex::{Regex, RegexBuilder};
 use std::fmt::Write as _;
 
-/// A regular expression that is to match from the first to the last character.
+/// Regular expression that is to match from the first to the last character.
 #[derive(Clone, Debug)]
 pub(crate) struct WholeRegex {
-    regex: Regex,
+    engine: Engine,
     prefix: Box<str>,
 }
 
+#[derive(Clone, Debug)]
+enum Engine {
+    /// In time linear in the text.
+    Linear(Regex),
+    /// With look-around, back-references or possessive quantifiers: in [`MAX_STEPS`] at most.
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
 impl WholeRegex {
-    /// Compiles the text at `node`.
+    /// Compile the text at `node`.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
         let java = node.text()?;
         if java.len() > MAX_PATTERN_BYTES {
             return Err(node.unsupported("so long a regular expression"));
         }
-        let rust = translated(java).map_err(|feature| node.unsupported(feature))?;
+        let Translated { regex, is_fancy } = translated(java).map_err(|feature| node.unsupported(feature))?;
         // On its own first: `a)|(b` is no expression, though it would make one between the parentheses below.
-        compiled(&rust).map_err(|error| refused(node, &error))?;
-        let regex = compiled(&format!(r"\A(?:{rust})\z")).map_err(|error| refused(node, &error))?;
-        Ok(Self { regex, prefix: literal_prefix(java).into() })
+        compiled(node, &regex, is_fancy)?;
+        let engine = compiled(node, &format!(r"\A(?:{regex})\z"), is_fancy)?;
+        Ok(Self { engine, prefix: literal_prefix(java).into() })
     }
 
-    /// Whether all of `text` is matched.
+    /// True if all of `text` is matched; not if that takes too many steps to find out.
     pub(crate) fn is_match(&self, text: &str) -> bool {
-        text.starts_with(&*self.prefix) && self.regex.is_match(text)
+        text.starts_with(&*self.prefix)
+            && match &self.engine {
+                Engine::Linear(regex) => regex.is_match(text),
+                Engine::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+            }
     }
 
-    /// What every matching text begins with; may be empty.
+    /// Return what every matching text begins with; may be empty.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 }
 
+/// Steps back that one search may take. Java has no limit, and takes minutes for what goes beyond.
+const MAX_STEPS: usize = 100_000;
+
 /// Far longer than anyone writes. A parser may take a hundred times the memory of what it parses.
 pub(crate) const MAX_PATTERN_BYTES: usize = 1 << 16;
 
-fn compiled(regex: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(regex)
-        .dot_matches_new_line(true)
-        // A tenth of the default: a set may have thousands, and what is larger takes seconds to compile.
-        .size_limit(1 << 20)
-        .nest_limit(64)
-        .build()
-}
+/// Size of a compiled expression, a tenth of the default: a set may have thousands, and what is larger takes seconds to
+/// compile.
+const MAX_COMPILED_BYTES: usize = 1 << 20;
 
-fn refused(node: &Node<'_>, error: &regex::Error) -> Problem {
-    match error {
-        regex::Error::CompiledTooBig(_) => node.unsupported("so large a regular expression"),
-        error => {
-            // The last line says what is wrong, those before it draw where.
-            let error = error.to_string();
-            let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            node.malformed(format!("not a regular expression: {what}"))
-        }
+fn compiled(node: &Node<'_>, regex: &str, is_fancy: bool) -> Result<Engine, Problem> {
+    // The last line says what is wrong, those before it draw where.
+    let malformed = |error: &dyn ToString| {
+        let error = error.to_string();
+        let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        node.malformed(format!("not a regular expression: {what}"))
+    };
+    if is_fancy {
+        let mut builder = fancy_regex::RegexBuilder::new(regex);
+        builder.dot_matches_new_line(true).backtrack_limit(MAX_STEPS).delegate_size_limit(MAX_COMPILED_BYTES);
+        return builder.build().map(Box::new).map(Engine::Backtracking).map_err(|error| malformed(&error));
     }
+    let mut builder = RegexBuilder::new(regex);
+    let built = builder.dot_matches_new_line(true).size_limit(MAX_COMPILED_BYTES).nest_limit(64).build();
+    built.map(Engine::Linear).map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => node.unsupported("so large a regular expression"),
+        error => malformed(&error),
+    })
 }
 
-/// The same expression for the `regex` crate, or the feature of Java's that it has not.
+/// Expression in the syntax of the two crates.
+struct Translated {
+    regex: String,
+    /// True if it has what only backtracking finds.
+    is_fancy: bool,
+}
+
+/// Translate Java's syntax, or name the feature that is not supported.
 ///
 /// `\d \w \s` and their opposites are ASCII in Java, Unicode in the crate; `\Q..\E` and `\h` are unknown to the crate.
-/// Java's possessive quantifiers would be read as repeated repetitions, its `--` and `~~` within brackets as set
-/// operations.
-fn translated(java: &str) -> Result<String, &'static str> {
+/// `--` and `~~` within brackets would be read as set operations.
+fn translated(java: &str) -> Result<Translated, &'static str> {
+    let mut is_fancy = false;
     let mut out = String::with_capacity(java.len());
     let mut brackets = 0_usize;
     let mut is_quantified = false;
@@ -80,7 +105,10 @@ fn translated(java: &str) -> Result<String, &'static str> {
         let ahead = rest.as_str();
         let was_quantified = std::mem::take(&mut is_quantified);
         match char {
-            '\\' => escape(&mut rest, &mut out)?,
+            '\\' => {
+                is_fancy |= ahead.starts_with(|next: char| matches!(next, '1'..='9' | 'k'));
+                escape(&mut rest, &mut out)?;
+            }
             '[' | ']' => {
                 brackets = if char == '[' { brackets + 1 } else { brackets.saturating_sub(1) };
                 out.push(char);
@@ -88,10 +116,18 @@ fn translated(java: &str) -> Result<String, &'static str> {
             '-' | '~' if brackets > 0 && ahead.starts_with(char) => {
                 return Err("`--` or `~~` within the brackets of a regular expression");
             }
-            '(' if brackets == 0 && LOOK_AROUND.iter().any(|open| ahead.starts_with(open)) => return Err(LOOKS),
-            '(' if brackets == 0 && ahead.starts_with("?>") => return Err(POSSESSIVE),
             '(' if brackets == 0 && has_foreign_flag(ahead) => return Err(FLAGS),
-            '+' if was_quantified && brackets == 0 => return Err(POSSESSIVE),
+            '(' if brackets == 0 && FOREIGN_GROUPS.iter().any(|open| ahead.starts_with(open)) => {
+                return Err("this group in a regular expression");
+            }
+            '(' if brackets == 0 => {
+                is_fancy |= FANCY_GROUPS.iter().any(|open| ahead.starts_with(open));
+                out.push(char);
+            }
+            '+' if was_quantified && brackets == 0 => {
+                is_fancy = true;
+                out.push(char);
+            }
             '*' | '+' | '?' | '}' => {
                 // `a+?` is lazy, and what follows a lazy quantifier quantifies nothing.
                 is_quantified = brackets == 0 && !was_quantified;
@@ -100,15 +136,17 @@ fn translated(java: &str) -> Result<String, &'static str> {
             char => out.push(char),
         }
     }
-    Ok(out)
+    Ok(Translated { regex: out, is_fancy })
 }
 
-const LOOKS: &str = "a regular expression with look-around or back-references";
-const POSSESSIVE: &str = "a regular expression with possessive quantifiers or atomic groups";
+/// Openings of look-around and of atomic groups.
+const FANCY_GROUPS: [&str; 5] = ["?=", "?!", "?<=", "?<!", "?>"];
+
+/// Openings that the backtracking crate knows and Java does not: conditions, absence, verbs.
+const FOREIGN_GROUPS: [&str; 3] = ["?(", "?~", "*"];
+
 /// `U` would be read as another flag of the same name.
 const FLAGS: &str = "a regular expression with the flag `d`, `U` or `R`";
-const LOOK_AROUND: [&str; 4] = ["?=", "?!", "?<=", "?<!"];
-
 /// Whether what follows a parenthesis is a group's flags, with one that the crate does not have or reads differently.
 fn has_foreign_flag(ahead: &str) -> bool {
     let flags = ahead.strip_prefix('?').and_then(|ahead| ahead.split([')', ':']).next());
@@ -131,7 +169,6 @@ fn escape(rest: &mut std::str::Chars<'_>, out: &mut String) -> Result<(), &'stat
             out.push_str(&regex::escape(literal));
             *rest = after.chars();
         }
-        Some('1'..='9' | 'k') => return Err(LOOKS),
         Some(kind @ ('p' | 'P' | 'x')) => {
             let braced = rest.as_str().strip_prefix('{').and_then(|name| name.split_once('}'));
             let Some((name, after)) = braced else {
@@ -149,7 +186,7 @@ fn escape(rest: &mut std::str::Chars<'_>, out: &mut String) -> Result<(), &'stat
             }
             *rest = after.chars();
         }
-        Some('R' | 'X' | 'G' | 'Z' | 'N' | 'c' | 'e' | '0' | 'v' | 'V' | 'H') => {
+        Some('R' | 'X' | 'G' | 'Z' | 'N' | 'c' | 'e' | '0' | 'v' | 'V' | 'H' | 'K' | 'g' | 'y' | 'Y' | 'O') => {
             return Err("this escape in a regular expression");
         }
         // Java takes any character that is no letter for itself; the crate does not know all of them.
@@ -234,18 +271,43 @@ mod tests {
     }
 
     #[test]
-    fn what_java_alone_knows_is_refused_by_name() {
-        for text in ["a(?=b)", "a(?!b)", "(?<=a)b", "(?<!a)b", r"(a)\1", r"(?<a>b)\k<a>"] {
-            let Fault::Unsupported(feature) = regex(text).unwrap_err() else { panic!("{text}") };
-            assert_eq!(feature, "a regular expression with look-around or back-references", "{text}");
+    fn look_around_back_references_and_possessive_quantifiers_are_javas() {
+        let table = [
+            ("/(?!private)[a-z]+", "/public", true),
+            ("/(?!private)[a-z]+", "/private", false),
+            ("a(?=b)b", "ab", true),
+            ("a(?=b)", "ab", false),
+            ("[a-z]+(?<=x)", "abx", true),
+            ("[a-z]+(?<!x)", "abx", false),
+            (r"([ab])\1", "bb", true),
+            (r"([ab])\1", "ab", false),
+            (r"(?<q>[ab])-\k<q>", "a-a", true),
+            ("a*+b", "aab", true),
+            ("a*+ab", "aab", false),
+            ("a?+a", "a", false),
+            ("(?>a|ab)c", "abc", false),
+            (r"(?!x)\d+", "१२", false),
+            ("(?=a).*", "a\nb", true),
+        ];
+        for (pattern, text, expected) in table {
+            assert_eq!(regex(pattern).unwrap().is_match(text), expected, "{pattern} on {text}");
         }
+    }
+
+    #[test]
+    fn a_search_without_end_comes_to_an_end() {
+        assert!(!regex(r"((a+)+)\1b").unwrap().is_match(&"a".repeat(100)));
+    }
+
+    #[test]
+    fn what_java_alone_knows_is_refused_by_name() {
         for text in
-            ["a++b", "a*+", "a?+", "a{2}+", "(?>a)", "[a--z]", r"\R", "(a{900}){900}", "(?U)a", "(?i-d:a)", "(?R)a"]
+            ["[a--z]", r"\R", "(a{900}){900}", "(?U)a", "(?i-d:a)", "(?R)a", "(?(1)a)", "(*FAIL)(?=a)", r"(?=a)\Ka"]
         {
             assert!(matches!(regex(text), Err(Fault::Unsupported(_))), "{text}: {:?}", regex(text));
         }
         assert!(matches!(regex(&"a".repeat(1 << 17)), Err(Fault::Unsupported(_))));
-        for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}"] {
+        for text in ["(", "[a", "*a", "a)|(b", "\\", "a{2,1}", "(?=a", "a)|(?=b"] {
             assert!(matches!(regex(text), Err(Fault::Malformed(_))), "{text}: {:?}", regex(text));
         }
         assert!(regex("(?im-s:a)(?<dUR>U)").unwrap().is_match("AU"));
@@ -255,11 +317,12 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_matches_begins_with_the_prefix(
-            pattern in "[/ab.*+?{}\\[\\]()|\\\\^$12]{0,10}",
+            pattern in "[/ab.*+?{}\\[\\]()|\\\\^$12=!<>]{0,10}",
             text in "[/ab12]{0,6}",
         ) {
-            if let Ok(regex) = regex(&pattern) && regex.regex.is_match(&text) {
-                prop_assert!(text.starts_with(regex.prefix()), "{:?}", regex.prefix());
+            if let Ok(mut regex) = regex(&pattern) {
+                let prefix = std::mem::take(&mut regex.prefix);
+                prop_assert!(!regex.is_match(&text) || text.starts_with(&*prefix), "{:?}", prefix);
             }
         }
     }
