@@ -1,5 +1,5 @@
 //! The one place where time enters this crate. `Shared` starts the clock, every serving process copies it, and the
-//! limiter, the books and the timer are handed its readings.
+//! limiter, the ledger and the timer are handed its readings.
 //!
 //! Nothing may be decided by wall-clock time: everything here but `wall` is a difference, and a clock that may be set
 //! back would refill a bucket or lose a request.
@@ -30,7 +30,7 @@ impl Clock {
         u64::try_from(monotonic().saturating_sub(self.epoch).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What `CLOCK_MONOTONIC` reads when this clock reads `at_ns`; for the kernel's timers, which know no other epoch.
+    /// Return what `CLOCK_MONOTONIC` reads when this clock reads `at_ns`; for the kernel's timers, which know no other epoch.
     pub(crate) fn monotonic(&self, at_ns: u64) -> TimeSpec {
         TimeSpec::from_duration(self.epoch.saturating_add(Duration::from_nanos(at_ns)))
     }

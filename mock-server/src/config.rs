@@ -1,4 +1,4 @@
-//! What a target does: the one description that every serving process is given.
+//! Behaviour of a target: the one description that every serving process is given.
 //!
 //! It must not hold state: everything that changes while serving lives in `shared`.
 
@@ -14,7 +14,7 @@ use crate::tls::Tls;
 use crate::work::Work;
 use std::time::Duration;
 
-/// What becomes of a request that no stub answers.
+/// Fate of a request that no stub answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unmatched {
     /// It is for an item.
@@ -24,7 +24,7 @@ pub enum Unmatched {
     NotFound,
 }
 
-/// Whether requests are kept.
+/// Setting that keeps requests for `/__admin/requests`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Journal {
     /// They are counted, not kept.
@@ -34,41 +34,41 @@ pub enum Journal {
     On,
 }
 
-/// How the target behaves. The default is the null target: every item at once, no limit, no faults.
+/// Behaviour of a target. The default is the null target: every item at once, no limit, no faults.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What all draws start from: two targets with one seed serve the same items, delays and faults.
+    /// Seed of all draws: two targets with one seed serve the same items, delays and faults.
     pub seed: u64,
-    /// How long answers are held back.
+    /// Delay before each answer.
     pub latency: Latency,
-    /// What every other request in flight, in all processes of the target, adds to a hold.
+    /// Delay added for every other request in flight, in all processes of the target.
     pub latency_per_in_flight: PerInFlight,
-    /// What the first answer of each connection is held longer for.
+    /// Delay added to the first answer of each connection.
     pub handshake: Handshake,
-    /// What an item's answer costs in CPU, once its hold is over.
+    /// CPU work of an item's answer, once its hold is over.
     pub work: Work,
     /// When nothing is answered; none means never.
     pub stall: Option<Stall>,
-    /// How many requests, and connections, are let through; none means all.
+    /// Limits on requests and connections; none lets all through.
     pub limits: Limits,
-    /// Which answers go wrong.
+    /// Faults of answers.
     pub faults: Faults,
     /// The stubs to begin with; the admin routes may change them.
     pub stubs: Option<Mappings>,
-    /// What becomes of a request that no stub answers.
+    /// Fate of a request that no stub answers.
     pub unmatched: Unmatched,
-    /// Whether requests are kept.
+    /// Setting that keeps requests for `/__admin/requests`.
     pub journal: Journal,
-    /// Which versions of HTTP connections may speak.
+    /// Versions of HTTP that connections may speak.
     pub http: Http,
-    /// What to show over TLS; none means that connections are not encrypted.
+    /// Certificate for TLS; none means that connections are not encrypted.
     pub tls: Option<Tls>,
-    /// How to forward for others; none means not at all.
+    /// Forward proxy; none means that nothing is forwarded.
     pub proxy: Option<Proxy>,
 }
 
 impl Config {
-    /// The same with the limits that stubs have for themselves behind its own.
+    /// Add the limits that stubs have for themselves behind its own.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Config {
         Ok(Self { limits: self.limits.and_of_stubs(&of_stubs)?, ..self.clone() })
     }
 
-    /// Whether all of it can be served together.
+    /// Check that all of it can be served together.
     ///
     /// # Errors
     ///

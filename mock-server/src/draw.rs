@@ -4,18 +4,18 @@
 //!
 //! It must not keep state between items, and the constants must not change: recorded runs are compared with later ones.
 
-/// What a draw is for. Separate streams keep, say, slow items from also being the faulty ones.
+/// Purpose of a draw. Separate streams keep, say, slow items from also being the faulty ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     /// The fields of a body.
     Body,
     /// The delay before an answer.
     Hold,
-    /// Whether and how an answer fails.
+    /// Fault of an answer.
     Fault,
     /// The delay of a stub.
     Stub,
-    /// What a template leaves to chance.
+    /// Random values of a template.
     Template,
     /// The proxy's exit for a session.
     Exit,
@@ -52,7 +52,7 @@ impl Draws {
         Self { state: mix(seeded ^ id) }
     }
 
-    /// The same for one attempt at an item: `attempt` requests for it came before.
+    /// Start the draws of one attempt at an item: `attempt` requests for it came before.
     pub(crate) fn for_attempt(stream: Stream, seed: u64, id: u64, attempt: u8) -> Self {
         let first = Self::new(stream, seed, id);
         match attempt {

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use text::KINDS;
 use text::Shape;
 
-/// What goes wrong with one answer. Each is written as its [`Fault::name`], with `-` for `_`.
+/// Fault of one answer. Each is written as its [`Fault::name`], with `-` for `_`.
 ///
 /// Those that no HTTP library would send end the connection under it: the answer, or what there is of it, goes out as
 /// bare bytes. A connection that speaks HTTP/2 carries other requests, too, so that their fault there is a reset of the
@@ -131,7 +131,7 @@ impl fmt::Display for Rate {
 /// By how much the shares may exceed 1 together: ten tenths do, as they are rounded.
 const ROUNDING: f64 = 1e-9;
 
-/// How often which fault happens. The default is never.
+/// Faults and their shares. The default is none.
 ///
 /// The faults exclude each other: one draw decides for all of them, so that each is as frequent as asked. Written as a
 /// list of `KIND:SHARE` or `KIND:SHARE:PARAMETER`, as in `error:0.01:503,reset:0.005`; `none` for none. Their order
@@ -157,13 +157,13 @@ impl Faults {
         Self::default()
     }
 
-    /// Whether nothing ever goes wrong.
+    /// True if there are no faults.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.shares.is_empty()
     }
 
-    /// The same with `fault` for `rate` of the items.
+    /// Add `fault` for `rate` of the items.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl Faults {
         self.shares.iter().copied()
     }
 
-    /// What goes wrong with item `id`, if anything, after `attempt` requests for it, `0..=15`, 15 for more.
+    /// Return the fault of item `id`, if any, after `attempt` requests for it, `0..=15`, 15 for more.
     #[must_use]
     pub fn pick(&self, seed: u64, id: u64, attempt: u8) -> Option<Fault> {
         if self.is_none() {

@@ -55,7 +55,7 @@ struct Serving {
 ///
 /// # Errors
 ///
-/// The limits do not go together, or there is no memory for the books, no address of the listener, or no thread.
+/// The limits do not go together, or there is no memory for the ledger, no address of the listener, or no thread.
 pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError> {
     config.check()?;
     let address = listener.local_addr().map_err(ServeError::Listener)?;
@@ -68,24 +68,24 @@ pub fn serve(listener: TcpListener, config: Config) -> Result<Handle, ServeError
 }
 
 impl Handle {
-    /// Where it listens.
+    /// Return the address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its books as they are now.
+    /// Its ledger as they are now.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         Ledger::read(&self.shared)
     }
 
-    /// Zeroes its books; see [`Ledger::reset`].
+    /// Zeroes its ledger; see [`Ledger::reset`].
     pub fn reset_ledger(&self) {
         Ledger::reset(&self.shared);
     }
 
-    /// Stops it as [`run_until`] describes, and returns its books as they are then.
+    /// Stops it as [`run_until`] describes, and returns its ledger as they are then.
     ///
     /// # Errors
     ///

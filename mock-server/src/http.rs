@@ -1,4 +1,4 @@
-//! Which versions of HTTP a target speaks. The command line reads it, TLS offers it, the server goes by it.
+//! Versions of HTTP that a target speaks. The command line reads it, TLS offers it, the server goes by it.
 //!
 //! It must not know how either version works.
 
@@ -19,7 +19,7 @@ pub enum Http {
 }
 
 impl Http {
-    /// What a TLS handshake offers, the preferred first (RFC 7301).
+    /// Return what a TLS handshake offers, the preferred first (RFC 7301).
     pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
         let offered: &[&[u8]] = match self {
             Self::Auto => &[b"h2", b"http/1.1"],

@@ -53,12 +53,12 @@ pub const fn body_len(id: u64) -> usize {
 /// Everything below this is what is without it, moved: whoever follows the target's redirects ends at the same item.
 pub(crate) const MOVED: &str = "/moved";
 
-/// Whether a path leads to where a redirect leads.
+/// True if a path leads to where a redirect leads.
 pub(crate) fn is_moved(path: &str) -> bool {
     path.strip_prefix(MOVED).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Which item a request target names.
+/// Item that a request target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemPath {
     /// The last segment of the path is a decimal number of 64 bits, as in `/items/42`: that is the id.

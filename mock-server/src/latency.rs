@@ -17,7 +17,7 @@ use std::time::Duration;
 /// No hold is longer: beyond an hour a delay is a typing error.
 pub const MAX_HOLD: Duration = Duration::from_hours(1);
 
-/// How long an answer is held back.
+/// Delay before an answer.
 ///
 /// On the command line, where a bare number means seconds:
 ///
@@ -61,7 +61,7 @@ pub enum Latency {
     Pareto {
         /// The shortest hold.
         min: Duration,
-        /// How fast the tail thins out, `0.1..=100.0`, without unit; at 1 and below the mean is the maximum's doing.
+        /// Exponent of the tail, `0.1..=100.0`, without unit; at 1 and below the mean is the maximum's doing.
         alpha: f64,
         /// Longer holds are cut to this.
         max: Duration,
@@ -89,7 +89,7 @@ pub enum Latency {
 }
 
 impl Latency {
-    /// How long the answer for `id` is held back, in whole microseconds; zero means that it is not held at all.
+    /// Return how long the answer for `id` is held back, in whole microseconds; zero means that it is not held at all.
     /// `attempt` is how many requests for it came before, `0..=15`, 15 for more.
     ///
     /// With `u`, `u1`, `u2` uniform in [0, 1) and drawn from (seed, id, attempt):

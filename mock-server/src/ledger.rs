@@ -1,5 +1,5 @@
 //! The target's own books: what really arrived and what was really answered, the second witness to whatever a client
-//! claims. The server records into [`Books`] on its hot path; anyone may read a [`Ledger`].
+//! claims. The server records into [`LedgerWriter`] on its hot path; anyone may read a [`Ledger`].
 //!
 //! It must not influence an answer, and it must not know about HTTP beyond the number of a status.
 
@@ -8,7 +8,7 @@ mod proxy;
 mod times;
 
 pub use busiest::{Busiest, Peaks};
-pub use proxy::ProxyBooks;
+pub use proxy::ProxyLedger;
 pub use times::Times;
 
 use crate::fault::{Fault, KINDS};
@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A copy of the books, summed over all processes.
+/// A copy of the ledger, summed over all processes.
 ///
 /// While requests are under way its numbers are each right for a moment, not all for the same one. At rest, when every
 /// request has its answer or the end of its connection, they agree:
@@ -36,21 +36,21 @@ pub struct Ledger {
     pub requests: u64,
     /// Answers by status; counted just before they are written, those that do not come to a good end, too.
     pub by_status: BTreeMap<u16, u64>,
-    /// How many different ids were requested. A request counts here whatever its answer.
+    /// Number of different ids requested. A request counts here whatever its answer.
     pub unique_ids: u64,
-    /// How many requests were for an id that had been requested before: retries, too.
+    /// Number of requests for an id that had been requested before: retries, too.
     pub duplicate_ids: u64,
-    /// How many requests were for ids of 2^30 and more, which are not told apart; paths without a numeric id are among
+    /// Number of requests for ids of 2^30 and more, which are not told apart; paths without a numeric id are among
     /// them.
     pub ids_beyond_tracking: u64,
-    /// Whether `unique_ids` and `duplicate_ids` cover all requests: no id was beyond tracking.
+    /// True if `unique_ids` and `duplicate_ids` cover all requests: no id was beyond tracking.
     pub uniqueness_exact: bool,
     /// The greatest number of requests that the limiter let through within any 1000 consecutive milliseconds of the
     /// target's clock.
     pub max_admitted_in_1s: u64,
     /// The greatest numbers of requests within windows of three widths.
     pub busiest: Busiest,
-    /// Whether `busiest` and `max_admitted_in_1s` cover all requests: none came, nor went on, more than four hours after
+    /// True if `busiest` and `max_admitted_in_1s` cover all requests: none came, nor went on, more than four hours after
     /// the start or the last reset.
     pub window_exact: bool,
     /// Requests of a key that came before the `Retry-After` that a limit had promised it had passed, although their client
@@ -73,14 +73,14 @@ pub struct Ledger {
     pub journal_missed: u64,
     /// Requests that a limit turned away, those on connections above a cap among them.
     pub rejected: u64,
-    /// What each limit did, by its name; those that did nothing are there, too.
-    pub by_limit: BTreeMap<String, LimitBooks>,
+    /// Counts of each limit, by its name; those that did nothing are there, too.
+    pub by_limit: BTreeMap<String, LimitLedger>,
     /// How often a limit could not tell a key from others, because its table was full of busy ones: what such keys
     /// share is what one of them should have had.
     pub limiter_overflows: u64,
     /// Connections above a cap: closed, reset, or answered with 503, as the limit says.
     pub connections_refused: u64,
-    /// How often each fault was committed, by its [name](Fault::name).
+    /// Count of each fault was committed, by its [name](Fault::name).
     pub faults: BTreeMap<String, u64>,
     /// The holds that were served out, as they were intended.
     pub held_us: Times,
@@ -97,13 +97,13 @@ pub struct Ledger {
     pub http2_connections: u64,
     /// Requests by client address; beyond 64 addresses the rest is under `other`.
     pub by_source: BTreeMap<String, u64>,
-    /// What the target did as a forward proxy.
-    pub proxy: ProxyBooks,
+    /// Counts of the target as a forward proxy.
+    pub proxy: ProxyLedger,
 }
 
-/// What one limit did.
+/// Counts of one limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LimitBooks {
+pub struct LimitLedger {
     /// Requests that it let through, and all other limits, too. Of a cap on connections: connections.
     pub admitted: u64,
     /// Requests that it turned away; of several limits that would have, it is the one with the longest wait. Of a cap
@@ -122,7 +122,7 @@ macro_rules! add {
 use add;
 
 impl Ledger {
-    /// Reads the books of all processes that share `shared`.
+    /// Reads the ledger of all processes that share `shared`.
     #[must_use]
     pub fn read(shared: &Shared) -> Self {
         let region = shared.region();
@@ -139,7 +139,7 @@ impl Ledger {
         ledger
     }
 
-    /// Zeroes the books of all processes that share `shared`.
+    /// Zeroes the ledger of all processes that share `shared`.
     ///
     /// Reset at rest. A request that is under way is not waited for: its arrival may be forgotten while its answer, its
     /// hold or its fault is counted after the reset. The limiter goes on as before, for a reset must not hand out
@@ -188,12 +188,12 @@ fn add_to<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
 
 /// One process's pen. All of it is safe to call on the hot path: a handful of uncontended atomic additions per request.
 #[derive(Clone, Debug)]
-pub struct Books {
+pub struct LedgerWriter {
     shared: Shared,
     counters: usize,
 }
 
-/// How a limit let a request through.
+/// Way in which a limit let a request through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// At once.
@@ -202,27 +202,27 @@ pub(crate) enum Pass {
     Delayed,
 }
 
-/// One connection's place in the books.
+/// One connection's place in the ledger.
 #[derive(Debug)]
 pub(crate) struct Peer {
     source: usize,
     is_counted: Cell<bool>,
 }
 
-impl Books {
-    /// Opens the books for one process, which counts into memory of its own from here on. Call it after the fork.
+impl LedgerWriter {
+    /// Opens the ledger for one process, which counts into memory of its own from here on. Call it after the fork.
     #[must_use]
     pub fn open(shared: &Shared) -> Self {
         Self { shared: shared.clone(), counters: shared.claim_counters() }
     }
 
-    /// The memory that the books are kept in.
+    /// The memory that the ledger are kept in.
     #[must_use]
     pub fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Names the limits in the books; every process writes the same.
+    /// Names the limits in the ledger; every process writes the same.
     pub(crate) fn name_limits(&self, limits: &Limits) {
         for limit in limits.iter() {
             self.shared.region().limit_names.find(limit.name());

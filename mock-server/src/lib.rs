@@ -32,7 +32,7 @@
 //! # }
 //! ```
 //!
-//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` answers with the books of all processes,
+//! Any path is an item, above all `GET /items/{id}`. `GET /__admin/ledger` answers with the ledger of all processes,
 //! `POST /__admin/ledger/reset` zeroes them, `GET /__admin/health` says that the target serves.
 //!
 //! # Map
@@ -55,7 +55,7 @@
 //! | [`config`] | all of the above in one description |
 //! | [`profile`] | such descriptions by name |
 //! | [`shared`] | the memory of all processes: counters, ids, limiter |
-//! | [`ledger`] | the books: recording and reading |
+//! | [`ledger`] | the ledger: recording and reading |
 //! | `limiter` | asking all limits about a request |
 //! | [`listen`] | one port, one socket per process |
 //! | `timer` | waiting until an instant, to the microsecond |
@@ -97,7 +97,7 @@ pub use handle::{Handle, serve};
 pub use http::Http;
 pub use items::ItemPath;
 pub use latency::{Handshake, Latency, PerInFlight};
-pub use ledger::{Books, Busiest, Ledger, LimitBooks, Peaks, ProxyBooks, Times};
+pub use ledger::{Busiest, Ledger, LedgerWriter, LimitLedger, Peaks, ProxyLedger, Times};
 pub use limit::{Limit, Limits};
 pub use listen::{ListenError, listeners};
 pub use profile::Profile;

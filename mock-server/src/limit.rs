@@ -1,4 +1,4 @@
-//! Limits: how many requests of one key the target lets through, by which algorithm, for whom, and what the others are
+//! Limits: how many requests of one key the target lets through, by which algorithm, for clients, and what the others are
 //! told. The limiter asks a limit's [`Algorithm`] about each request, with the key's word in shared memory.
 //!
 //! It must not read the time, and it must not keep state anywhere but in that one word: this is what makes several
@@ -15,7 +15,7 @@ mod text;
 pub use algorithm::{Algorithm, Over};
 pub use bucket::{Bucket, Delay, MAX_PERIOD, Pace};
 pub use fixed_window::FixedWindow;
-pub use key::{KeyBy, Paths, Prefix, Whom};
+pub use key::{Clients, KeyBy, Paths, Prefix};
 pub use refusal::{Dialect, Dialects, RefusalBody, RetryAfter};
 pub use sliding_window::SlidingWindow;
 
@@ -29,7 +29,7 @@ use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::time::Duration;
 
-/// How many limits a target can have: the books have a page for each.
+/// Most limits of a target: the ledger has counters for each.
 pub const MAX_LIMITS: usize = 16;
 
 /// Longest name, in bytes.
@@ -125,7 +125,7 @@ fn window_of(
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     all: Vec<Limit>,
-    /// How many of them, from the first, concern every request. The others concern what certain stubs answer.
+    /// Number of of them, from the first, concern every request. The others concern what certain stubs answer.
     common: usize,
 }
 
@@ -170,7 +170,7 @@ impl Limits {
         Ok(Self { common: self.common, ..all })
     }
 
-    /// How many of them, from the first, concern every request.
+    /// Number of of them, from the first, concern every request.
     pub(crate) const fn common(&self) -> usize {
         self.common
     }

@@ -1,16 +1,16 @@
-//! Asks all limits about a connection or a request, on the words in shared memory, and enters the outcome in the books.
+//! Asks all limits about a connection or a request, on the words in shared memory, and enters the outcome in the ledger.
 //! The server asks once per connection and once per request.
 //!
 //! It must not decide anything itself (`limit` does), and it must not know what an answer looks like.
 
-mod haste;
+mod early_retry;
 
 use crate::clock;
 use crate::config::Config;
-use crate::ledger::{Books, Pass};
-use crate::limit::{Algorithm, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step, Whom};
+use crate::ledger::{LedgerWriter, Pass};
+use crate::limit::{Algorithm, Clients, KeyHash, Limit, MAX_LIMITS, Over, RetryAfter, Standing, Step};
 use crate::shared::{Decided, KeyQuery, Keys, Place, Telling};
-use haste::{Haste, Heard};
+use early_retry::{EarlyRetry, Refusals};
 use hyper::header::HeaderMap;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -29,17 +29,17 @@ pub(crate) struct Visitor {
     welcome: Welcome,
 }
 
-/// What one limit knows of a connection.
+/// State of a connection for one limit.
 #[derive(Debug)]
 struct Visit {
     /// The key of all its requests; none if they may have different ones.
     key: Option<KeyHash>,
     /// Where the key of the latest request was.
     place: Cell<Place>,
-    heard: Heard,
+    heard: Refusals,
 }
 
-/// Whether a connection's requests are let in at all.
+/// Admission of a connection's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Welcome {
     Yes,
@@ -50,7 +50,7 @@ enum Welcome {
 /// Counts a connection as open, wherever there is a cap, until it is dropped.
 #[derive(Debug)]
 struct Open {
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
     counted: Vec<(usize, Place)>,
 }
 
@@ -64,7 +64,7 @@ impl Drop for Open {
     }
 }
 
-/// What the limiter is query about.
+/// Request for a verdict of the limiter.
 pub(crate) struct Asking<'a> {
     pub(crate) now_ns: u64,
     /// The keys of the request, one for each limit whose key is not the connection's, in order.
@@ -72,10 +72,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) about: About,
     pub(crate) turns: Turns,
     pub(crate) config: &'a Config,
-    pub(crate) books: &'a Books,
+    pub(crate) books: &'a LedgerWriter,
 }
 
-/// Which limits a request concerns.
+/// Limits that a request concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     /// It is for the target itself: those for all requests, and that of the stub that is to answer, if it has one.
@@ -84,7 +84,7 @@ pub(crate) enum About {
     Forwarded,
 }
 
-/// How the requests of one connection follow one another.
+/// Order of the requests of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
     /// Each after the answer to the one before.
@@ -93,7 +93,7 @@ pub(crate) enum Turns {
     AtOnce,
 }
 
-/// What became of a request.
+/// Verdict on a request.
 pub(crate) enum Verdict<'a> {
     Admitted(Admission<'a>),
     Rejected(Rejection),
@@ -146,11 +146,11 @@ impl Visitor {
     /// # Errors
     ///
     /// It is above a cap, and is to be closed in the way that is returned.
-    pub(crate) fn new(config: &Config, books: &Rc<Books>, address: IpAddr) -> Result<Self, Over> {
+    pub(crate) fn new(config: &Config, books: &Rc<LedgerWriter>, address: IpAddr) -> Result<Self, Over> {
         let visit = |limit: &Limit| Visit {
             key: limit.key.of_connection(address),
             place: Cell::new(Place::UNKNOWN),
-            heard: Heard::default(),
+            heard: Refusals::default(),
         };
         let visits = config.limits.iter().map(visit).collect();
         let open = Open { books: Rc::clone(books), counted: Vec::new() };
@@ -238,7 +238,7 @@ impl Visitor {
             };
             let concerns_it = match asking.about {
                 About::Own { of_stub } => index < asking.config.limits.common() || of_stub == Some(index),
-                About::Forwarded => limit.key.whom == Whom::Session,
+                About::Forwarded => limit.key.clients == Clients::Session,
             };
             if !concerns_it || matches!(limit.algorithm, Algorithm::Connections(..)) {
                 return None;
@@ -261,8 +261,8 @@ impl Visitor {
         };
         match self.questions(asking).filter_map(haste).max() {
             None => {}
-            Some(Haste::Crossed) => books.counters().crossed_promises.increment(),
-            Some(Haste::Early) => books.counters().early_retries.increment(),
+            Some(EarlyRetry::Crossed) => books.counters().crossed_promises.increment(),
+            Some(EarlyRetry::Early) => books.counters().early_retries.increment(),
         }
     }
 
@@ -372,7 +372,7 @@ impl Asking<'_> {
 }
 
 impl Admission<'_> {
-    /// Of a request that nothing was query about yet.
+    /// Of a request that no limit has seen yet.
     const fn free() -> Self {
         Self { delay: Duration::ZERO, standings: Vec::new(), in_flight: Vec::new() }
     }

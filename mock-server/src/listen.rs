@@ -60,13 +60,13 @@ fn listen(socket: Socket) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Why no socket could be opened. It reads after "failed to".
+/// Reason why no socket could be opened; it reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[error("listen on {addr}: {source}{}", remedy(source))]
 pub struct ListenError {
     /// The address asked for.
     pub addr: SocketAddr,
-    /// What the kernel said.
+    /// Error of the kernel.
     pub source: io::Error,
 }
 

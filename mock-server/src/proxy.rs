@@ -1,4 +1,4 @@
-//! What the target is as a forward proxy: who may use it, from which addresses it goes out, and how far. The server's
+//! Settings of the forward proxy: who may use it, from which addresses it goes out, and how far. The server's
 //! gateway goes by it.
 //!
 //! It must not open a socket: everything here is decided from text and numbers.
@@ -13,23 +13,23 @@ pub use exits::Exits;
 
 pub(crate) use credentials::{Denied, admit, session_label};
 pub(crate) use destination::{Refusal, candidates};
-pub(crate) use exits::Whom;
+pub(crate) use exits::Sender;
 
 use std::time::Duration;
 
-/// How long a target behind the proxy may take unless told otherwise.
+/// Default time limit for a target behind the proxy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How the proxy behaves.
+/// Forward proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Who may use it; none means anybody.
+    /// Credentials that it asks for; none lets anybody in.
     pub credentials: Option<Credentials>,
-    /// Where it goes out from.
+    /// Addresses that it goes out from.
     pub exits: Exits,
-    /// How far it goes.
+    /// Destinations that it connects to.
     pub reach: Reach,
-    /// How long connecting, and then the beginning of an answer, may take together; for a tunnel, connecting alone.
+    /// Time limit for connecting and for the beginning of an answer together; for a tunnel, connecting alone.
     pub patience: Duration,
 }
 

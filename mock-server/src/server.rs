@@ -19,12 +19,12 @@ mod tasks;
 mod wire;
 
 use crate::config::Config;
-use crate::ledger::Books;
+use crate::ledger::LedgerWriter;
 use crate::limit::Over;
 use crate::setting::SettingError;
 use crate::shared::{Shared, SharedError};
 use crate::timer::Timer;
-use answer::{Answers, House};
+use answer::{Answers, ServerState};
 use entrance::Entrance;
 use gateway::Gateway;
 use live_stubs::LiveStubs;
@@ -42,17 +42,17 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long accepting pauses when the process is out of descriptors or memory: long enough for connections to end,
+/// Pause of accepting when the process is out of descriptors or memory: long enough for connections to end,
 /// short against any time-out of a client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long answers under way may take once serving is to stop.
+/// Time that answers under way get once serving is to stop.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Serves `listener` until SIGTERM, SIGINT or SIGUSR1; the entry for a process forked to do just that. SIGUSR1 is for a parent
 /// that keeps the others to itself, since they may be sent to all of its processes.
 ///
-/// It opens the process's own part of the books in `shared`. It must be called after the fork, from a single thread,
+/// It opens the process's own part of the ledger in `shared`. It must be called after the fork, from a single thread,
 /// with those signals unblocked that are to end it; a signal before it is set up ends the process the default way. Accepting stops at once,
 /// idle connections are closed, answers under way get half a second.
 ///
@@ -101,7 +101,7 @@ pub fn run_until(
 pub async fn serve_until(
     listener: TcpListener,
     config: Rc<Config>,
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let config = Rc::new(config.with_limits_of_stubs()?);
@@ -114,7 +114,7 @@ pub async fn serve_until(
     alarm.spawn_local(async move { driven.run().await });
     let entrance = Rc::new(Entrance::new(&config, &books));
     let gateway = Gateway::new(&config, &books);
-    let house = House { config, books, timer, stubs, gateway };
+    let state = ServerState { config, books, timer, stubs, gateway };
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
@@ -125,7 +125,7 @@ pub async fn serve_until(
         });
         match accepted.await {
             None => break,
-            Some(Ok((stream, address))) => match Answers::new(&house, address.ip()) {
+            Some(Ok((stream, address))) => match Answers::new(&state, address.ip()) {
                 Ok(answers) => {
                     let (entrance, stop) = (Rc::clone(&entrance), Rc::clone(&stop));
                     connections.spawn_local(async move { connection::serve(stream, answers, &entrance, &stop).await });
@@ -164,7 +164,7 @@ async fn serve_std(
 ) -> Result<(), ServeError> {
     listener.set_nonblocking(true).map_err(ServeError::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-    serve_until(listener, Rc::new(config.clone()), Rc::new(Books::open(shared)), shutdown).await
+    serve_until(listener, Rc::new(config.clone()), Rc::new(LedgerWriter::open(shared)), shutdown).await
 }
 
 fn runtime() -> Result<LocalRuntime, ServeError> {
@@ -212,7 +212,7 @@ impl Stop {
         }
     }
 
-    /// What `work` comes to; none if serving stops first.
+    /// Run `work`; none if serving stops first.
     async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (mut work, mut stopped) = (pin!(work), pin!(self.wait()));
         poll_fn(|cx| match stopped.as_mut().poll(cx) {
@@ -223,7 +223,7 @@ impl Stop {
     }
 }
 
-/// Why serving could not begin. It reads after "failed to".
+/// Reason why serving could not begin; it reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// No runtime.
@@ -238,7 +238,7 @@ pub enum ServeError {
     /// Limits that do not go together.
     #[error("serve these limits: {0}")]
     Limits(#[from] SettingError),
-    /// No memory for the books.
+    /// No memory for the ledger.
     #[error(transparent)]
     Shared(#[from] SharedError),
     /// No thread to serve on.

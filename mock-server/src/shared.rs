@@ -1,5 +1,5 @@
-//! What all serving processes have in common: one mapping of memory, made before the first fork, that holds the books'
-//! counters, the requests in flight, the ids seen, the requests per millisecond and the limiter's words. `Books`,
+//! What all serving processes have in common: one mapping of memory, made before the first fork, that holds the ledger's
+//! counters, the requests in flight, the ids seen, the requests per millisecond and the limiter's words. `LedgerWriter`,
 //! `Ledger` and the server work on it through [`Shared`].
 //!
 //! It is the one file of this crate with unsafe code, and it must not interpret what it holds: each part has a file of
@@ -36,7 +36,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How many processes count into memory of their own. More may serve: they share the counters of earlier ones, which
+/// Processes that count into memory of their own. More may serve: they share the counters of earlier ones, which
 /// costs speed and no accuracy.
 const PROCESSES: usize = 128;
 
@@ -147,7 +147,7 @@ impl Shared {
     }
 }
 
-/// Why the shared memory could not be made. It reads after "failed to".
+/// Reason why the shared memory could not be made; it reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[error("map {} MiB of shared memory ({source}); raise the limit on address space (ulimit -v)", size_of::<Region>() >> 20)]
 pub struct SharedError {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A window that recurs. Written `10s,1s`: the last second of every ten.
 ///
 /// Counted from the clock's epoch, which is the making of the target's shared memory just before it serves; all
-/// processes of a target stall together, and a reset of the books moves nothing.
+/// processes of a target stall together, and a reset of the ledger moves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     every: Duration,

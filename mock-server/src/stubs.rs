@@ -51,7 +51,6 @@
 //! body, and `{}` where WireMock's answer has none; of several problems with a stub they name each. A change to the stubs
 //! is in force in all processes once it is acknowledged.
 
-mod asked;
 mod index;
 mod json_pattern;
 mod load;
@@ -61,6 +60,7 @@ mod node;
 mod path_template;
 mod reply;
 mod report;
+mod request;
 mod request_pattern;
 mod scenario;
 mod set;
@@ -77,9 +77,9 @@ pub use node::{Fault, Problem};
 pub use report::{LoadError, Report};
 pub use text::SyntaxError;
 
-pub(crate) use asked::Asked;
 pub(crate) use node::Node;
 pub(crate) use reply::{Breakage, Delays, Dribble, Files, Rendered, Reply};
+pub(crate) use request::RequestView;
 pub(crate) use request_pattern::RequestPattern;
 pub(crate) use scenario::{ScenarioIndex, ScenarioNames, StateIndex};
 pub(crate) use set::{ChangeError, Stubs};

@@ -82,7 +82,7 @@ impl Timer {
         }
     }
 
-    /// What the clock reads.
+    /// Read the clock.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }

@@ -1,4 +1,4 @@
-//! What a target shows for itself over TLS: a certificate of its own making, and the authority that vouches for it.
+//! Identity of a target over TLS: a certificate of its own making, and the authority that vouches for it.
 //! Whoever starts the target makes it once, before forking, so that all processes show the same.
 //!
 //! It must not let the private key out: no text, no file, no debug output has it.
@@ -67,7 +67,7 @@ impl Tls {
         &self.identity.authority_pem
     }
 
-    /// How to answer handshakes, offering the versions of `http`.
+    /// Return the configuration of handshakes, offering the versions of `http`.
     pub(crate) fn server(&self, http: Http) -> Arc<ServerConfig> {
         let mut server = self.identity.server.clone();
         server.alpn_protocols = http.alpn();
@@ -106,7 +106,7 @@ impl PartialEq for Tls {
     }
 }
 
-/// Why there is nothing to show. It reads after "failed to".
+/// Reason why there is no certificate; it reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// No certificate.

@@ -1,4 +1,4 @@
-//! What an item's answer costs in CPU: a service's own work, as arithmetic that cannot be skipped.
+//! CPU work of an item's answer: a service's own work, as arithmetic that cannot be skipped.
 //!
 //! In rounds and not in time: a round costs the same in every process and under any load, so that 5 % more rounds are 5 %
 //! more work.
@@ -16,7 +16,7 @@ const MOST: u32 = 100_000_000;
 pub struct Work(u32);
 
 impl Work {
-    /// So many rounds; more than 100 million become that.
+    /// Wrap a number of rounds; more than 100 million become that.
     #[must_use]
     pub fn new(rounds: u32) -> Self {
         Self(rounds.min(MOST))

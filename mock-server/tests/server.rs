@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may stop at the first surprise, as the test itself may")]
 
 use crawlmark_mock_server::{
-    Busiest, Config, Fault, Faults, Latency, Ledger, LimitBooks, Limits, Shared, Stall, items, listeners, run_until,
+    Busiest, Config, Fault, Faults, Latency, Ledger, LimitLedger, Limits, Shared, Stall, items, listeners, run_until,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -244,7 +244,7 @@ fn admin_requests_leave_no_trace_and_reset_empties_the_books() {
         let empty = Ledger {
             uniqueness_exact: true,
             window_exact: true,
-            by_limit: [("gcra".to_owned(), LimitBooks::default())].into(),
+            by_limit: [("gcra".to_owned(), LimitLedger::default())].into(),
             ..Ledger::default()
         };
         let health: serde_json::Value = serde_json::from_slice(&target.get("/__admin/health").body).unwrap();
@@ -540,7 +540,7 @@ fn nothing_is_answered_in_a_stall() {
             let answered_ns = clock.now_ns();
             answers += 1;
             assert_eq!(answer.status, if answers == 1 { 200 } else { 429 });
-            // Asked in a stall: answered when it has ended.
+            // RequestView in a stall: answered when it has ended.
             assert!(stall.until_ns(asked_ns).is_none_or(|until_ns| answered_ns >= until_ns));
             match answer.held_us() {
                 Some((intended_us, actual_us)) => {

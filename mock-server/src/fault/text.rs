@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What is written for no faults.
+/// Text for no faults.
 const NONE: &str = "none";
 
 /// Parameter of a kind of fault beside its share, and the value unless given.

@@ -1,8 +1,8 @@
-//! The proxy's part of the books: what it was asked to forward, what became of it, and for whom.
+//! The proxy's part of the ledger: what it was asked to forward, what became of it, and for whom.
 //!
 //! It must not know how anything is forwarded.
 
-use super::{Books, add, add_to, with_other};
+use super::{LedgerWriter, add, add_to, with_other};
 use crate::shared::{Counters, ProxyCounters, Shared};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 ///
 /// At rest `requests + tunnels = auth_failures + sessionless + sum of by_session`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProxyBooks {
+pub struct ProxyLedger {
     /// Requests to be forwarded, whatever became of them.
     pub requests: u64,
     /// Requests for a tunnel (CONNECT), whatever became of them.
@@ -35,7 +35,7 @@ pub struct ProxyBooks {
     pub bytes_down: u64,
 }
 
-impl ProxyBooks {
+impl ProxyLedger {
     /// Adds what one process counted.
     pub(super) fn add(&mut self, counters: &Counters, shared: &Shared) {
         let counters = &counters.proxy;
@@ -46,7 +46,7 @@ impl ProxyBooks {
     }
 }
 
-impl Books {
+impl LedgerWriter {
     /// This process's counters as a proxy.
     pub(crate) fn proxy(&self) -> &ProxyCounters {
         &self.counters().proxy
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn everything_counted_is_in_the_ledger_and_gone_after_a_reset() {
         let shared = Shared::new().unwrap();
-        let (one, two) = (Books::open(&shared), Books::open(&shared));
+        let (one, two) = (LedgerWriter::open(&shared), LedgerWriter::open(&shared));
         for books in [&one, &two] {
             let proxy = books.proxy();
             proxy.requests.increment();
@@ -89,7 +89,7 @@ mod tests {
             }
         }
         one.let_in(Some(&"x".repeat(41)));
-        let expected = ProxyBooks {
+        let expected = ProxyLedger {
             requests: 2,
             tunnels: 4,
             auth_failures: 6,
@@ -102,12 +102,12 @@ mod tests {
         };
         assert_eq!(Ledger::read(&shared).proxy, expected);
         Ledger::reset(&shared);
-        assert_eq!(Ledger::read(&shared).proxy, ProxyBooks::default());
+        assert_eq!(Ledger::read(&shared).proxy, ProxyLedger::default());
     }
 
     #[test]
     fn all_fields_are_there_from_the_start() {
-        let json = serde_json::to_value(ProxyBooks::default()).unwrap();
+        let json = serde_json::to_value(ProxyLedger::default()).unwrap();
         assert_eq!(json.as_object().unwrap().len(), 9);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the books.
+//! Tests of the ledger.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn address(last: u8) -> IpAddr {
 }
 
 /// Everything that can be recorded, by two processes.
-fn record_everything(one: &Books, two: &Books) {
+fn record_everything(one: &LedgerWriter, two: &LedgerWriter) {
     let first = one.peer(address(1));
     let second = two.peer(address(2));
     for (books, peer, id) in [(one, &first, 7), (two, &second, 7), (one, &first, 8), (two, &second, 1 << 30)] {
@@ -59,7 +59,7 @@ fn record_everything(one: &Books, two: &Books) {
 #[test]
 fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
     let shared = Shared::new().unwrap();
-    record_everything(&Books::open(&shared), &Books::open(&shared));
+    record_everything(&LedgerWriter::open(&shared), &LedgerWriter::open(&shared));
     let expected = Ledger {
         requests: 7,
         by_status: BTreeMap::from([(200, 2), (503, 1)]),
@@ -81,8 +81,8 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         journal_missed: 1,
         rejected: 2,
         by_limit: BTreeMap::from([
-            ("connections".to_owned(), LimitBooks { admitted: 1, rejected: 2, delayed: 0 }),
-            ("gcra".to_owned(), LimitBooks { admitted: 2, rejected: 1, delayed: 1 }),
+            ("connections".to_owned(), LimitLedger { admitted: 1, rejected: 2, delayed: 0 }),
+            ("gcra".to_owned(), LimitLedger { admitted: 2, rejected: 1, delayed: 1 }),
         ]),
         limiter_overflows: 4,
         connections_refused: 2,
@@ -108,12 +108,12 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
         tls_handshake_failures: 3,
         http2_connections: 1,
         by_source: BTreeMap::from([("127.0.0.1".to_owned(), 3), ("127.0.0.2".to_owned(), 4)]),
-        proxy: ProxyBooks::default(),
+        proxy: ProxyLedger::default(),
     };
     assert_eq!(Ledger::read(&shared), expected);
 
     Ledger::reset(&shared);
-    let nothing = |name: &str| (name.to_owned(), LimitBooks::default());
+    let nothing = |name: &str| (name.to_owned(), LimitLedger::default());
     let empty = Ledger {
         uniqueness_exact: true,
         window_exact: true,
@@ -126,7 +126,7 @@ fn everything_recorded_is_in_the_ledger_and_gone_after_a_reset() {
 #[test]
 fn a_reset_forgets_ids() {
     let shared = Shared::new().unwrap();
-    let books = Books::open(&shared);
+    let books = LedgerWriter::open(&shared);
     let peer = books.peer(address(1));
     books.arrived(&peer, 7, 0);
     Ledger::reset(&shared);
@@ -137,7 +137,7 @@ fn a_reset_forgets_ids() {
 #[test]
 fn sources_beyond_the_table_are_others() {
     let shared = Shared::new().unwrap();
-    let books = Books::open(&shared);
+    let books = LedgerWriter::open(&shared);
     for last in 0..70 {
         books.arrived(&books.peer(address(last)), 1, 0);
     }
@@ -149,7 +149,7 @@ fn sources_beyond_the_table_are_others() {
 #[test]
 fn a_ledger_survives_json() {
     let shared = Shared::new().unwrap();
-    let books = Books::open(&shared);
+    let books = LedgerWriter::open(&shared);
     books.arrived(&books.peer(address(1)), 7, 0);
     books.counters().count_status(429);
     books.held(20_000, 20_060);
@@ -164,7 +164,7 @@ proptest! {
     #[test]
     fn requests_add_up(ids in proptest::collection::vec(prop_oneof![0_u64..50, any::<u64>()], 0..300)) {
         let shared = Shared::new().unwrap();
-        let pens: Vec<Books> = (0..3).map(|_| Books::open(&shared)).collect();
+        let pens: Vec<LedgerWriter> = (0..3).map(|_| LedgerWriter::open(&shared)).collect();
         for (turn, id) in ids.iter().enumerate() {
             let books = &pens[turn % 3];
             books.arrived(&books.peer(address(u8::try_from(turn % 5).unwrap())), *id, turn as u64 * 1_000_000);

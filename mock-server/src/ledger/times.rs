@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A distribution of times, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many there were.
+    /// Number of there were.
     pub count: u64,
     /// Their sum.
     pub sum_us: u64,
@@ -62,7 +62,7 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{Books, Ledger};
+    use crate::ledger::{Ledger, LedgerWriter};
     use crate::shared::Shared;
     use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ mod tests {
             times in proptest::collection::vec((0_u64..1 << 45, 0_u32..45).prop_map(|(time, less)| time >> less), 1..200),
         ) {
             let shared = Shared::new().unwrap();
-            let books = Books::open(&shared);
+            let books = LedgerWriter::open(&shared);
             let mut sorted = times.clone();
             sorted.sort_unstable();
             for time_us in times {

@@ -8,7 +8,7 @@ use super::fixed_window::FixedWindow;
 use super::sliding_window::SlidingWindow;
 use std::num::NonZeroU32;
 
-/// How requests are counted against a limit.
+/// Algorithm of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// One per interval, with a tolerance.
@@ -32,7 +32,7 @@ pub enum Algorithm {
     Connections(NonZeroU32, Over),
 }
 
-/// What becomes of a connection above the cap.
+/// Fate of a connection above the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// It is closed as soon as it is accepted. The client sees its end, or a reset if the request was there already.
@@ -44,7 +44,7 @@ pub enum Over {
     Unavailable,
 }
 
-/// What becomes of one request.
+/// Fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is let through if the word can be changed to `next`, and is to be held for `delay_ns` first.
@@ -56,7 +56,7 @@ pub(crate) enum Step {
 /// State of a key at an instant, as clients are told about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// How many more requests would be let through at that instant.
+    /// Number of more requests would be let through at that instant.
     pub(crate) remaining: u64,
     /// Nanoseconds until there would be more; 0 if there is no more to come, or if nobody can know.
     pub(crate) reset_ns: u64,
@@ -150,7 +150,7 @@ impl Algorithm {
     }
 }
 
-/// What the tests of all algorithms share: a word, driven as the limiter drives it.
+/// Shared by the tests of all algorithms: a word, driven as the limiter drives it.
 #[cfg(test)]
 pub(crate) mod drive {
     use super::{Algorithm, Step};
@@ -173,7 +173,7 @@ pub(crate) mod drive {
         }
     }
 
-    /// How many of endlessly many requests of eight threads are admitted at each of some instants.
+    /// Return the number of requests of eight threads that are admitted at each of some instants.
     pub(crate) fn fought_over(algorithm: &Algorithm, instants_ns: &[u64]) -> Vec<u64> {
         const THREADS: usize = 8;
         let word = AtomicU64::new(0);

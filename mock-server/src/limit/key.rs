@@ -1,4 +1,4 @@
-//! What a limit is kept for each of: everyone, an address, a prefix, a header's value, a proxy's session. The server
+//! Keys of a limit, each with a count of its own: everyone, an address, a prefix, a header's value, a proxy's session. The server
 //! derives a request's key here, from its connection and its headers.
 //!
 //! It must not look anything up.
@@ -11,21 +11,21 @@ use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Where the label is when there is no proxy's user name.
+/// Header of the label when there is no proxy's user name.
 const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session");
 
 /// Whose requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyBy {
-    /// Who.
-    pub whom: Whom,
-    /// Whether different paths are counted apart.
+    /// Clients that are counted as one.
+    pub clients: Clients,
+    /// Paths that are counted together.
     pub paths: Paths,
 }
 
-/// Who is counted as one.
+/// Clients that are counted as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whom {
+pub enum Clients {
     /// All clients.
     Everyone,
     /// Those that share an address. An IPv4 address mapped to IPv6 is the IPv4 address.
@@ -61,7 +61,7 @@ impl Prefix {
     }
 }
 
-/// Whether a key is for one path.
+/// Paths that share a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paths {
     /// All paths are counted together.
@@ -77,16 +77,16 @@ pub(crate) struct KeyHash(pub(crate) u64);
 
 impl KeyBy {
     /// One key per address.
-    pub const ADDRESS: Self = Self { whom: Whom::Address, paths: Paths::Together };
+    pub const ADDRESS: Self = Self { clients: Clients::Address, paths: Paths::Together };
 
     /// The key of all requests of a connection, if they have one in common.
     pub(crate) fn of_connection(&self, address: IpAddr) -> Option<KeyHash> {
         if self.paths == Paths::Apart {
             return None;
         }
-        match &self.whom {
-            Whom::Everyone | Whom::Address | Whom::Prefix(_) => Some(hash(&[&self.of_address(address)])),
-            Whom::Header(_) | Whom::Session => None,
+        match &self.clients {
+            Clients::Everyone | Clients::Address | Clients::Prefix(_) => Some(hash(&[&self.of_address(address)])),
+            Clients::Header(_) | Clients::Session => None,
         }
     }
 
@@ -96,18 +96,18 @@ impl KeyBy {
             Paths::Together => &[],
             Paths::Apart => path.as_bytes(),
         };
-        match &self.whom {
-            Whom::Everyone | Whom::Address | Whom::Prefix(_) => hash(&[&self.of_address(address), path]),
-            Whom::Header(name) => hash(&[headers.get(name).map_or(&[], |value| value.as_bytes()), path]),
-            Whom::Session => hash(&[&session(headers), path]),
+        match &self.clients {
+            Clients::Everyone | Clients::Address | Clients::Prefix(_) => hash(&[&self.of_address(address), path]),
+            Clients::Header(name) => hash(&[headers.get(name).map_or(&[], |value| value.as_bytes()), path]),
+            Clients::Session => hash(&[&session(headers), path]),
         }
     }
 
     fn of_address(&self, address: IpAddr) -> [u8; 16] {
-        let address = match &self.whom {
-            Whom::Address => address,
-            Whom::Prefix(prefix) => prefix.of(address),
-            Whom::Everyone | Whom::Header(_) | Whom::Session => return [0; 16],
+        let address = match &self.clients {
+            Clients::Address => address,
+            Clients::Prefix(prefix) => prefix.of(address),
+            Clients::Everyone | Clients::Header(_) | Clients::Session => return [0; 16],
         };
         match address.to_canonical() {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -139,13 +139,13 @@ fn hash(parts: &[&[u8]]) -> KeyHash {
 
 impl fmt::Display for KeyBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.whom {
-            Whom::Everyone => f.write_str("everyone"),
-            Whom::Address => f.write_str("address"),
-            Whom::Prefix(Prefix { v4_bits: 32, v6_bits }) => write!(f, "/{v6_bits}"),
-            Whom::Prefix(Prefix { v4_bits, v6_bits }) => write!(f, "/{v4_bits},/{v6_bits}"),
-            Whom::Header(name) => write!(f, "header={name}"),
-            Whom::Session => f.write_str("session"),
+        match &self.clients {
+            Clients::Everyone => f.write_str("everyone"),
+            Clients::Address => f.write_str("address"),
+            Clients::Prefix(Prefix { v4_bits: 32, v6_bits }) => write!(f, "/{v6_bits}"),
+            Clients::Prefix(Prefix { v4_bits, v6_bits }) => write!(f, "/{v4_bits},/{v6_bits}"),
+            Clients::Header(name) => write!(f, "header={name}"),
+            Clients::Session => f.write_str("session"),
         }?;
         match self.paths {
             Paths::Together => Ok(()),
@@ -160,21 +160,21 @@ impl std::str::FromStr for KeyBy {
     fn from_str(given: &str) -> Result<Self, SettingError> {
         let right = "write everyone, address, /64 or another prefix, header=NAME or session, with +path or not";
         let wrong = || SettingError::new(format!("`{given}` is no key: {right}"));
-        let (whom, paths) = match given.strip_suffix("+path") {
-            Some(whom) => (whom, Paths::Apart),
+        let (clients, paths) = match given.strip_suffix("+path") {
+            Some(clients) => (clients, Paths::Apart),
             None => (given, Paths::Together),
         };
-        let whom = match whom {
-            "everyone" => Whom::Everyone,
-            "address" => Whom::Address,
-            "session" => Whom::Session,
+        let clients = match clients {
+            "everyone" => Clients::Everyone,
+            "address" => Clients::Address,
+            "session" => Clients::Session,
             other => match (other.strip_prefix("header="), other.starts_with('/')) {
-                (Some(name), _) => Whom::Header(name.parse().map_err(|_| wrong())?),
-                (None, true) => Whom::Prefix(prefix(other)?),
+                (Some(name), _) => Clients::Header(name.parse().map_err(|_| wrong())?),
+                (None, true) => Clients::Prefix(prefix(other)?),
                 (None, false) => return Err(wrong()),
             },
         };
-        Ok(Self { whom, paths })
+        Ok(Self { clients, paths })
     }
 }
 

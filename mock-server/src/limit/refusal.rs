@@ -1,4 +1,4 @@
-//! What a limit tells its clients: the status of a refusal, when to come back, and how much is left.
+//! Answers of a limit to its clients: the status of a refusal, when to come back, and how much is left.
 //!
 //! It must not write a header: the server does.
 
@@ -6,7 +6,7 @@ use crate::setting::SettingError;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a refusal says when to come back.
+/// Form of `Retry-After` on a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryAfter {
     /// In whole seconds, rounded up, so never 0.
@@ -19,7 +19,7 @@ pub enum RetryAfter {
     None,
 }
 
-/// What the body of a refusal is.
+/// Body of a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RefusalBody {
     /// A line of JSON that says so.
@@ -73,7 +73,7 @@ impl Dialects {
     /// None of them.
     pub const NONE: Self = Self(0);
 
-    /// The same with one more.
+    /// Add a dialect.
     ///
     /// # Errors
     ///
@@ -96,13 +96,13 @@ impl Dialects {
         }
     }
 
-    /// Whether it is in the set.
+    /// True if the dialect is in the set.
     #[must_use]
     pub const fn has(self, dialect: Dialect) -> bool {
         self.0 & dialect.bit() != 0
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0

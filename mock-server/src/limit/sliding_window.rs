@@ -91,7 +91,7 @@ impl SlidingWindow {
         }
     }
 
-    /// How many more would be admitted: the greatest n with `(current + n) w + previous (w - elapsed) <= permits w`.
+    /// Number of more would be admitted: the greatest n with `(current + n) w + previous (w - elapsed) <= permits w`.
     fn room(&self, now: &Now) -> u64 {
         let w = u128::from(self.window_ns);
         let weighted = u128::from(now.counts.previous) * u128::from(self.window_ns - now.elapsed_ns);

@@ -234,7 +234,7 @@ impl fmt::Display for Limit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::{Paths, Prefix, Whom};
+    use super::super::key::{Clients, Paths, Prefix};
     use super::super::refusal::Dialect;
     use super::*;
     use proptest::prelude::*;
@@ -280,7 +280,7 @@ mod tests {
         }
         let full: Limit =
             "fixed:100/min:key=/64:status=503:headers=x-ratelimit+ietf:retry=date:body=problem:name=a".parse().unwrap();
-        assert_eq!(full.key.whom, Whom::Prefix(Prefix::new(32, 64).unwrap()));
+        assert_eq!(full.key.clients, Clients::Prefix(Prefix::new(32, 64).unwrap()));
         assert_eq!((full.status, full.retry_after), (StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Date));
         assert!(full.headers.has(Dialect::XRateLimit) && full.headers.has(Dialect::Ietf));
         assert_eq!((full.body, full.name()), (RefusalBody::Problem, "a"));
@@ -359,15 +359,15 @@ mod tests {
     }
 
     fn any_key() -> impl Strategy<Value = KeyBy> {
-        let whom = prop_oneof![
-            Just(Whom::Everyone),
-            Just(Whom::Address),
-            Just(Whom::Session),
-            "x-[a-z]{1,8}".prop_map(|name| Whom::Header(name.parse().unwrap())),
-            (0_u8..=32, 0_u8..=128).prop_map(|(v4, v6)| Whom::Prefix(Prefix::new(v4, v6).unwrap())),
+        let clients = prop_oneof![
+            Just(Clients::Everyone),
+            Just(Clients::Address),
+            Just(Clients::Session),
+            "x-[a-z]{1,8}".prop_map(|name| Clients::Header(name.parse().unwrap())),
+            (0_u8..=32, 0_u8..=128).prop_map(|(v4, v6)| Clients::Prefix(Prefix::new(v4, v6).unwrap())),
         ];
         let paths = prop_oneof![Just(Paths::Together), Just(Paths::Apart)];
-        (whom, paths).prop_map(|(whom, paths)| KeyBy { whom, paths })
+        (clients, paths).prop_map(|(clients, paths)| KeyBy { clients, paths })
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Tests of the limiter, in its books.
+//! Tests of the limiter, in its ledger.
 
 use super::*;
 use crate::draw::mix;
@@ -14,22 +14,22 @@ fn config(texts: &[&str]) -> Config {
     Config { limits, ..Config::default() }
 }
 
-fn books(shared: &Shared, config: &Config) -> Rc<Books> {
-    let books = Books::open(shared);
+fn books(shared: &Shared, config: &Config) -> Rc<LedgerWriter> {
+    let books = LedgerWriter::open(shared);
     books.name_limits(&config.limits);
     Rc::new(books)
 }
 
-fn visitor(config: &Config, books: &Rc<Books>) -> Visitor {
+fn visitor(config: &Config, books: &Rc<LedgerWriter>) -> Visitor {
     Visitor::new(config, books, [127, 0, 0, 1].into()).unwrap()
 }
 
-fn asking<'a>(config: &'a Config, books: &'a Books, now_ns: u64) -> Asking<'a> {
+fn asking<'a>(config: &'a Config, books: &'a LedgerWriter, now_ns: u64) -> Asking<'a> {
     let about = About::Own { of_stub: None };
     Asking { now_ns, keys: Vec::new(), about, turns: Turns::InTurn, config, books }
 }
 
-/// How many more the limit would let through.
+/// Number of more the limit would let through.
 fn left(visitor: &Visitor, asking: &Asking<'_>, index: usize) -> u64 {
     let (_, limit, keys, asked) = visitor.questions(asking).find(|(other, ..)| *other == index).unwrap();
     match keys.look(&asked) {

@@ -1,4 +1,4 @@
-//! Who may use the proxy, and as which session: `Proxy-Authorization: Basic` (RFC 7617), where the user name may carry
+//! Credentials of the proxy, and the session that they name: `Proxy-Authorization: Basic` (RFC 7617), where the user name may carry
 //! a session label, as rotating gateways have it: `USER-session-LABEL`.
 //!
 //! It must not print a password.
@@ -8,7 +8,7 @@ use base64::Engine;
 use std::fmt;
 use std::str::FromStr;
 
-/// What stands between a user's name and the session's label.
+/// Separator of a user's name and the session's label.
 const SESSION: &str = "-session-";
 
 /// A user's name and password. Neither its text nor its debug output has the password.
@@ -40,7 +40,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why nobody is let in.
+/// Reason why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     /// There is no `Proxy-Authorization`.

@@ -1,11 +1,11 @@
-//! Where the proxy may go: this machine and, if told so, private networks. It is a tool for tests on one machine, and
+//! Destinations that the proxy may connect to: this machine and, if told so, private networks. It is a tool for tests on one machine, and
 //! must never become somebody's way into another.
 //!
 //! It must not ask a name server: a name is `localhost` or none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// How far the proxy goes.
+/// Destinations that the proxy connects to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// To this machine: 127.0.0.0/8 and `::1`.
@@ -27,7 +27,7 @@ impl Reach {
     }
 }
 
-/// Why the proxy does not go somewhere.
+/// Reason why a destination is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// It is a name, and not `localhost`.

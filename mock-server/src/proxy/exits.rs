@@ -17,9 +17,9 @@ pub struct Exits {
     prefixes: Vec<IpNet>,
 }
 
-/// Who goes out.
+/// Sender that an exit is drawn for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Whom<'a> {
+pub(crate) enum Sender<'a> {
     /// The session of this label.
     Session(&'a str),
     /// Nobody in particular, for the n-th time.
@@ -28,10 +28,10 @@ pub(crate) enum Whom<'a> {
 
 impl Exits {
     /// The address to go out from to `destination`. None means that no prefix is of its family: the kernel picks one.
-    pub(crate) fn toward(&self, destination: &SocketAddr, seed: u64, whom: Whom<'_>) -> Option<IpAddr> {
-        let mut draws = match whom {
-            Whom::Session(label) => Draws::new(Stream::Exit, seed, mix(fnv_1a(label))),
-            Whom::Turn(turn) => Draws::new(Stream::Turn, seed, turn),
+    pub(crate) fn toward(&self, destination: &SocketAddr, seed: u64, sender: Sender<'_>) -> Option<IpAddr> {
+        let mut draws = match sender {
+            Sender::Session(label) => Draws::new(Stream::Exit, seed, mix(fnv_1a(label))),
+            Sender::Turn(turn) => Draws::new(Stream::Turn, seed, turn),
         };
         let fitting = || self.prefixes.iter().filter(|prefix| prefix.addr().is_ipv4() == destination.is_ipv4());
         let count = fitting().count() as u64;
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn a_destination_gets_an_exit_of_its_family() {
         let both = exits("127.1.0.0/16,fd00::/64");
-        let turns = || (0..50).map(Whom::Turn);
+        let turns = || (0..50).map(Sender::Turn);
         assert!(turns().all(|turn| both.toward(&IP4, 1, turn).is_some_and(|exit| exit.is_ipv4())));
         assert!(turns().all(|turn| both.toward(&IP6, 1, turn).is_some_and(|exit| exit.is_ipv6())));
-        assert_eq!(Exits::default().toward(&IP6, 1, Whom::Session("a")), None);
+        assert_eq!(Exits::default().toward(&IP6, 1, Sender::Session("a")), None);
     }
 
     #[test]
@@ -144,14 +144,14 @@ mod tests {
             ("0.0.0.0/0", 1999, 2000),
         ] {
             let exits = exits(text);
-            let met: BTreeSet<_> = (0..2000).map(|turn| exits.toward(&IP4, 3, Whom::Turn(turn))).collect();
+            let met: BTreeSet<_> = (0..2000).map(|turn| exits.toward(&IP4, 3, Sender::Turn(turn))).collect();
             assert!((fewest..=most).contains(&met.len()), "{text}: {}", met.len());
         }
     }
 
     #[test]
     fn labels_keep_their_exits_from_release_to_release() {
-        let exit = |label| Exits::default().toward(&IP4, 1, Whom::Session(label)).map(|exit| exit.to_string());
+        let exit = |label| Exits::default().toward(&IP4, 1, Sender::Session(label)).map(|exit| exit.to_string());
         assert_eq!([exit("a"), exit("b")].map(Option::unwrap), ["127.1.105.33", "127.1.22.57"]);
     }
 
@@ -160,8 +160,8 @@ mod tests {
         fn an_exit_is_pure_and_within_its_prefix(seed: u64, label in ".{1,40}", bits: u32, length in 0_u8..=32) {
             let prefix = Ipv4Net::new(Ipv4Addr::from_bits(bits), length).unwrap().trunc();
             let exits = exits(&prefix.to_string());
-            let exit = exits.toward(&IP4, seed, Whom::Session(&label));
-            prop_assert_eq!(exit, exits.clone().toward(&IP4, seed, Whom::Session(&label)));
+            let exit = exits.toward(&IP4, seed, Sender::Session(&label));
+            prop_assert_eq!(exit, exits.clone().toward(&IP4, seed, Sender::Session(&label)));
             let Some(IpAddr::V4(exit)) = exit else { panic!("an exit of another family") };
             prop_assert!(prefix.contains(&exit));
             prop_assert!(length > 30 || (exit != prefix.network() && exit != prefix.broadcast()));
@@ -170,7 +170,7 @@ mod tests {
         #[test]
         fn seeds_and_labels_lead_to_different_exits(seed: u64, label in "[a-z0-9]{1,20}") {
             let exits = exits("::/0");
-            let exit = |seed, label: &str| exits.toward(&IP6, seed, Whom::Session(label));
+            let exit = |seed, label: &str| exits.toward(&IP6, seed, Sender::Session(label));
             prop_assert_ne!(exit(seed, &label), exit(seed.wrapping_add(1), &label));
             prop_assert_ne!(exit(seed, &label), exit(seed, &(label.clone() + "x")));
         }

@@ -1,4 +1,4 @@
-//! What is done to a connection instead of answering: what no HTTP library would ever send. A request that is to meet
+//! Ends of a connection instead of an answer: what no HTTP library would ever send. A request that is to meet
 //! such an end is given up with [`Interrupted`], and `connection` then carries the [`Act`] out on the bare stream.
 //!
 //! It must not decide which request meets which end.
@@ -7,7 +7,7 @@ use super::wire::Wire;
 use std::cell::Cell;
 use tokio::io::AsyncWriteExt;
 
-/// How a connection ends.
+/// End of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// These bytes are sent as they are, and the connection is closed behind them.
@@ -42,7 +42,7 @@ impl Act {
 #[error("give up the answer, as the faults or a tunnel ask")]
 pub(super) struct Interrupted;
 
-/// How one connection is to end, once that is decided.
+/// End that was chosen for one connection, once it is.
 #[derive(Default)]
 pub(super) struct Fate(Cell<Option<Act>>);
 
@@ -53,7 +53,7 @@ impl Fate {
         Interrupted
     }
 
-    /// What was decided, if anything.
+    /// Take the end that was chosen, if one was.
     pub(super) fn take(&self) -> Option<Act> {
         self.0.take()
     }

@@ -1,4 +1,4 @@
-//! The admin routes: the books, and WireMock's own routes to the stubs and the journal. `answer` hands over every request
+//! The admin routes: the ledger, and WireMock's own routes to the stubs and the journal. `answer` hands over every request
 //! below `/__admin`.
 //!
 //! It must not be counted, limited, delayed or made to fail: a witness does not change what it watches.
@@ -27,23 +27,23 @@ const ROUTES: &str = "\
     POST /__admin/scenarios/reset, PUT /__admin/scenarios/{name}/state, GET /__admin/settings, \
     POST /__admin/settings";
 
-/// Whether a path belongs to the operator.
+/// True if a path belongs to the operator.
 pub(super) fn is_admin(path: &str) -> bool {
     path.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What an operator asks.
+/// Admin request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order<'r> {
+pub(super) struct AdminRequest<'r> {
     pub(super) method: &'r Method,
     /// Path and query.
     pub(super) target: &'r str,
     pub(super) body: &'r [u8],
 }
 
-/// What an operator can reach.
+/// State that admin requests read and change.
 #[derive(Clone, Copy)]
-pub(super) struct Desk<'d> {
+pub(super) struct AdminState<'d> {
     pub(super) shared: &'d Shared,
     pub(super) stubs: &'d LiveStubs,
     pub(super) journal: crate::config::Journal,
@@ -52,7 +52,7 @@ pub(super) struct Desk<'d> {
 /// A status, and JSON.
 pub(super) type Said = (StatusCode, Value);
 
-impl<'r> Order<'r> {
+impl<'r> AdminRequest<'r> {
     /// The path below the prefix.
     fn route(&self) -> &'r str {
         let path = self.target.split_once('?').map_or(self.target, |(path, _)| path);
@@ -75,17 +75,17 @@ impl<'r> Order<'r> {
 }
 
 /// Does what an admin request asks for, and says what to answer.
-pub(super) fn answer(order: &Order<'_>, desk: &Desk<'_>) -> (StatusCode, Bytes) {
-    match routed(order, desk).unwrap_or_else(|refusal| refusal) {
+pub(super) fn answer(request: &AdminRequest<'_>, state: &AdminState<'_>) -> (StatusCode, Bytes) {
+    match routed(request, state).unwrap_or_else(|refusal| refusal) {
         (status, Value::Null) => (status, Bytes::new()),
         (status, json) => (status, format!("{json:#}").into()),
     }
 }
 
-/// What there is to say; an `Err` is the answer to an order that cannot be carried out.
-fn routed(order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
-    let method = if order.method == Method::HEAD { &Method::GET } else { order.method };
-    let mut parts = order.route().trim_start_matches('/').split('/');
+/// Route a request; an `Err` is the answer to one that cannot be carried out.
+fn routed(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<Said, Said> {
+    let method = if request.method == Method::HEAD { &Method::GET } else { request.method };
+    let mut parts = request.route().trim_start_matches('/').split('/');
     let (first, second, third, more) = (parts.next(), parts.next(), parts.next(), parts.next());
     if more.is_some() {
         return Err(unknown());
@@ -93,19 +93,19 @@ fn routed(order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
     match (method.as_str(), first.unwrap_or_default(), second, third) {
         ("GET", "health", None, None) => Ok(done(json!({"status": "healthy"}))),
         ("GET", "version", None, None) => Ok(done(json!({"version": env!("CARGO_PKG_VERSION")}))),
-        ("GET", "ledger", None, None) => ledger(desk.shared),
+        ("GET", "ledger", None, None) => ledger(state.shared),
         ("POST", "ledger", Some("reset"), None) => {
-            Ledger::reset(desk.shared);
+            Ledger::reset(state.shared);
             Ok((StatusCode::NO_CONTENT, Value::Null))
         }
         ("POST", "reset", None, None) => {
-            requests::forget(desk);
-            stubs::reset(desk)
+            requests::forget(state);
+            stubs::reset(state)
         }
-        (method, "mappings", second, None) => stubs::mappings((method, second), order, desk),
-        (method, "scenarios", second, third) => stubs::scenarios((method, second, third), order, desk),
-        (method, "settings", None, None) => stubs::settings(method, order, desk),
-        (method, "requests", second, None) => requests::routed((method, second), order, desk),
+        (method, "mappings", second, None) => stubs::mappings((method, second), request, state),
+        (method, "scenarios", second, third) => stubs::scenarios((method, second, third), request, state),
+        (method, "settings", None, None) => stubs::settings(method, request, state),
+        (method, "requests", second, None) => requests::routed((method, second), request, state),
         _ => Err(unknown()),
     }
 }
@@ -126,10 +126,10 @@ fn unknown() -> Said {
     (StatusCode::NOT_FOUND, json!({"error": "no such admin route", "routes": ROUTES.split(", ").collect::<Vec<_>>()}))
 }
 
-/// What WireMock calls all that is wrong with what it is sent.
+/// WireMock's title for every malformed request.
 const NOT_AS_ASKED: &str = "Error parsing JSON";
 
-/// An order that is wrong, in the shape that WireMock's clients read: each problem with its place.
+/// Format a request that is wrong, in the shape that WireMock's clients read: each problem with its place.
 fn refused(problems: &[Problem]) -> Said {
     let shown = |problem: &Problem| {
         let source = json!({"pointer": problem.pointer});
@@ -139,7 +139,7 @@ fn refused(problems: &[Problem]) -> Said {
     (StatusCode::UNPROCESSABLE_ENTITY, json!({"errors": errors}))
 }
 
-/// The same shape for what has no place.
+/// Format an error without a place.
 fn failure(code: u16, title: &str) -> Value {
     json!({"errors": [{"code": code, "title": title}]})
 }

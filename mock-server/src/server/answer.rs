@@ -5,7 +5,7 @@
 mod play;
 
 use super::act::{Act, Fate, Interrupted};
-use super::admin::{self, Desk, Order};
+use super::admin::{self, AdminRequest, AdminState};
 use super::body::AnswerBody;
 use super::gateway::{Gateway, Tunnel};
 use super::live_stubs::LiveStubs;
@@ -14,8 +14,8 @@ use super::spoil::{Spoiler, Spoilt, can_meet};
 use crate::config::Config;
 use crate::fault::{Fault, Faults};
 use crate::items::{ItemPath, body_len, write_body};
-use crate::ledger::{Books, Peer};
-use crate::limit::{Over, Whom};
+use crate::ledger::{LedgerWriter, Peer};
+use crate::limit::{Clients, Over};
 use crate::limiter::{About, Asking, Turns, Verdict, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
@@ -51,10 +51,10 @@ const MAX_BODY_BYTES: usize = 16 << 20;
 
 const NS_PER_US: u64 = 1_000;
 
-/// What all connections of one process share.
-pub(super) struct House {
+/// State that all connections of one process share.
+pub(super) struct ServerState {
     pub(super) config: Rc<Config>,
-    pub(super) books: Rc<Books>,
+    pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: Rc<LiveStubs>,
     /// Where requests that are meant for others go out, if the target is a proxy.
@@ -64,7 +64,7 @@ pub(super) struct House {
 /// Answers the requests of one connection.
 pub(super) struct Answers {
     config: Rc<Config>,
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
     timer: Rc<Timer>,
     stubs: Rc<LiveStubs>,
     client: IpAddr,
@@ -81,8 +81,8 @@ impl Answers {
     /// # Errors
     ///
     /// The connection is one too many, and is to be closed.
-    pub(super) fn new(house: &House, client: IpAddr) -> Result<Self, Over> {
-        let House { config, books, timer, stubs, gateway } = house;
+    pub(super) fn new(state: &ServerState, client: IpAddr) -> Result<Self, Over> {
+        let ServerState { config, books, timer, stubs, gateway } = state;
         Ok(Self {
             visitor: Visitor::new(config, books, client)?,
             config: Rc::clone(config),
@@ -131,14 +131,14 @@ impl Answers {
     }
 
     /// Forwards a request that is meant for somebody else, if the limits on its session let it through. It is in none of
-    /// the target's own books but those of these limits, and in the proxy's.
+    /// the target's own ledger but those of these limits, and in the proxy's.
     async fn forward(
         &self,
         gateway: &Gateway,
         parts: Parts,
         incoming: Incoming,
     ) -> Result<Response<AnswerBody>, Interrupted> {
-        if !self.config.limits.iter().any(|limit| limit.key.whom == Whom::Session) {
+        if !self.config.limits.iter().any(|limit| limit.key.clients == Clients::Session) {
             return gateway.answer(Request::from_parts(parts, incoming), &self.tunnel).await;
         }
         let keys = self.visitor.keys(&self.config, &parts.headers, parts.uri.path());
@@ -242,13 +242,13 @@ impl Answers {
         Arrival { now_ns, path, id: path.id(), attempt, growth, handshake, ordinal: self.stubs.ordinal() }
     }
 
-    /// What goes wrong with the answer, if anything.
+    /// Return the fault of the answer, if it has one.
     fn fault(&self, arrival: &Arrival, parts: &Parts) -> Option<Fault> {
         let fault = self.config.faults.pick(self.config.seed, arrival.id, arrival.attempt)?;
         can_meet(fault, parts.uri.path()).then_some(fault)
     }
 
-    /// An answer that `fault` has met, in the books before any of it can be on the wire.
+    /// An answer that `fault` has met, in the ledger before any of it can be on the wire.
     async fn fail(
         &self,
         fault: Fault,
@@ -286,7 +286,7 @@ impl Answers {
         headers.insert(HELD_US, HeaderValue::from(actual_us));
     }
 
-    /// Why a request gets no item, if so: a status and a body.
+    /// Return the status and body of a request that gets no item.
     fn refusal(&self, method: &Method, verdict: &Verdict<'_>, headers: &mut HeaderMap) -> Option<(StatusCode, Bytes)> {
         if let Some(refusal) = quota::refusal(&self.config.limits, verdict) {
             return Some(refusal);
@@ -298,29 +298,30 @@ impl Answers {
         None
     }
 
-    /// An answer that is in the books before it can be on the wire.
+    /// An answer that is in the ledger before it can be on the wire.
     fn counted(&self, answer: Response<AnswerBody>) -> Response<AnswerBody> {
         self.books.counters().count_status(answer.status().as_u16());
         answer
     }
 
-    /// What an operator is told; it is in no books.
+    /// Answer an admin request, which the ledger does not count.
     async fn administer(&self, parts: &Parts, incoming: Incoming) -> Response<AnswerBody> {
         let body = match read_body(incoming).await {
             Ok(body) => body,
             Err(unread) => return unread.answer().map(AnswerBody::whole),
         };
-        let desk = Desk { shared: self.books.shared(), stubs: &self.stubs, journal: self.config.journal };
-        let (status, body) = admin::answer(&Order { method: &parts.method, target: target(parts), body: &body }, &desk);
+        let state = AdminState { shared: self.books.shared(), stubs: &self.stubs, journal: self.config.journal };
+        let (status, body) =
+            admin::answer(&AdminRequest { method: &parts.method, target: target(parts), body: &body }, &state);
         json(status, HeaderMap::new(), body).map(AnswerBody::whole)
     }
 }
 
-/// What is known of a request when it comes.
+/// Request as it arrived.
 struct Arrival {
     /// When it came, on the common clock.
     now_ns: u64,
-    /// What it is for.
+    /// Item that it is for.
     path: ItemPath,
     /// What is drawn for it is drawn for this id and for this attempt at it.
     id: u64,

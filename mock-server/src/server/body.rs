@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What follows the headers.
+/// Body of an answer.
 pub(super) enum AnswerBody {
     /// All of it at once; none when there is nothing, or nothing more.
     Whole(Option<Bytes>),
@@ -69,7 +69,7 @@ impl Dribble {
     }
 }
 
-/// What there is first, then blanks, whose memory all bodies have in common.
+/// Return what there is first, then blanks, whose memory all bodies have in common.
 fn next_filled(bytes: &mut Bytes, blanks: &mut u64) -> Option<Bytes> {
     if !bytes.is_empty() {
         return Some(std::mem::take(bytes));

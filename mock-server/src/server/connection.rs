@@ -71,7 +71,7 @@ async fn speak_http1(wire: &mut Wire, answers: &Answers, stop: &Stop) -> Bytes {
     connection.into_parts().read_buf
 }
 
-/// The same over HTTP/2, where many requests are under way at once. A fault that would end the connection resets its own
+/// Answer over HTTP/2, where many requests are under way at once. A fault that would end the connection resets its own
 /// stream: what the others would see of it was not drawn for them.
 async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
     let answers = Rc::new(answers);
@@ -113,11 +113,11 @@ fn without_body(response: Response<AnswerBody>) -> Response<AnswerBody> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::House;
+    use super::super::answer::ServerState;
     use super::super::live_stubs::LiveStubs;
     use super::*;
     use crate::config::Config;
-    use crate::ledger::Books;
+    use crate::ledger::LedgerWriter;
     use crate::shared::Shared;
     use crate::timer::Timer;
     use std::time::Duration;
@@ -134,16 +134,16 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {
             let config = Rc::new(Config::default());
-            let books = Rc::new(Books::open(&Shared::new().unwrap()));
+            let books = Rc::new(LedgerWriter::open(&Shared::new().unwrap()));
             let timer = Rc::new(Timer::new(books.shared().clock()).unwrap());
             let stubs = Rc::new(LiveStubs::new(&config, &books));
             let entrance = Entrance::new(&config, &books);
-            let house = House { config, books, timer, stubs, gateway: None };
+            let state = ServerState { config, books, timer, stubs, gateway: None };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (far, address) = listener.accept().await.unwrap();
             let stop = Rc::new(Stop::default());
-            let answers = Answers::new(&house, address.ip()).ok().unwrap();
+            let answers = Answers::new(&state, address.ip()).ok().unwrap();
             let told = Rc::clone(&stop);
             let served = tokio::task::spawn_local(async move { serve(far, answers, &entrance, &told).await });
             let mut near = timeout(PATIENCE, client(near)).await.expect("no answer");

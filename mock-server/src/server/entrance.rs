@@ -6,7 +6,7 @@
 use super::wire::Wire;
 use crate::config::Config;
 use crate::http::Http;
-use crate::ledger::Books;
+use crate::ledger::LedgerWriter;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -17,22 +17,22 @@ use tokio_rustls::TlsAcceptor;
 /// keep its connection for ever.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a connection speaks.
+/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// How connections are taken in; one for all of a process.
+/// Handshakes and protocol detection; one for all connections of a process.
 pub(super) struct Entrance {
     tls: Option<TlsAcceptor>,
     http: Http,
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
 }
 
 impl Entrance {
-    pub(super) fn new(config: &Config, books: &Rc<Books>) -> Self {
+    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Self {
         let tls = config.tls.as_ref().map(|tls| TlsAcceptor::from(tls.server(config.http)));
         Self { tls, http: config.http, books: Rc::clone(books) }
     }

@@ -18,8 +18,8 @@ use super::act::Interrupted;
 use super::body::AnswerBody;
 use super::tasks::Tasks;
 use crate::config::Config;
-use crate::ledger::Books;
-use crate::proxy::{Proxy, Whom, admit, candidates};
+use crate::ledger::LedgerWriter;
+use crate::proxy::{Proxy, Sender, admit, candidates};
 use failure::Failure;
 use hyper::body::Incoming;
 use hyper::header::PROXY_AUTHORIZATION;
@@ -38,7 +38,7 @@ const HTTP_PORT: u16 = 80;
 pub(super) struct Gateway {
     proxy: Proxy,
     seed: u64,
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
     pool: Pool,
     tasks: Rc<Tasks>,
 }
@@ -49,7 +49,7 @@ struct Way {
     keep: Keep,
 }
 
-/// What becomes of a connection after its request.
+/// Fate of a connection after its request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     /// The next request of the session may use it.
@@ -60,13 +60,13 @@ enum Keep {
 
 impl Gateway {
     /// The proxy that `config` asks for, if it does.
-    pub(super) fn new(config: &Config, books: &Rc<Books>) -> Option<Rc<Self>> {
+    pub(super) fn new(config: &Config, books: &Rc<LedgerWriter>) -> Option<Rc<Self>> {
         let proxy = config.proxy.clone()?;
         let (pool, tasks) = (Pool::default(), Rc::default());
         Some(Rc::new(Self { proxy, seed: config.seed, books: Rc::clone(books), pool, tasks }))
     }
 
-    /// Whether a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2). HTTP/2 has no such form:
+    /// True if a request is to be forwarded: CONNECT, or one in absolute form (RFC 9112, 3.2.2). HTTP/2 has no such form:
     /// there every request names an authority, and all but CONNECT are the target's own.
     pub(super) fn concerns(request: &Parts) -> bool {
         let is_absolute = request.version < Version::HTTP_2 && request.uri.scheme().is_some();
@@ -127,11 +127,11 @@ impl Gateway {
         self.books.let_in(label.as_deref());
         let (host, port) = destination(request)?;
         let addresses = candidates(host, port, self.proxy.reach).map_err(Failure::Refused)?;
-        let (whom, keep) = match &label {
-            Some(label) => (Whom::Session(label), Keep::Pooled),
-            None => (Whom::Turn(self.books.next_turn()), Keep::Once),
+        let (sender, keep) = match &label {
+            Some(label) => (Sender::Session(label), Keep::Pooled),
+            None => (Sender::Turn(self.books.next_turn()), Keep::Once),
         };
-        let exit = |to| Route { to, from: self.proxy.exits.toward(&to, self.seed, whom) };
+        let exit = |to| Route { to, from: self.proxy.exits.toward(&to, self.seed, sender) };
         Ok(Way { routes: addresses.into_iter().map(exit).collect(), keep })
     }
 
@@ -140,7 +140,7 @@ impl Gateway {
     }
 }
 
-/// What came of a request.
+/// Result of forwarding a request.
 enum Done {
     Answered(Response<AnswerBody>),
     Opened(Tunnel, hyper::upgrade::OnUpgrade),

@@ -1,10 +1,10 @@
 //! The journal: the requests that arrived, kept in shared memory where the operator asks for it, so that a test can ask
 //! how many there were of a kind.
 //!
-//! It must not grow without bound: once full it keeps what it has, and the books count what it missed.
+//! It must not grow without bound: once full it keeps what it has, and the ledger count what it missed.
 
 use crate::shared::{Cursor, Shared};
-use crate::stubs::{Asked, RequestPattern};
+use crate::stubs::{RequestPattern, RequestView};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hyper::Method;
@@ -26,7 +26,7 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    fn of(asked: &Asked<'_>) -> Self {
+    fn of(asked: &RequestView<'_>) -> Self {
         let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
         Self {
             method: asked.method.to_string(),
@@ -37,7 +37,7 @@ impl Logged {
         }
     }
 
-    /// Whether it is of the kind that `pattern` means.
+    /// True if it is of the kind that `pattern` means.
     fn is(&self, pattern: &RequestPattern) -> bool {
         let Ok(method) = Method::from_bytes(self.method.as_bytes()) else { return false };
         let mut headers = HeaderMap::new();
@@ -49,7 +49,7 @@ impl Logged {
         }
         let body = self.body();
         let (target, client) = (self.target.as_str(), self.client);
-        pattern.matches(&Asked { method: &method, target, headers: &headers, body: &body, client })
+        pattern.matches(&RequestView { method: &method, target, headers: &headers, body: &body, client })
     }
 
     fn body(&self) -> Vec<u8> {
@@ -88,7 +88,7 @@ impl Logged {
 pub(super) struct Missed;
 
 /// Keeps a request.
-pub(super) fn keep(shared: &Shared, asked: &Asked<'_>) -> Result<(), Missed> {
+pub(super) fn keep(shared: &Shared, asked: &RequestView<'_>) -> Result<(), Missed> {
     let record = serde_json::to_vec(&Logged::of(asked)).map_err(|_| Missed)?;
     shared.region().journal.append(&record).map(|_| ()).map_err(|_| Missed)
 }
@@ -133,7 +133,7 @@ mod tests {
         headers.append("x-many", HeaderValue::from_static("3"));
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
         for (method, target, body) in [(Method::GET, "/a?x=1", &b""[..]), (Method::POST, "/b", b"\xff{\"a\":1}")] {
-            let asked = Asked { method: &method, target, headers: &headers, body, client };
+            let asked = RequestView { method: &method, target, headers: &headers, body, client };
             assert!(keep(&shared, &asked).is_ok());
         }
         let count = |pattern: Value| {

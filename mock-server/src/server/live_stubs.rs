@@ -5,12 +5,12 @@
 //! It must not answer anything: it says which stub does.
 
 use crate::config::Config;
-use crate::ledger::Books;
+use crate::ledger::LedgerWriter;
 use crate::limit::Limit;
 use crate::shared::{Cursor, Scenarios, Shared};
 use crate::stubs::{
-    Asked, ChangeError, Delays, Files, Mappings, Node, Problem, Reply, ScenarioIndex, ScenarioNames, StateIndex, Stub,
-    Stubs,
+    ChangeError, Delays, Files, Mappings, Node, Problem, Reply, RequestView, ScenarioIndex, ScenarioNames, StateIndex,
+    Stub, Stubs,
 };
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -44,7 +44,7 @@ pub(super) struct LiveStubs {
     ordinals: Cell<u64>,
 }
 
-/// What an operator does to the stubs.
+/// Change to the stubs by an admin request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Change {
     /// One more.
@@ -80,7 +80,7 @@ impl Posted {
     }
 }
 
-/// Why a change was not made.
+/// Reason why a change was refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     /// The stubs cannot change that way.
@@ -104,7 +104,7 @@ pub(super) enum Refusal {
 }
 
 impl LiveStubs {
-    pub(super) fn new(config: &Config, books: &Books) -> Self {
+    pub(super) fn new(config: &Config, books: &LedgerWriter) -> Self {
         let (stubs, files) = match &config.stubs {
             Some(mappings) => (mappings.stubs().reset(), mappings.files().clone()),
             None => (Stubs::new(Vec::new(), ScenarioNames::default()), Files::None),
@@ -137,7 +137,7 @@ impl LiveStubs {
     }
 
     /// The limit of the stub that would answer just now, if it has one for itself.
-    pub(super) fn limit(&self, stubs: &Stubs<Reply>, asked: &Asked<'_>) -> Option<usize> {
+    pub(super) fn limit(&self, stubs: &Stubs<Reply>, asked: &RequestView<'_>) -> Option<usize> {
         if self.limits.is_empty() {
             return None;
         }
@@ -150,7 +150,7 @@ impl LiveStubs {
 
     /// The stub that answers, of `stubs`. Its scenario has moved on then: of two requests at the same time that need the
     /// same state, one gets it.
-    pub(super) fn find<'s>(&self, stubs: &'s Stubs<Reply>, asked: &Asked<'_>) -> Option<&'s Stub<Reply>> {
+    pub(super) fn find<'s>(&self, stubs: &'s Stubs<Reply>, asked: &RequestView<'_>) -> Option<&'s Stub<Reply>> {
         let scenarios = &self.shared.region().scenarios;
         let mut found = None;
         for _ in 0..TRIES {
@@ -315,7 +315,7 @@ impl Seen {
     }
 }
 
-/// What a change comes to.
+/// Result of a change.
 enum Applied {
     Stubs(Stubs<Reply>),
     Settings(Delays),

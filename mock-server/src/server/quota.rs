@@ -1,4 +1,4 @@
-//! What limits say in an answer: its status and body if they turned the request away, and the header fields that tell
+//! Words of limits in an answer: its status and body if they turned the request away, and the header fields that tell
 //! how much is left. `answer` calls it for every request.
 //!
 //! It must not decide anything, and for a limit without further headers it writes nothing on what is admitted.

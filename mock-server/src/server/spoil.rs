@@ -23,7 +23,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=UTF-8");
 
 /// What a challenge page says of itself, and nothing else ever does.
 const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
-/// What fills a head.
+/// Header that fills a head.
 const PADDING: HeaderName = HeaderName::from_static("x-mock-padding");
 
 const FAULTY: &[u8] = br#"{"error":"seeded fault"}"#;
@@ -35,10 +35,10 @@ const CHALLENGE: &[u8] = b"<!DOCTYPE html>\n<html lang=\"en\">\n<head><title>Jus
 /// Into how many pieces a dripping body falls.
 const DRIPS: usize = 10;
 
-/// How many bytes are garbage enough.
+/// Bytes of garbage.
 const GARBAGE: usize = 64;
 
-/// What comes of an answer that a fault has met.
+/// Answer after a fault.
 pub(super) enum Spoilt {
     /// HTTP all the same.
     Answer(Response<AnswerBody>),
@@ -46,19 +46,19 @@ pub(super) enum Spoilt {
     End(Option<StatusCode>, Act),
 }
 
-/// What a fault needs to know beside the answer.
+/// Context of a fault beside the answer.
 pub(super) struct Spoiler<'a> {
     /// The method of the request.
     pub(super) method: &'a Method,
     /// Its path and query.
     pub(super) target: &'a str,
-    /// What garbage is made of.
+    /// Source of garbage.
     pub(super) noise: Draws,
-    /// What times a dripping body.
+    /// Timer of a dripping body.
     pub(super) timer: &'a Rc<Timer>,
 }
 
-/// Whether `fault` can meet a request for `path`: whoever followed a redirect is not redirected again.
+/// True if `fault` can meet a request for `path`: whoever followed a redirect is not redirected again.
 pub(super) fn can_meet(fault: Fault, path: &str) -> bool {
     !matches!(fault, Fault::Redirect) || !is_moved(path)
 }

@@ -15,10 +15,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-/// What a client that speaks HTTP/2 sends first (RFC 9113, 3.4).
+/// First bytes of a client that speaks HTTP/2 (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How much is read at once to find out: most requests' whole heads, so that they need no second read.
+/// Bytes read at once to find out: most requests' whole heads, so that they need no second read.
 const FIRST_READ: usize = 1024;
 
 /// A connection's byte stream.
@@ -48,7 +48,7 @@ impl Wire {
         self.unread = if self.unread.is_empty() { bytes } else { [bytes, self.unread.split_off(0)].concat().into() };
     }
 
-    /// Whether the client begins as HTTP/2 does. It reads as little as it takes to tell, which is one byte where that is
+    /// True if the client begins as HTTP/2 does. It reads as little as it takes to tell, which is one byte where that is
     /// not a `P`, and takes nothing away. An end or an error says no: whoever reads next meets it again.
     pub(super) async fn begins_http2(&mut self) -> bool {
         poll_fn(|cx| self.poll_begins_http2(cx)).await

@@ -66,7 +66,7 @@ counters! {
         proxy: ProxyCounters,
         /// Holds as intended.
         holds: Times,
-        /// How much later than intended they ended.
+        /// Lateness of their ends.
         hold_errors: Times,
         faults: [Counter; KINDS.len()],
         by_source: [Counter; NAMED + 1],

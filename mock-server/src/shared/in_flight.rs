@@ -1,6 +1,6 @@
-//! How many requests all processes have under way. `Books` enters each request of a target that asks for it.
+//! Number of requests that all processes have under way. `LedgerWriter` enters each request of a target that asks for it.
 //!
-//! It must not know what a request is, and a reset of the books leaves it alone: what is under way stays under way.
+//! It must not know what a request is, and a reset of the ledger leaves it alone: what is under way stays under way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ impl InFlight {
 /// One request under way.
 #[must_use]
 pub(crate) struct UnderWay<'a> {
-    /// How many others there were when it came: exact, for additions to one number have an order.
+    /// Number of others under way when it came: exact, for additions to one number have an order.
     pub(crate) others: u64,
     of: &'a InFlight,
 }

@@ -53,7 +53,7 @@ impl<const WORDS: usize> Log<WORDS> {
         Ok(Cursor(start))
     }
 
-    /// Whether there is nothing behind `cursor`; a look at one word.
+    /// True if there is nothing behind `cursor`; a look at one word.
     pub(crate) fn is_at_end(&self, cursor: Cursor) -> bool {
         self.reserved.load(Ordering::Relaxed) <= cursor.0
     }

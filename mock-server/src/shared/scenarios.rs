@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many scenarios can be told apart.
+/// Most scenarios of a target.
 pub(crate) const SCENARIOS: usize = 1024;
 
 /// The states, by scenario. 0 is the one that every scenario starts in.

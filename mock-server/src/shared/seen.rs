@@ -1,4 +1,4 @@
-//! How often each id was requested: four bits per id, raised by whichever process gets the request. `Books` marks every
+//! Count of each id was requested: four bits per id, raised by whichever process gets the request. `LedgerWriter` marks every
 //! request here.
 //!
 //! It must not count anything else: the caller counts what each mark tells it.
@@ -14,7 +14,7 @@ pub(crate) const MAX_ATTEMPT: u8 = 15;
 /// The bits of one id's count.
 const BITS: u32 = 4;
 
-/// How many ids share a word.
+/// Ids that share a word.
 const PER_WORD: u64 = (u64::BITS / BITS) as u64;
 
 /// The counts.
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
     words: [AtomicU64; (TRACKED_IDS / PER_WORD) as usize],
 }
 
-/// What is known about one request's id.
+/// Count of a request's id before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sighting {
     /// Nobody asked for it before.
@@ -35,7 +35,7 @@ pub(crate) enum Sighting {
 }
 
 impl Sighting {
-    /// How many requests for the id are known to have come before, at most [`MAX_ATTEMPT`].
+    /// Return the number of requests known to have come for the id before, at most [`MAX_ATTEMPT`].
     pub(crate) const fn attempt(self) -> u8 {
         match self {
             Self::First | Self::Beyond => 0,

@@ -1,5 +1,5 @@
-//! How many requests came, and how many were admitted, in each millisecond, which tells the busiest windows exactly.
-//! `Books` adds every request, `Ledger` asks for the busiest windows.
+//! Requests that came and those that were admitted, by millisecond, which tells the busiest windows exactly.
+//! `LedgerWriter` adds every request, `Ledger` asks for the busiest windows.
 //!
 //! It must not read the time, and it must not decide what is admitted.
 
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// milliseconds of eight bytes are two pages, so their memory is never even read.
 const BLOCK_MS: usize = 1024;
 
-/// How many blocks are tracked, in words of 64 bits.
+/// Blocks that are tracked, in words of 64 bits.
 const BLOCK_WORDS: usize = 220;
 
-/// How many milliseconds are tracked: four hours.
+/// Milliseconds that are tracked: four hours.
 const HORIZON_MS: usize = BLOCK_WORDS * 64 * BLOCK_MS;
 const _: () = assert!(HORIZON_MS >= 4 * 3600 * 1000);
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Requests per millisecond since the start of the books.
+/// Requests per millisecond since the start of the ledger.
 #[repr(C)]
 pub(crate) struct Window {
     /// The millisecond of the clock that the first one here stands for.
@@ -44,7 +44,7 @@ struct Millisecond {
     admitted: AtomicU32,
 }
 
-/// How many requests came and how many were admitted: in one millisecond or window, or the most in any, which for the
+/// Requests that came, and those that were admitted: in one millisecond or window, or the most in any, which for the
 /// two may be different windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
@@ -98,7 +98,7 @@ impl Window {
         sweeps.map(|sweep| sweep.peaks)
     }
 
-    /// Whether every request and every admission since the start is within the horizon.
+    /// True if every request and every admission since the start is within the horizon.
     pub(crate) fn is_exact(&self) -> bool {
         self.beyond.load(Ordering::Relaxed) == 0
     }

@@ -51,7 +51,7 @@ impl JsonPattern {
         Ok(Self { expected, order, extras })
     }
 
-    /// Whether `actual` is what was expected.
+    /// True if `actual` is what was expected.
     pub(crate) fn is_match(&self, actual: &Value) -> bool {
         self.is_like(&self.expected, actual)
     }
@@ -82,7 +82,7 @@ impl JsonPattern {
             }
     }
 
-    /// Whether each expected element can have an actual one of its own. Taking the first that is alike would not do:
+    /// True if each expected element can have an actual one of its own. Taking the first that is alike would not do:
     /// `{"a":1}` is like `{"a":1,"b":2}` when extras are ignored, though another element may need just that one.
     fn can_pair(&self, expected: &[Value], actual: &[Value]) -> bool {
         let alike: Vec<Vec<usize>> = expected
@@ -129,7 +129,7 @@ fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usi
     }
 }
 
-/// Whether two numbers have one value: `1`, `1.0` and `1e0` do (`matching/NormalisedNumberComparator.java`).
+/// True if two numbers have one value: `1`, `1.0` and `1e0` do (`matching/NormalisedNumberComparator.java`).
 ///
 /// Fractions are compared as 64-bit floating-point numbers, where WireMock compares all their digits.
 fn is_same_number(one: &Number, other: &Number) -> bool {

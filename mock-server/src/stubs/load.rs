@@ -21,7 +21,7 @@ const MAPPINGS: &str = "mappings";
 /// No mapping file is larger than this: 64 MiB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// What becomes of a stub that asks for what is not served.
+/// Fate of a stub that asks for what is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnUnsupported {
     /// It is an error.
@@ -30,12 +30,12 @@ pub enum OnUnsupported {
     Skip,
 }
 
-/// What was loaded.
+/// Stubs as they were loaded.
 #[derive(Debug)]
 pub(crate) struct Loaded<R> {
     /// The stubs.
     pub(crate) stubs: Stubs<R>,
-    /// How many stubs were left out.
+    /// Number of stubs left out.
     pub(crate) skipped: usize,
     /// Why.
     pub(crate) warnings: Report,
@@ -82,7 +82,7 @@ pub(crate) fn parse<R>(
     reading.finish()
 }
 
-/// What has been read so far.
+/// Progress of reading mapping files.
 struct Reading<R, F> {
     on_unsupported: OnUnsupported,
     read_reply: F,
@@ -215,7 +215,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stubs::asked::testing::Request;
+    use crate::stubs::request::testing::Request;
     use proptest::prelude::*;
     use serde_json::{Value, json};
     use std::os::unix::fs::symlink;

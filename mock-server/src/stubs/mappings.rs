@@ -48,19 +48,19 @@ impl Mappings {
         Ok(Self(Arc::new(Inner { loaded, files })))
     }
 
-    /// How many stubs there are.
+    /// Number of stubs there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stubs().len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many stubs were left out because they ask for what is not served.
+    /// Return the number of stubs left out because they ask for what is not served.
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.0.loaded.skipped
@@ -103,7 +103,7 @@ impl Mappings {
 #[cfg(any(test, fuzzing))]
 mod rehearsal {
     use crate::draw::{Draws, Stream};
-    use crate::stubs::{Asked, Delays, Occasion, Reply, Scheme, StateIndex, Stubs};
+    use crate::stubs::{Delays, Occasion, Reply, RequestView, Scheme, StateIndex, Stubs};
     use hyper::Method;
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
     use std::net::{IpAddr, Ipv4Addr};
@@ -132,7 +132,7 @@ mod rehearsal {
             .collect();
         for (method, target, body) in &ASKED {
             let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let asked = Asked { method, target, headers: &headers, body, client };
+            let asked = RequestView { method, target, headers: &headers, body, client };
             let _ = stubs.find(&asked, |_, state| state == StateIndex::STARTED);
             for stub in stubs.iter() {
                 let _ = stub.request.matches(&asked);

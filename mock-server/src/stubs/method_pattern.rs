@@ -1,4 +1,4 @@
-//! Which methods a request pattern means (`http/RequestMethod.java`).
+//! Methods that a request pattern matches (`http/RequestMethod.java`).
 //!
 //! It must not know anything else of a request.
 
@@ -37,7 +37,7 @@ impl MethodPattern {
         }
     }
 
-    /// Whether the method is one of those that are meant.
+    /// True if the method is one of those that are meant.
     pub(crate) fn is_match(&self, method: &Method) -> bool {
         match self {
             Self::Any => true,

@@ -6,7 +6,7 @@
 use serde_json::Value;
 use std::fmt;
 
-/// What is wrong at one place of a mapping file.
+/// Problem at one place of a mapping file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", if pointer.is_empty() { "the whole document" } else { pointer })]
 pub struct Problem {
@@ -16,7 +16,7 @@ pub struct Problem {
     pub what: Fault,
 }
 
-/// What is wrong with a value.
+/// Problem with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It is not what WireMock's format asks for. WireMock would refuse it or misread it, too.
@@ -57,7 +57,7 @@ impl<'v> Node<'v> {
         &self.pointer
     }
 
-    /// How many values hold this one.
+    /// Return the number of values that hold this one.
     pub(crate) fn depth(&self) -> usize {
         self.pointer.matches('/').count()
     }
@@ -101,7 +101,7 @@ impl<'v> Node<'v> {
         self.value.as_bool().ok_or_else(|| self.expected("true or false"))
     }
 
-    /// Whether the field `key` of an object says true; absent is false. The texts "true" and "false" will do, as they do
+    /// True if the field `key` of an object says true; absent is false. The texts "true" and "false" will do, as they do
     /// for WireMock.
     pub(crate) fn is_set(&self, key: &str) -> Result<bool, Problem> {
         match self.get(key) {

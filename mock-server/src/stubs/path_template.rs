@@ -48,7 +48,7 @@ impl PathTemplate {
         Ok(Self { regex, names, prefix })
     }
 
-    /// Whether the path is one of the template's.
+    /// True if the path is one of the template's.
     pub(crate) fn is_match(&self, path: &str) -> bool {
         path.starts_with(&*self.prefix) && self.regex.is_match(path)
     }

@@ -38,7 +38,7 @@ const FIELDS: &str = "\
     chunkedDribbleDelay fault transformers transformerParameters fromConfiguredStub proxyBaseUrl \
     proxyUrlPrefixToRemove additionalProxyRequestHeaders removeProxyRequestHeaders";
 
-/// What one stub answers.
+/// Answer of one stub.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
@@ -47,7 +47,7 @@ pub(crate) struct Reply {
     body: Body,
     /// How long the answer, or the breakage, is held back.
     pub(crate) delays: Delays,
-    /// Whether the body comes in pieces.
+    /// Pieces that the body comes in, if it does.
     pub(crate) dribble: Option<Dribble>,
     /// What happens to the connection instead of an answer, once it has been held back.
     pub(crate) breakage: Option<Breakage>,
@@ -156,7 +156,7 @@ impl Reply {
     }
 }
 
-/// Whether the texts of a stub are templates.
+/// Treatment of a stub's texts: as templates or not.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Templates<'v> {
     /// They are texts.

@@ -38,7 +38,7 @@ pub enum LoadError {
 pub struct Report(pub Vec<(String, String)>);
 
 impl Report {
-    /// How many findings are displayed.
+    /// Most findings displayed.
     const SHOWN: usize = 20;
 }
 

@@ -3,9 +3,9 @@
 //!
 //! It must not know of stubs, priorities or scenarios.
 
-use super::asked::Asked;
 use super::method_pattern::MethodPattern;
 use super::node::{Node, Problem, Problems};
+use super::request::RequestView;
 use super::url_pattern::UrlPattern;
 use super::value_pattern::{MultiPattern, Subject, ValuePattern};
 use crate::setting::BASE64;
@@ -15,7 +15,7 @@ use hyper::header::{AUTHORIZATION, HeaderName};
 use serde_json::Value;
 use std::cell::OnceCell;
 
-/// What a request must be. The default is anything.
+/// Pattern for a request. The default matches anything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestPattern {
     method: MethodPattern,
@@ -44,7 +44,7 @@ enum BodyPattern {
 /// A request under scrutiny, with what was once read from its body.
 #[derive(Debug)]
 pub(crate) struct Look<'r> {
-    asked: Asked<'r>,
+    asked: RequestView<'r>,
     url: &'r str,
     path: &'r str,
     body: OnceCell<Subject<'r>>,
@@ -52,7 +52,7 @@ pub(crate) struct Look<'r> {
 
 impl<'r> Look<'r> {
     /// Looks at a request.
-    pub(crate) fn at(asked: &Asked<'r>) -> Self {
+    pub(crate) fn at(asked: &RequestView<'r>) -> Self {
         let (url, path) = asked.url_and_path();
         Self { asked: *asked, url, path, body: OnceCell::new() }
     }
@@ -125,7 +125,7 @@ impl RequestPattern {
         self
     }
 
-    /// Whether the request is one of those that are meant.
+    /// True if the request is one of those that are meant.
     pub(crate) fn is_match(&self, look: &Look<'_>) -> bool {
         let asked = &look.asked;
         self.method.is_match(asked.method)
@@ -164,7 +164,7 @@ impl RequestPattern {
         self.path_parameters.iter().all(|(name, pattern)| pattern.is_match(&Subject::maybe(variable(name))))
     }
 
-    fn has_credentials(&self, asked: &Asked<'_>) -> bool {
+    fn has_credentials(&self, asked: &RequestView<'_>) -> bool {
         let Some(credentials) = &self.credentials else { return true };
         asked.header_values(&AUTHORIZATION).any(|value| {
             let split = value.split_at_checked(BASIC.len());
@@ -177,7 +177,7 @@ impl RequestPattern {
 const BASIC: &str = "Basic ";
 
 /// A cookie that is not there fits `absent` itself and nothing else, not even `doesNotMatch` (`allCookiesMatch`).
-fn is_cookie_match(asked: &Asked<'_>, name: &str, pattern: &ValuePattern) -> bool {
+fn is_cookie_match(asked: &RequestView<'_>, name: &str, pattern: &ValuePattern) -> bool {
     let mut values = asked.cookie_values(name).map(Subject::new).peekable();
     match values.peek() {
         None => matches!(pattern, ValuePattern::Absent),
@@ -240,7 +240,7 @@ fn encoded(node: &Node<'_>) -> Result<String, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stubs::asked::testing::Request;
+    use crate::stubs::request::testing::Request;
     use serde_json::json;
 
     fn pattern(value: &Value) -> Result<RequestPattern, Vec<String>> {
@@ -343,7 +343,7 @@ mod tests {
             (json!({"url": 3}), "/url: expected a text, found a number"),
             (json!({"method": "G T"}), "/method: not a method"),
             (json!({"method": {"anyOf": []}}), "/method/anyOf: unknown field `anyOf`; known here: oneOf, noneOf"),
-            (json!({"urlPattern": "(?U)a"}), "/urlPattern: a regular expression with look-around or back-references"),
+            (json!({"urlPattern": "(?U)a"}), "/urlPattern: a regular expression with the flag `d`, `U` or `R`"),
             (json!({"urlPath": "/", "pathParameters": {}}), "/pathParameters: path parameters are looked at only with"),
             (json!({"port": 80}), "/port: `port` is not supported"),
             (json!({"customMatcher": {"name": "x"}}), "/customMatcher: `customMatcher` is not supported"),

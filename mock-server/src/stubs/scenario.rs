@@ -36,7 +36,7 @@ impl StateIndex {
     }
 }
 
-/// How many states one scenario can have. They are looked up one by one, so a file of junk must not name millions.
+/// Most states of one scenario. They are looked up one by one, so a file of junk must not name millions.
 const MAX_STATES: usize = 4096;
 
 /// What a stub has to do with a scenario.

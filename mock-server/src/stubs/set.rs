@@ -5,9 +5,9 @@
 //!
 //! It must not know in which states scenarios are, nor how requests reach it.
 
-use super::asked::Asked;
 use super::index::Index;
 use super::node::{Node, Problem};
+use super::request::RequestView;
 use super::request_pattern::{Look, RequestPattern};
 use super::scenario::{ScenarioIndex, ScenarioNames, ScenarioStep, StateIndex};
 use super::stub::{Place, Stub};
@@ -26,13 +26,13 @@ pub(crate) struct Stubs<R> {
     names: ScenarioNames,
     /// What was loaded, in the order in which it was added.
     loaded: Arc<[Arc<Stub<R>>]>,
-    /// How many stubs were ever added.
+    /// Number of stubs ever added.
     added: u64,
 }
 
 #[derive(Debug)]
 struct Entry<R> {
-    /// How many were added before it.
+    /// Number of stubs added before it.
     insertion: u64,
     stub: Arc<Stub<R>>,
 }
@@ -72,7 +72,7 @@ impl<R> Stubs<R> {
     /// other stub outranks, this is two look-ups and allocates nothing.
     pub(crate) fn find(
         &self,
-        asked: &Asked<'_>,
+        asked: &RequestView<'_>,
         is_in: impl Fn(ScenarioIndex, StateIndex) -> bool,
     ) -> Option<&Stub<R>> {
         let look = Look::at(asked);
@@ -93,7 +93,7 @@ impl<R> Stubs<R> {
         self.entries.iter().map(|entry| &*entry.stub)
     }
 
-    /// How many there are.
+    /// Number of there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -199,8 +199,8 @@ impl<R> Stubs<R> {
 }
 
 impl RequestPattern {
-    /// Whether one request is meant; for whoever has a pattern and no set.
-    pub(crate) fn matches(&self, asked: &Asked<'_>) -> bool {
+    /// True if one request is meant; for whoever has a pattern and no set.
+    pub(crate) fn matches(&self, asked: &RequestView<'_>) -> bool {
         self.is_match(&Look::at(asked))
     }
 }
@@ -216,8 +216,8 @@ pub(crate) fn derived_id(what: &str) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stubs::asked::testing::Request;
     use crate::stubs::load::{OnUnsupported, parse};
+    use crate::stubs::request::testing::Request;
     use hyper::Method;
     use proptest::prelude::*;
     use serde_json::json;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn found<'s>(stubs: &'s Stubs<()>, target: &'static str) -> Option<&'s str> {
-        let find = |asked: &Asked<'_>| stubs.find(asked, |_, state| state == StateIndex::STARTED);
+        let find = |asked: &RequestView<'_>| stubs.find(asked, |_, state| state == StateIndex::STARTED);
         Request::get(target).see(find).map(|stub| stub.json["name"].as_str().unwrap())
     }
 

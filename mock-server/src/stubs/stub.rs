@@ -19,13 +19,13 @@ pub(crate) struct Stub<R> {
     pub(crate) id: Uuid,
     /// Of all stubs that fit a request, the one with the lowest number answers.
     pub(crate) priority: i32,
-    /// Which requests it answers.
+    /// Requests that it answers.
     pub(crate) request: RequestPattern,
-    /// What it has to do with a scenario.
+    /// Its part in a scenario.
     pub(crate) scenario: Option<ScenarioStep>,
-    /// What it answers.
+    /// Its answer.
     pub(crate) reply: R,
-    /// How many requests it answers: `x-ratelimit` in its metadata, a place that WireMock leaves to others.
+    /// Number of requests it answers: `x-ratelimit` in its metadata, a place that WireMock leaves to others.
     pub(crate) limit: Option<Limit>,
     /// What its answers carry as `Matched-Stub-Id`.
     pub(crate) id_header: HeaderValue,

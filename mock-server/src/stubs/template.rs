@@ -21,29 +21,29 @@ mod random;
 mod scan;
 mod value;
 
-use super::asked::Asked;
 use super::node::Fault;
+use super::request::RequestView;
 use crate::draw::Draws;
 use expression::Expression;
 use scan::Piece;
 use serde_json::Value as Json;
 use std::time::SystemTime;
 
-/// What a template is filled in with.
+/// Values that a template is filled in with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occasion<'r> {
     /// The request.
-    pub(crate) asked: &'r Asked<'r>,
+    pub(crate) asked: &'r RequestView<'r>,
     /// Names and values of the variables in the stub's `urlPathTemplate`; empty if it has none. Of those of one name the
     /// last counts.
     pub(crate) path_variables: &'r [(&'r str, &'r str)],
     /// What the clock on the wall says.
     pub(crate) now: SystemTime,
-    /// How the request came.
+    /// Scheme of the request.
     pub(crate) scheme: Scheme,
 }
 
-/// How a request came.
+/// Scheme of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// In the clear.

@@ -43,7 +43,7 @@ impl UrlPattern {
         }
     }
 
-    /// Whether the URL, path and query as they were sent, is one of those that are meant. `path` is its part before the
+    /// True if the URL, path and query as they were sent, is one of those that are meant. `path` is its part before the
     /// query.
     pub(crate) fn is_match(&self, url: &str, path: &str) -> bool {
         match self {

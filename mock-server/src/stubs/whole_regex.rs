@@ -147,7 +147,7 @@ const FOREIGN_GROUPS: [&str; 3] = ["?(", "?~", "*"];
 
 /// `U` would be read as another flag of the same name.
 const FLAGS: &str = "a regular expression with the flag `d`, `U` or `R`";
-/// Whether what follows a parenthesis is a group's flags, with one that the crate does not have or reads differently.
+/// True if what follows a parenthesis is a group's flags, with one that the crate does not have or reads differently.
 fn has_foreign_flag(ahead: &str) -> bool {
     let flags = ahead.strip_prefix('?').and_then(|ahead| ahead.split([')', ':']).next());
     let flags = flags.filter(|flags| flags.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-'));

@@ -1,32 +1,36 @@
 //! The admin routes to the journal.
 
-use super::{Desk, Order, Said, done, refused, unknown};
+use super::{AdminRequest, AdminState, Said, done, refused, unknown};
 use crate::config::Journal;
 use crate::server::journal::{self, Logged};
 use crate::stubs::{Node, RequestPattern};
 use serde_json::{Value, json};
 
-/// How many requests are listed unless a limit is given.
+/// Most requests listed unless a limit is given.
 const LISTED: usize = 1000;
 
-/// How many bytes of requests are listed, whatever the limit: the process answers nobody else while it writes them.
+/// Most bytes of requests listed, whatever the limit: the process answers nobody else while it writes them.
 const LARGE: usize = 16 << 20;
 
-pub(super) fn routed(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
-    let is_off = desk.journal == Journal::Off;
+pub(super) fn routed(
+    route: (&str, Option<&str>),
+    request: &AdminRequest<'_>,
+    state: &AdminState<'_>,
+) -> Result<Said, Said> {
+    let is_off = state.journal == Journal::Off;
     match route {
-        ("GET", None) => Ok(done(list(order, desk))),
+        ("GET", None) => Ok(done(list(request, state))),
         ("DELETE", None) | ("POST", Some("reset")) => {
-            forget(desk);
+            forget(state);
             Ok(done(json!({})))
         }
         ("POST", Some("count")) => {
-            let count = journal::find(desk.shared, Some(&pattern(order)?)).count();
+            let count = journal::find(state.shared, Some(&pattern(request)?)).count();
             Ok(done(json!({"count": count, "requestJournalDisabled": is_off})))
         }
         ("POST", Some("find")) => {
-            let pattern = pattern(order)?;
-            let found = journal::find(desk.shared, Some(&pattern)).take(order.number("limit").unwrap_or(LISTED));
+            let pattern = pattern(request)?;
+            let found = journal::find(state.shared, Some(&pattern)).take(request.number("limit").unwrap_or(LISTED));
             let found: Vec<Value> = light(found).map(|logged| logged.to_json()).collect();
             Ok(done(json!({"requests": found, "requestJournalDisabled": is_off})))
         }
@@ -35,21 +39,21 @@ pub(super) fn routed(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk
 }
 
 /// Empties the journal.
-pub(super) fn forget(desk: &Desk<'_>) {
-    desk.shared.forget_journal();
+pub(super) fn forget(state: &AdminState<'_>) {
+    state.shared.forget_journal();
 }
 
 /// The newest come first, as WireMock lists them.
-fn list(order: &Order<'_>, desk: &Desk<'_>) -> Value {
-    let (limit, offset) = (order.number("limit").unwrap_or(LISTED), order.number("offset").unwrap_or(0));
-    let places = journal::places(desk.shared);
+fn list(request: &AdminRequest<'_>, state: &AdminState<'_>) -> Value {
+    let (limit, offset) = (request.number("limit").unwrap_or(LISTED), request.number("offset").unwrap_or(0));
+    let places = journal::places(state.shared);
     let newest = places.iter().rev().skip(offset).take(limit);
-    let shown = light(newest.filter_map(|place| journal::at(desk.shared, *place)));
+    let shown = light(newest.filter_map(|place| journal::at(state.shared, *place)));
     let shown: Vec<Value> = shown.map(|logged| json!({"request": logged.to_json()})).collect();
     json!({
         "requests": shown,
         "meta": {"total": places.len()},
-        "requestJournalDisabled": desk.journal == Journal::Off,
+        "requestJournalDisabled": state.journal == Journal::Off,
     })
 }
 
@@ -63,7 +67,7 @@ fn light(requests: impl Iterator<Item = Logged>) -> impl Iterator<Item = Logged>
     })
 }
 
-fn pattern(order: &Order<'_>) -> Result<RequestPattern, Said> {
-    let json = order.json()?;
+fn pattern(request: &AdminRequest<'_>) -> Result<RequestPattern, Said> {
+    let json = request.json()?;
     RequestPattern::read(&Node::root(&json)).map_err(|problems| refused(&problems))
 }

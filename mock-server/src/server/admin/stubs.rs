@@ -1,6 +1,6 @@
 //! The admin routes to the stubs, their scenarios and their settings.
 
-use super::{Desk, Order, Said, done, failure, refused, unknown};
+use super::{AdminRequest, AdminState, Said, done, failure, refused, unknown};
 use crate::server::live_stubs::{Change, LiveStubs, Refusal};
 use crate::stubs::{ChangeError, Reply, ScenarioIndex, StateIndex, Stubs};
 use hyper::StatusCode;
@@ -9,32 +9,36 @@ use serde_json::{Value, json};
 use std::rc::Rc;
 use uuid::Uuid;
 
-pub(super) fn mappings(route: (&str, Option<&str>), order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
+pub(super) fn mappings(
+    route: (&str, Option<&str>),
+    request: &AdminRequest<'_>,
+    state: &AdminState<'_>,
+) -> Result<Said, Said> {
     match route {
-        ("GET", None) => Ok(done(list(order, desk.stubs))),
-        ("POST", None) => add(order.json()?, desk.stubs),
-        ("DELETE", None) => changed(desk.stubs, &Change::Clear),
+        ("GET", None) => Ok(done(list(request, state.stubs))),
+        ("POST", None) => add(request.json()?, state.stubs),
+        ("DELETE", None) => changed(state.stubs, &Change::Clear),
         ("POST", Some("reset")) => {
-            desk.stubs.reset_scenarios();
-            changed(desk.stubs, &Change::Reset)
+            state.stubs.reset_scenarios();
+            changed(state.stubs, &Change::Reset)
         }
         (method @ ("GET" | "PUT" | "DELETE"), Some(id)) => {
             let invalid = |_| (StatusCode::BAD_REQUEST, failure(10, &format!("{id} is not a valid UUID")));
             let id = Uuid::try_parse(id).map_err(invalid)?;
-            one(method, id, order, desk.stubs)
+            one(method, id, request, state.stubs)
         }
         _ => Err(unknown()),
     }
 }
 
 /// Everything that belongs to the stubs as it was at the start.
-pub(super) fn reset(desk: &Desk<'_>) -> Result<Said, Said> {
-    desk.stubs.reset_scenarios();
-    change(desk.stubs, &Change::Settings(json!({})))?;
-    changed(desk.stubs, &Change::Reset)
+pub(super) fn reset(state: &AdminState<'_>) -> Result<Said, Said> {
+    state.stubs.reset_scenarios();
+    change(state.stubs, &Change::Settings(json!({})))?;
+    changed(state.stubs, &Change::Reset)
 }
 
-fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
+fn one(method: &str, id: Uuid, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
     let shown = || {
         let current = stubs.current();
         let json = current.get(id).map(|stub| stub.json.clone());
@@ -43,7 +47,7 @@ fn one(method: &str, id: Uuid, order: &Order<'_>, stubs: &LiveStubs) -> Result<S
     match method {
         "GET" => shown().map(done),
         "PUT" => {
-            let after = change(stubs, &Change::Replace(id, stubs.posted(order.json()?)))?;
+            let after = change(stubs, &Change::Replace(id, stubs.posted(request.json()?)))?;
             let json = after.get(id).map(|stub| stub.json.clone());
             json.map(done).ok_or_else(|| refusal(&ChangeError::Missing(id).into()))
         }
@@ -59,35 +63,35 @@ fn add(stub: Value, stubs: &LiveStubs) -> Result<Said, Said> {
     added.map(|json| (StatusCode::CREATED, json)).ok_or_else(|| refusal(&Refusal::Stuck))
 }
 
-fn list(order: &Order<'_>, stubs: &LiveStubs) -> Value {
+fn list(request: &AdminRequest<'_>, stubs: &LiveStubs) -> Value {
     let current = stubs.current();
-    let (limit, offset) = (order.number("limit").unwrap_or(usize::MAX), order.number("offset").unwrap_or(0));
+    let (limit, offset) = (request.number("limit").unwrap_or(usize::MAX), request.number("offset").unwrap_or(0));
     let shown: Vec<&Value> = current.iter().map(|stub| &stub.json).skip(offset).take(limit).collect();
     json!({"mappings": shown, "meta": {"total": current.len()}})
 }
 
-pub(super) fn settings(method: &str, order: &Order<'_>, desk: &Desk<'_>) -> Result<Said, Said> {
+pub(super) fn settings(method: &str, request: &AdminRequest<'_>, state: &AdminState<'_>) -> Result<Said, Said> {
     match method {
-        "GET" => Ok(done(json!({"settings": desk.stubs.settings().to_json()}))),
-        "POST" | "PUT" => changed(desk.stubs, &Change::Settings(order.json()?)),
+        "GET" => Ok(done(json!({"settings": state.stubs.settings().to_json()}))),
+        "POST" | "PUT" => changed(state.stubs, &Change::Settings(request.json()?)),
         _ => Err(unknown()),
     }
 }
 
 pub(super) fn scenarios(
     route: (&str, Option<&str>, Option<&str>),
-    order: &Order<'_>,
-    desk: &Desk<'_>,
+    request: &AdminRequest<'_>,
+    state: &AdminState<'_>,
 ) -> Result<Said, Said> {
     match route {
-        ("GET", None, None) => Ok(done(list_scenarios(desk.stubs))),
+        ("GET", None, None) => Ok(done(list_scenarios(state.stubs))),
         ("POST", Some("reset"), None) => {
-            desk.stubs.reset_scenarios();
+            state.stubs.reset_scenarios();
             Ok(done(json!({})))
         }
         ("PUT", Some(name), Some("state")) => {
             let name = percent_decode_str(name).decode_utf8_lossy();
-            set_state(&name, order, desk.stubs)
+            set_state(&name, request, state.stubs)
         }
         _ => Err(unknown()),
     }
@@ -108,13 +112,13 @@ fn list_scenarios(stubs: &LiveStubs) -> Value {
 }
 
 /// Without a state in the body, the scenario starts over.
-fn set_state(name: &str, order: &Order<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
+fn set_state(name: &str, request: &AdminRequest<'_>, stubs: &LiveStubs) -> Result<Said, Said> {
     let current = stubs.current();
     let names = current.names();
     let scenario = names.find_scenario(name).filter(|scenario| current.scenarios().contains(scenario));
     let missing = || (StatusCode::NOT_FOUND, failure(404, &format!("Scenario {name} does not exist")));
     let scenario = scenario.ok_or_else(missing)?;
-    let wanted = if order.body.is_empty() { Value::Null } else { order.json()? };
+    let wanted = if request.body.is_empty() { Value::Null } else { request.json()? };
     let state = match wanted.get("state").and_then(Value::as_str) {
         None => StateIndex::STARTED,
         Some(wanted) => names.find_state(scenario, wanted).ok_or_else(|| {

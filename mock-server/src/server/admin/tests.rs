@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::config::{Config, Journal};
-use crate::ledger::Books;
+use crate::ledger::LedgerWriter;
 use crate::server::journal;
-use crate::stubs::{Asked, Mappings, OnUnsupported, Stub};
+use crate::stubs::{Mappings, OnUnsupported, RequestView, Stub};
 use hyper::header::HeaderMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,16 +17,16 @@ struct Office {
 impl Office {
     fn open() -> Self {
         let shared = Shared::new().unwrap();
-        let processes = [(); 2].map(|()| LiveStubs::new(&Config::default(), &Books::open(&shared)));
+        let processes = [(); 2].map(|()| LiveStubs::new(&Config::default(), &LedgerWriter::open(&shared)));
         Self { shared, processes }
     }
 
     /// Asks one process.
-    fn ask(&self, process: usize, order: &str, body: &str) -> (u16, Value) {
-        let (method, target) = order.split_once(' ').unwrap();
+    fn ask(&self, process: usize, request: &str, body: &str) -> (u16, Value) {
+        let (method, target) = request.split_once(' ').unwrap();
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let desk = Desk { shared: &self.shared, stubs: &self.processes[process], journal: Journal::On };
-        let (status, body) = answer(&Order { method: &method, target, body: body.as_bytes() }, &desk);
+        let state = AdminState { shared: &self.shared, stubs: &self.processes[process], journal: Journal::On };
+        let (status, body) = answer(&AdminRequest { method: &method, target, body: body.as_bytes() }, &state);
         (status.as_u16(), if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
     }
 
@@ -35,7 +35,7 @@ impl Office {
         let stubs = self.processes[process].current();
         let headers = HeaderMap::new();
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let asked = Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
+        let asked = RequestView { method: &Method::GET, target, headers: &headers, body: &[], client };
         self.processes[process]
             .find(&stubs, &asked)
             .and_then(|stub: &Stub<_>| stub.json["name"].as_str().map(str::to_owned))
@@ -59,7 +59,7 @@ fn only_the_prefix_itself_and_what_is_below_it_is_admin() {
 #[test]
 fn routes_want_their_own_method_and_path() {
     let office = Office::open();
-    for (order, status) in [
+    for (request, status) in [
         ("GET /__admin/health", 200),
         ("GET /__admin/version", 200),
         ("HEAD /__admin/ledger", 200),
@@ -78,7 +78,7 @@ fn routes_want_their_own_method_and_path() {
         ("GET /__admin/settings", 200),
         ("POST /__admin/reset", 200),
     ] {
-        assert_eq!(office.ask(0, order, "").0, status, "{order}");
+        assert_eq!(office.ask(0, request, "").0, status, "{request}");
     }
 }
 
@@ -97,8 +97,8 @@ fn what_one_process_is_told_all_do() {
     assert_eq!(office.found(1, "/a").as_deref(), Some("one"));
     assert_eq!(office.ask(1, "GET /__admin/mappings", "").1, json!({"mappings": [added], "meta": {"total": 1}}));
 
-    let order = format!("PUT /__admin/mappings/{id}");
-    let (status, replaced) = office.ask(1, &order, r#"{"name": "two", "request": {"url": "/b"}}"#);
+    let request = format!("PUT /__admin/mappings/{id}");
+    let (status, replaced) = office.ask(1, &request, r#"{"name": "two", "request": {"url": "/b"}}"#);
     assert_eq!((status, &replaced["id"], &replaced["name"]), (200, &json!(id), &json!("two")));
     assert_eq!((office.found(0, "/a"), office.found(0, "/b").as_deref()), (None, Some("two")));
 
@@ -138,7 +138,7 @@ fn a_body_in_a_file_is_the_one_that_was_there_when_the_stub_came() {
     let stubs = Mappings::load(root.path(), OnUnsupported::Refuse).unwrap();
     let config = Config { stubs: Some(stubs), ..Config::default() };
     let shared = Shared::new().unwrap();
-    let processes = [(); 2].map(|()| LiveStubs::new(&config, &Books::open(&shared)));
+    let processes = [(); 2].map(|()| LiveStubs::new(&config, &LedgerWriter::open(&shared)));
     let office = Office { shared, processes };
     let stub = r#"{"name": "one", "request": {"url": "/a"}, "response": {"bodyFileName": "gone.txt"}}"#;
     assert_eq!(office.ask(0, "POST /__admin/mappings", stub).0, 201);
@@ -191,7 +191,7 @@ fn requests_are_counted_listed_and_forgotten() {
     let headers = HeaderMap::new();
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
     for target in ["/a", "/a", "/b?x=1"] {
-        let asked = Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
+        let asked = RequestView { method: &Method::GET, target, headers: &headers, body: &[], client };
         assert!(journal::keep(&office.shared, &asked).is_ok());
     }
     let (_, count) = office.ask(0, "POST /__admin/requests/count", r#"{"method": "GET", "url": "/a"}"#);

@@ -13,7 +13,7 @@ use crate::draw::{Draws, Stream};
 use crate::fault::Fault;
 use crate::items::ItemPath;
 use crate::limiter::Verdict;
-use crate::stubs::{Asked, Breakage, Dribble, Occasion, Rendered, Reply, Scheme, Stub, Stubs};
+use crate::stubs::{Breakage, Dribble, Occasion, Rendered, Reply, RequestView, Scheme, Stub, Stubs};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
@@ -32,13 +32,13 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
 const UNMATCHED: &[u8] = b"Request was not matched\n";
 
-/// What a request is played on: the stubs of its moment, and its body.
+/// Context of a request to stubs: the stubs of its moment, and its body.
 pub(super) struct Stage {
     stubs: Rc<Stubs<Reply>>,
     body: Bytes,
 }
 
-/// What became of a request.
+/// Verdict on a request.
 pub(super) enum Played {
     /// It has its answer.
     Answered(Response<AnswerBody>),
@@ -126,7 +126,7 @@ impl Answers {
         AnswerBody::dribble(&self.timer, due_ns.zip(pieces.ranges().map(|range| body.slice(range))).collect())
     }
 
-    fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &Asked<'_>, arrival: &Arrival) -> Rendered<'s> {
+    fn render<'s>(&self, stub: &'s Stub<Reply>, asked: &RequestView<'_>, arrival: &Arrival) -> Rendered<'s> {
         if let Some(rendered) = stub.reply.ready() {
             return rendered;
         }
@@ -162,8 +162,8 @@ pub(super) fn add_host(parts: &mut Parts) {
 }
 
 /// A request as stubs look at it.
-fn asked<'r>(parts: &'r Parts, body: &'r [u8], client: IpAddr) -> Asked<'r> {
-    Asked { method: &parts.method, target: target(parts), headers: &parts.headers, body, client }
+fn asked<'r>(parts: &'r Parts, body: &'r [u8], client: IpAddr) -> RequestView<'r> {
+    RequestView { method: &parts.method, target: target(parts), headers: &parts.headers, body, client }
 }
 
 /// The answer of a stub, but for how its body is sent.

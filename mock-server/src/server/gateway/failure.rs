@@ -1,4 +1,4 @@
-//! Why nothing was forwarded, and what the client is told: a status, and a body that says what was wrong and what would
+//! Failures of the proxy, and the answers to them: a status, and a body that says what was wrong and what would
 //! be right.
 //!
 //! It must not repeat credentials.
@@ -14,7 +14,7 @@ use std::time::Duration;
 const CHALLENGE: HeaderValue = HeaderValue::from_static(r#"Basic realm="crawlmark", charset="UTF-8""#);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Why nothing was forwarded.
+/// Reason why nothing was forwarded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// Not let in.

@@ -4,7 +4,7 @@
 
 use super::failure::Failure;
 use super::{Gateway, Keep, Way, headers, upstream};
-use crate::ledger::Books;
+use crate::ledger::LedgerWriter;
 use crate::server::body::AnswerBody;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// A request as it goes out.
-pub(super) fn outgoing(request: Request<Incoming>, books: &Rc<Books>) -> Result<Request<Carried>, Failure> {
+pub(super) fn outgoing(request: Request<Incoming>, books: &Rc<LedgerWriter>) -> Result<Request<Carried>, Failure> {
     let (mut parts, body) = request.into_parts();
     headers::pass_on(&mut parts.headers);
     let authority = parts.uri.authority().map(Authority::as_str).unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn outgoing(request: Request<Incoming>, books: &Rc<Books>) -> Result<
 }
 
 /// An answer as it comes back.
-pub(super) fn incoming(response: Response<Incoming>, books: &Rc<Books>) -> Response<AnswerBody> {
+pub(super) fn incoming(response: Response<Incoming>, books: &Rc<LedgerWriter>) -> Response<AnswerBody> {
     let (mut parts, body) = response.into_parts();
     headers::pass_on(&mut parts.headers);
     parts.version = Version::HTTP_11;
@@ -77,7 +77,7 @@ impl Gateway {
     }
 }
 
-/// Which way a body goes.
+/// Direction of a body.
 #[derive(Clone, Copy, Debug)]
 enum Direction {
     /// From the client.
@@ -90,7 +90,7 @@ enum Direction {
 #[derive(Debug)]
 pub(in crate::server) struct Carried {
     body: Incoming,
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
     direction: Direction,
 }
 

@@ -1,4 +1,4 @@
-//! What a proxy does to the headers of a message that passes through (RFC 9110, 7.6).
+//! Headers of a message that passes through the proxy (RFC 9110, 7.6).
 //!
 //! It must not touch those that are meant for the other end.
 
@@ -7,7 +7,7 @@ use hyper::header::{
     TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 
-/// What the proxy calls itself in `Via`.
+/// Name of the proxy in `Via`.
 const PSEUDONYM: HeaderValue = HeaderValue::from_static("1.1 crawlmark");
 
 /// Concern one hop only, whether `Connection` names them or not.

@@ -9,7 +9,7 @@ use hyper::client::conn::http1::SendRequest;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// How many connections are kept, the longest unused given up first: each is a descriptor here and another at its
+/// Most connections kept, the longest unused given up first: each is a descriptor here and another at its
 /// destination.
 const KEPT: usize = 256;
 

@@ -2,7 +2,7 @@
 //!
 //! It must not look at the bytes.
 
-use crate::ledger::Books;
+use crate::ledger::LedgerWriter;
 use crate::server::wire::Wire;
 use std::io;
 use std::rc::Rc;
@@ -17,11 +17,11 @@ const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 #[derive(Debug)]
 pub(in crate::server) struct Tunnel {
     far: TcpStream,
-    books: Rc<Books>,
+    books: Rc<LedgerWriter>,
 }
 
 impl Tunnel {
-    pub(super) fn new(upstream: TcpStream, books: &Rc<Books>) -> Self {
+    pub(super) fn new(upstream: TcpStream, books: &Rc<LedgerWriter>) -> Self {
         Self { far: upstream, books: Rc::clone(books) }
     }
 

@@ -72,7 +72,7 @@ impl Body {
 }
 
 impl Templates<'_> {
-    /// Whether files are templates: not if the parameter `disableBodyFileTemplating` says so.
+    /// True if files are templates: not if the parameter `disableBodyFileTemplating` says so.
     fn in_files(&self) -> bool {
         match self {
             Self::Off => false,

@@ -15,7 +15,7 @@ pub(crate) struct Dribble {
     total: Duration,
 }
 
-/// How one body is sent.
+/// Pieces of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pieces {
     /// The wait before each piece, the first included, in whole milliseconds.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Where bodies are looked for.
+/// Source of body files.
 #[derive(Clone, Debug)]
 pub(crate) enum Files {
     /// Nowhere, as for stubs that come without a folder.

@@ -119,7 +119,7 @@ impl Text {
     }
 }
 
-/// Whether a header is about how the body is framed, and says nothing but what the server does anyway.
+/// True if a header is about how the body is framed, and says nothing but what the server does anyway.
 fn is_framing(name: &HeaderName, text: &Text, body: &Body) -> Result<bool, String> {
     let value = match text {
         Text::Static(value) => value.to_str().ok(),

@@ -3,7 +3,7 @@
 use super::delay::DelayDistribution;
 use super::*;
 use crate::draw::Stream;
-use crate::stubs::asked::Asked;
+use crate::stubs::request::RequestView;
 use crate::stubs::template::Scheme;
 use hyper::Method;
 use hyper::header::HeaderMap;
@@ -21,7 +21,7 @@ fn looked_at<T>(reply: &Reply, x: &str, look: impl FnOnce(Rendered<'_>) -> T) ->
     let target = format!("/a?x={x}");
     let headers = HeaderMap::new();
     let client = IpAddr::from([127, 0, 0, 1]);
-    let asked = Asked { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
+    let asked = RequestView { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
     let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
     look(reply.render(&occasion, &mut Draws::new(Stream::Body, 1, 1)))
 }

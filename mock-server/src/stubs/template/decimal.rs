@@ -11,7 +11,7 @@ struct Decimal {
     scale: i32,
 }
 
-/// What `math` does with two numbers.
+/// Operator of `math`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Add,

@@ -9,7 +9,7 @@ use super::{Failed, Occasion};
 use crate::draw::Draws;
 use std::borrow::Cow;
 
-/// What a gap is filled in with.
+/// Expression in a gap of a template.
 #[derive(Clone, Debug)]
 pub(super) enum Expression {
     /// Known beforehand.
@@ -46,7 +46,7 @@ pub(super) fn java_int(value: &Value<'_>) -> Result<i32, Failed> {
 }
 
 impl Expression {
-    /// What the expression comes to.
+    /// Evaluate the expression.
     pub(super) fn evaluate<'r>(&'r self, occasion: &Occasion<'r>, draws: &mut Draws) -> Result<Value<'r>, Failed> {
         match self {
             Self::Constant(value) => Ok(value.clone()),

@@ -30,7 +30,7 @@ pub(super) enum Field {
     ClientIp,
 }
 
-/// Which of several values.
+/// Choice among several values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
     /// All, written as the first.
@@ -89,7 +89,7 @@ impl Field {
         Ok(Some(field))
     }
 
-    /// What the request has there, as it is written.
+    /// Return the field of a request as text.
     pub(super) fn text<'r>(&self, occasion: &Occasion<'r>) -> Cow<'r, str> {
         let first = match self {
             Self::Path => Some(path(occasion)),
@@ -100,7 +100,7 @@ impl Field {
         first.unwrap_or_default()
     }
 
-    /// What the request has there.
+    /// Return the field of a request.
     pub(super) fn value<'r>(&self, occasion: &Occasion<'r>) -> Value<'r> {
         let asked = occasion.asked;
         match self {

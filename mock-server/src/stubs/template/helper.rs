@@ -12,7 +12,7 @@ use crate::stubs::node::Fault;
 /// A longer random value is a typing error, in characters.
 const LONGEST: i64 = 1_000_000;
 
-/// What a helper is given.
+/// Arguments of a helper.
 pub(super) struct Arguments {
     pub(super) positional: Vec<Expression>,
     pub(super) named: Vec<(String, Expression)>,

@@ -46,7 +46,7 @@ pub(super) struct RandomValue {
     pub(super) case: Case,
 }
 
-/// What a random value is made of.
+/// Characters of a random value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One of these, for each character.

@@ -26,7 +26,7 @@ fn rendered_for(template: &str, variables: &[(&str, &str)], id: u64) -> String {
         let bytes: Vec<u8> = value.chars().map(|char| u8::try_from(char).unwrap()).collect();
         headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(&bytes).unwrap());
     }
-    let asked = Asked {
+    let asked = RequestView {
         method: &Method::POST,
         target: "/the/entire%20path//x?q=1&q=%C3%A4+b&r=&q=3&9=nine",
         headers: &headers,
@@ -102,7 +102,7 @@ fn the_authority_may_lack_a_port_and_be_an_address() {
     ] {
         let headers = HeaderMap::from_iter([(hyper::header::HOST, HeaderValue::from_static(host))]);
         let client = IpAddr::from([127, 0, 0, 1]);
-        let asked = Asked { method: &Method::GET, target: "/", headers: &headers, body: &[], client };
+        let asked = RequestView { method: &Method::GET, target: "/", headers: &headers, body: &[], client };
         let occasion =
             Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
         let template = Template::compile("{{request.host}} {{request.port}} {{request.baseUrl}}", None).unwrap();
@@ -229,7 +229,7 @@ proptest! {
         let mut headers = HeaderMap::new();
         headers.extend(named);
         let client = IpAddr::from([127, 0, 0, 1]);
-        let asked = Asked { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
+        let asked = RequestView { method: &Method::GET, target: &target, headers: &headers, body: &[], client };
         let occasion = Occasion { asked: &asked, path_variables: &[], now: SystemTime::UNIX_EPOCH, scheme: Scheme::Http };
         let field = field::Field::parse(&field.split('.').map(|part| part.trim_matches(['[', ']'])).collect::<Vec<_>>());
         let field = field.unwrap().unwrap();

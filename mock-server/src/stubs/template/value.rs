@@ -1,4 +1,4 @@
-//! What an expression comes to, and how Java writes it.
+//! Values of expressions, written as Java writes them.
 
 use std::borrow::Cow;
 
@@ -36,7 +36,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// The same, kept.
+    /// Turn the value into its text.
     pub(super) fn into_text(self) -> Cow<'v, str> {
         match self {
             Self::Text(text) | Self::List { written: text, .. } => text,

@@ -1,31 +1,32 @@
-//! Who comes back too soon, and whether the client could have known. The limiter judges every request by it.
+//! Requests that come before a promised wait has passed, and those whose client could have known. The limiter judges
+//! every request by it.
 //!
 //! It must not influence a verdict: a client that comes too soon is asked about like any other.
 
 use crate::limit::KeyHash;
 use std::cell::RefCell;
 
-/// How long after the first making of a promise a request that was not told of it may still be on its way.
+/// Time after the first making of a promise for which a request that was not told of it may still be on its way.
 pub(super) const NOTICE_NS: u64 = 50_000_000;
 
-/// How a request came before what its key was promised had passed. Of several limits the greater counts.
+/// Kind of a request that came before a promised wait had passed. Of several limits the greater counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Haste {
+pub(crate) enum EarlyRetry {
     /// It may have crossed the promise on the way.
     Crossed,
     /// Its client could know.
     Early,
 }
 
-/// What one connection was told by one limit of late, by key: the latest instant.
+/// Latest refusals of one limit on one connection, by key.
 ///
 /// What is older than [`NOTICE_NS`] is forgotten, because it makes no difference any more.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Refusals {
     told: RefCell<Vec<(KeyHash, u64)>>,
 }
 
-impl Heard {
+impl Refusals {
     /// The connection is told at `now_ns` how long its request's key is to wait.
     pub(super) fn note(&self, key: KeyHash, now_ns: u64) {
         let mut told = self.told.borrow_mut();
@@ -34,11 +35,11 @@ impl Heard {
     }
 
     /// Judges a request that came at `now_ns`, while a promise ran that had first been made at `made_ns`.
-    pub(super) fn judge(&self, key: KeyHash, now_ns: u64, made_ns: u64) -> Haste {
+    pub(super) fn judge(&self, key: KeyHash, now_ns: u64, made_ns: u64) -> EarlyRetry {
         if now_ns.saturating_sub(made_ns) > NOTICE_NS || self.has_since(key, made_ns) {
-            Haste::Early
+            EarlyRetry::Early
         } else {
-            Haste::Crossed
+            EarlyRetry::Crossed
         }
     }
 
@@ -56,13 +57,13 @@ mod tests {
 
     #[test]
     fn who_was_not_told_may_have_crossed_it_for_so_long_and_no_longer() {
-        let heard = Heard::default();
+        let heard = Refusals::default();
         for (now_ns, haste) in [
-            (0, Haste::Crossed),
-            (7, Haste::Crossed),
-            (7 + NOTICE_NS, Haste::Crossed),
-            (8 + NOTICE_NS, Haste::Early),
-            (u64::MAX, Haste::Early),
+            (0, EarlyRetry::Crossed),
+            (7, EarlyRetry::Crossed),
+            (7 + NOTICE_NS, EarlyRetry::Crossed),
+            (8 + NOTICE_NS, EarlyRetry::Early),
+            (u64::MAX, EarlyRetry::Early),
         ] {
             assert_eq!(heard.judge(A, now_ns, 7), haste, "{now_ns}");
         }
@@ -70,19 +71,19 @@ mod tests {
 
     #[test]
     fn who_was_told_knows_and_who_was_told_something_else_does_not() {
-        let heard = Heard::default();
+        let heard = Refusals::default();
         heard.note(A, 10);
         heard.note(B, 20);
-        assert_eq!(heard.judge(A, 30, 10), Haste::Early);
-        assert_eq!(heard.judge(B, 30, 15), Haste::Early);
+        assert_eq!(heard.judge(A, 30, 10), EarlyRetry::Early);
+        assert_eq!(heard.judge(B, 30, 15), EarlyRetry::Early);
         // A later promise, to the same key.
-        assert_eq!(heard.judge(A, 30, 11), Haste::Crossed);
-        assert_eq!(heard.judge(KeyHash(3), 30, 10), Haste::Crossed);
+        assert_eq!(heard.judge(A, 30, 11), EarlyRetry::Crossed);
+        assert_eq!(heard.judge(KeyHash(3), 30, 10), EarlyRetry::Crossed);
     }
 
     #[test]
     fn what_makes_no_difference_is_not_kept() {
-        let heard = Heard::default();
+        let heard = Refusals::default();
         for step in 0..1_000 {
             heard.note(KeyHash(step), step * NOTICE_NS / 4);
             heard.note(A, step * NOTICE_NS / 4);

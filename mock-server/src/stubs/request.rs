@@ -8,9 +8,9 @@ use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// What a client asked.
+/// Request of a client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'r> {
+pub(crate) struct RequestView<'r> {
     /// The method, case-sensitive.
     pub(crate) method: &'r Method,
     /// Path and query as they were sent, not decoded: `/a%20b?x=1`.
@@ -19,11 +19,11 @@ pub(crate) struct Asked<'r> {
     pub(crate) headers: &'r HeaderMap,
     /// The body.
     pub(crate) body: &'r [u8],
-    /// Who asks.
+    /// Address of the client.
     pub(crate) client: IpAddr,
 }
 
-impl<'r> Asked<'r> {
+impl<'r> RequestView<'r> {
     /// The path as it was sent, without the query.
     pub(crate) fn path(&self) -> &'r str {
         split(self.target).0
@@ -166,7 +166,7 @@ fn query_text(encoded: &str) -> Cow<'_, str> {
     if is_time_with_plus(encoded) { Cow::Borrowed(encoded) } else { form_text(encoded) }
 }
 
-/// Whether this is a time as `2026-01-31T12:00:00.5+01:00`. With any other offset there is nothing to decode.
+/// True if this is a time as `2026-01-31T12:00:00.5+01:00`. With any other offset there is nothing to decode.
 fn is_time_with_plus(text: &str) -> bool {
     let shape = |text: &str| text.replace(|digit: char| digit.is_ascii_digit(), "0");
     let Some((time, offset)) = text.split_once('+') else { return false };
@@ -180,7 +180,7 @@ fn is_time_with_plus(text: &str) -> bool {
 /// Requests for tests.
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::Asked;
+    use super::RequestView;
     use hyper::Method;
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
     use std::net::{IpAddr, Ipv4Addr};
@@ -199,13 +199,13 @@ pub(crate) mod testing {
             Self { target, ..Self::default() }
         }
 
-        pub(crate) fn see<T>(&self, see: impl FnOnce(&Asked<'_>) -> T) -> T {
+        pub(crate) fn see<T>(&self, see: impl FnOnce(&RequestView<'_>) -> T) -> T {
             let mut headers = HeaderMap::new();
             for (name, value) in &self.headers {
                 headers.append(HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).unwrap());
             }
             let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            see(&Asked {
+            see(&RequestView {
                 method: &self.method,
                 target: self.target,
                 headers: &headers,
@@ -225,13 +225,13 @@ mod tests {
     fn path_and_query_are_taken_apart() {
         let headers = HeaderMap::new();
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let asked = |target| Asked { method: &Method::GET, target, headers: &headers, body: &[], client };
+        let asked = |target| RequestView { method: &Method::GET, target, headers: &headers, body: &[], client };
         let request = asked("/a%20b?x=1&y=a+b&x=%C3%A4&z");
         assert_eq!(request.path(), "/a%20b");
         assert_eq!(asked("/plain").path(), "/plain");
     }
 
-    fn with<T>(target: &str, headers: &[(&'static str, &[u8])], body: &[u8], see: impl Fn(&Asked<'_>) -> T) -> T {
+    fn with<T>(target: &str, headers: &[(&'static str, &[u8])], body: &[u8], see: impl Fn(&RequestView<'_>) -> T) -> T {
         let pair = |(name, value): &(&'static str, &[u8])| {
             (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
         };
@@ -240,7 +240,7 @@ mod tests {
             map.append(name, value);
         }
         let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        see(&Asked { method: &Method::GET, target, headers: &map, body, client })
+        see(&RequestView { method: &Method::GET, target, headers: &map, body, client })
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn headers_cookies_forms_host_and_client() {
-        type See = fn(&Asked<'_>) -> Vec<String>;
+        type See = fn(&RequestView<'_>) -> Vec<String>;
         let headers: &[(&'static str, &[u8])] = &[
             ("host", b"example.org:8080"),
             ("cookie", b"a=1; b=\"two\";a=3"),
