@@ -1,5 +1,5 @@
 //! A target worth crawling: a small, fast HTTP server whose answers can be checked, whose delays, limits and faults are
-//! seeded and exact, and whose books tell what a client really did.
+//! seeded and exact, and whose ledger tells what a client really did.
 //!
 //! A crawl benchmark starts it as processes of its own and believes nothing that its client claims until the target's
 //! [`Ledger`] says the same. The client may also use [`items`] to check bodies, [`Latency::hold`] to know what it should

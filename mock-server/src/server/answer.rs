@@ -3,6 +3,7 @@
 //! It must not block, and for a plain item it allocates nothing but the body.
 
 mod play;
+mod request_body;
 
 use super::act::{Act, Fate, Interrupted};
 use super::admin::{self, AdminRequest, AdminState};
@@ -19,15 +20,14 @@ use crate::limit::{Clients, Over};
 use crate::limiter::{About, Asking, Turns, Verdict, Visitor};
 use crate::timer::Timer;
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use play::Played;
+use request_body::{Unread, read_body};
 use std::cell::Cell;
-use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,13 +41,6 @@ const HOLD_US: HeaderName = HeaderName::from_static("x-mock-hold-us");
 const HELD_US: HeaderName = HeaderName::from_static("x-mock-held-us");
 
 const WRONG_METHOD: &[u8] = br#"{"error":"an item can only be read"}"#;
-
-const TOO_LARGE: &[u8] = br#"{"error":"a body of more than 16 MiB is not read"}"#;
-
-const BROKEN_BODY: &[u8] = br#"{"error":"the body is not what its headers announce"}"#;
-
-/// No stub, and no order to the admin routes, needs more of a body.
-const MAX_BODY_BYTES: usize = 16 << 20;
 
 const NS_PER_US: u64 = 1_000;
 
@@ -342,56 +335,6 @@ fn turns(version: Version) -> Turns {
 /// Path and query as they were sent.
 fn target(parts: &Parts) -> &str {
     parts.uri.path_and_query().map_or("/", PathAndQuery::as_str)
-}
-
-/// The whole body of a request.
-async fn read_body(incoming: Incoming) -> Result<Bytes, Unread> {
-    if incoming.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    match Box::pin(Limited::new(incoming, MAX_BODY_BYTES).collect()).await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) => Err(Unread::of(&*error)),
-    }
-}
-
-/// Why the body of a request could not be had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unread {
-    /// It is larger than is read.
-    TooLarge,
-    /// It is not what its headers announce.
-    Malformed,
-    /// The client left before its end.
-    Left,
-}
-
-impl Unread {
-    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
-        if error.is::<LengthLimitError>() {
-            return Self::TooLarge;
-        }
-        let has_left = |error: &hyper::Error| error.is_incomplete_message() || error.is_closed() || error.is_canceled();
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            match error.downcast_ref::<io::Error>().map(io::Error::kind) {
-                Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => return Self::Malformed,
-                Some(_) => return Self::Left,
-                None if error.downcast_ref().is_some_and(has_left) => return Self::Left,
-                None => cause = error.source(),
-            }
-        }
-        Self::Malformed
-    }
-
-    /// What its client is told, if it is still there.
-    fn answer(self) -> Response<Bytes> {
-        let (status, body) = match self {
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, TOO_LARGE),
-            Self::Malformed | Self::Left => (StatusCode::BAD_REQUEST, BROKEN_BODY),
-        };
-        json(status, HeaderMap::new(), Bytes::from_static(body))
-    }
 }
 
 /// An answer in JSON. The HTTP library adds `Content-Length` and `Date`, and leaves the body out for HEAD.

@@ -6,7 +6,8 @@
 use super::super::act::Interrupted;
 use super::super::body::AnswerBody;
 use super::super::{journal, quota};
-use super::{Answers, Arrival, Unread, read_body, target};
+use super::request_body::{Unread, read_body};
+use super::{Answers, Arrival, target};
 use crate::clock;
 use crate::config::{Journal, Unmatched};
 use crate::draw::{Draws, Stream};
