@@ -17,10 +17,10 @@ use std::time::Duration;
 /// Fate of a request that no stub answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unmatched {
-    /// It is for an item.
+    /// Serve an item.
     #[default]
     Item,
-    /// It is for nothing: 404, as WireMock has it.
+    /// Answer 404, as WireMock does.
     NotFound,
 }
 

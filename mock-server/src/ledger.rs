@@ -75,7 +75,7 @@ pub struct Ledger {
     pub rejected: u64,
     /// Counts of each limit, by its name; those that did nothing are there, too.
     pub by_limit: BTreeMap<String, LimitLedger>,
-    /// How often a limit could not tell a key from others, because its table was full of busy ones: what such keys
+    /// Number of times that a limit could not tell a key from others, because its table was full of busy ones: what such keys
     /// share is what one of them should have had.
     pub limiter_overflows: u64,
     /// Connections above a cap: closed, reset, or answered with 503, as the limit says.
@@ -84,7 +84,7 @@ pub struct Ledger {
     pub faults: BTreeMap<String, u64>,
     /// The holds that were served out, as they were intended.
     pub held_us: Times,
-    /// How much longer each of them took: what the answers' `x-mock-held-us` says above their `x-mock-hold-us`. Never
+    /// Time that each of them took longer: what the answers' `x-mock-held-us` says above their `x-mock-hold-us`. Never
     /// negative, for no hold ends early; `held_us.sum_us` plus this `sum_us` is what was really held.
     pub hold_error_us: Times,
     /// Connections that carried at least one request for an item.
@@ -305,7 +305,7 @@ impl LedgerWriter {
         counters.hold_errors.record(actual_us.saturating_sub(intended_us));
     }
 
-    /// Where the numbers of this process's requests begin: far from those of the others.
+    /// Return the first number of this process's requests: far from those of the others.
     pub(crate) fn first_ordinal(&self) -> u64 {
         (self.counters as u64) << 48
     }

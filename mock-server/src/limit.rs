@@ -164,7 +164,7 @@ impl Limits {
         Ok(Self { common: all.len(), all })
     }
 
-    /// The same and `of_stubs` behind them, which concern only what certain stubs answer.
+    /// Append `of_stubs`, which concern only what certain stubs answer.
     pub(crate) fn and_of_stubs(&self, of_stubs: &[Limit]) -> Result<Self, SettingError> {
         let all = Self::new(self.all.iter().chain(of_stubs).cloned().collect())?;
         Ok(Self { common: self.common, ..all })

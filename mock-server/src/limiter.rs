@@ -34,7 +34,7 @@ pub(crate) struct Visitor {
 struct Visit {
     /// The key of all its requests; none if they may have different ones.
     key: Option<KeyHash>,
-    /// Where the key of the latest request was.
+    /// Place of the latest request's key.
     place: Cell<Place>,
     heard: Refusals,
 }
@@ -43,7 +43,7 @@ struct Visit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Welcome {
     Yes,
-    /// It is above a cap that lets it say so.
+    /// Above a cap that lets it say so.
     No,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Asking<'a> {
 /// Limits that a request concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
-    /// It is for the target itself: those for all requests, and that of the stub that is to answer, if it has one.
+    /// For the target itself: the limits for all requests, and that of the stub that is to answer, if it has one.
     Own { of_stub: Option<usize> },
-    /// It is to be forwarded: those that count the sessions of a proxy.
+    /// To be forwarded: the limits that count the sessions of a proxy.
     Forwarded,
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum Verdict<'a> {
 pub(crate) struct Admission<'a> {
     /// For how long it is to be held on top of everything else.
     pub(crate) delay: Duration,
-    /// How it stands now with the limits that tell, by their numbers.
+    /// State of the limits that tell, by their numbers.
     pub(crate) standings: Vec<(usize, Standing)>,
     in_flight: Vec<(&'a Keys, Place)>,
 }
@@ -136,7 +136,7 @@ pub(crate) enum Told {
     Seconds(u64),
     /// At that date, `wall_s` in seconds since 1970, told at `now_s`.
     Date { now_s: u64, wall_s: u64 },
-    /// It is not told.
+    /// Not told.
     Nothing,
 }
 
@@ -328,7 +328,7 @@ impl Visitor {
         }
     }
 
-    /// What the client is told by a limit, which is then a promise.
+    /// Decide what the client is told by a limit, which is then a promise.
     fn tell(&self, asking: &Asking<'_>, index: usize, retry_after_ns: u64) -> Told {
         let Some((_, limit, keys, query)) = self.questions(asking).find(|(other, ..)| *other == index) else {
             return Told::Nothing;
@@ -372,7 +372,7 @@ impl Asking<'_> {
 }
 
 impl Admission<'_> {
-    /// Of a request that no limit has seen yet.
+    /// Admit a request that no limit has seen yet.
     const fn free() -> Self {
         Self { delay: Duration::ZERO, standings: Vec::new(), in_flight: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What all serving processes have in common: one mapping of memory, made before the first fork, that holds the ledger's
+//! Memory that all serving processes have in common: one mapping, made before the first fork, that holds the ledger's
 //! counters, the requests in flight, the ids seen, the requests per millisecond and the limiter's words. `LedgerWriter`,
 //! `Ledger` and the server work on it through [`Shared`].
 //!
@@ -67,7 +67,7 @@ pub(crate) struct Region {
     pub(crate) window: Window,
     pub(crate) scenarios: Scenarios,
     pub(crate) seen: Seen,
-    /// What was done to the stubs since the target started, in order.
+    /// Changes to the stubs since the target started, in order.
     pub(crate) stub_log: Log<STUB_LOG>,
     /// The requests that arrived, where the target keeps them.
     pub(crate) journal: Log<JOURNAL>,

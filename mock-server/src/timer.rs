@@ -41,7 +41,7 @@ impl AsRawFd for Alarm {
     }
 }
 
-/// Who waits, and what the alarm is set to.
+/// Waiting tasks, and the alarm's setting.
 #[derive(Debug, Default)]
 struct Waiting {
     tasks: BTreeMap<Entry, Waker>,

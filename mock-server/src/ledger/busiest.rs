@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 /// milliseconds of the target's clock, and begins at any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Busiest {
-    /// Of 10 ms.
+    /// Windows of 10 ms.
     #[serde(rename = "10ms")]
     pub ten_ms: Peaks,
-    /// Of 100 ms.
+    /// Windows of 100 ms.
     #[serde(rename = "100ms")]
     pub hundred_ms: Peaks,
-    /// Of 1000 ms.
+    /// Windows of 1000 ms.
     #[serde(rename = "1s")]
     pub second: Peaks,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// What the target did as a forward proxy; all zeros if it is none. None of it counts among the target's own requests,
+/// Counts of the target as a forward proxy; all zeros if it is none. None of it counts among the target's own requests,
 /// statuses or sources, unless the proxy was asked for the target it is itself.
 ///
 /// At rest `requests + tunnels = auth_failures + sessionless + sum of by_session`.
@@ -47,7 +47,7 @@ impl ProxyLedger {
 }
 
 impl LedgerWriter {
-    /// This process's counters as a proxy.
+    /// Return this process's counters as a proxy.
     pub(crate) fn proxy(&self) -> &ProxyCounters {
         &self.counters().proxy
     }

@@ -17,7 +17,7 @@ pub struct Times {
     /// Half of them were at most this; the buckets' resolution makes it up to twice what half of them really were at
     /// most. None if there were none.
     pub p50_at_most_us: Option<u64>,
-    /// The same for 99 %.
+    /// Same bound for 99 % of them.
     pub p99_at_most_us: Option<u64>,
     /// Times by powers of two: entry 0 counts those below 1 us, entry k those from 2^(k-1) us to below 2^k us. It ends
     /// with the last entry that is not zero.
@@ -44,7 +44,7 @@ impl Times {
         self.p99_at_most_us = self.at_most_us(99);
     }
 
-    /// What `percent` of the times do not exceed: the end of the bucket that holds the ceil(n percent / 100)-th
+    /// Return what `percent` of the times do not exceed: the end of the bucket that holds the ceil(n percent / 100)-th
     /// shortest.
     fn at_most_us(&self, percent: u64) -> Option<u64> {
         // By the buckets and not by `count`: under way the two need not agree.

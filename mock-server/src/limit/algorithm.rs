@@ -35,10 +35,10 @@ pub enum Algorithm {
 /// Fate of a connection above the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// It is closed as soon as it is accepted. The client sees its end, or a reset if the request was there already.
+    /// Close as soon as it is accepted. The client sees its end, or a reset if the request was there already.
     #[default]
     Close,
-    /// It is reset as soon as it is accepted.
+    /// Reset as soon as it is accepted.
     Reset,
     /// Its first request is answered with 503, and it is closed.
     Unavailable,
@@ -47,9 +47,9 @@ pub enum Over {
 /// Fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is let through if the word can be changed to `next`, and is to be held for `delay_ns` first.
+    /// Let through if the word can be changed to `next`, and held for `delay_ns` first.
     Admitted { next: u64, delay_ns: u64 },
-    /// It is turned away and takes nothing. If nobody else comes it will be let through that much later, at least 1.
+    /// Turned away; takes nothing. If nobody else comes it will be let through that much later, at least 1.
     Rejected { retry_after_ns: u64 },
 }
 

@@ -53,7 +53,7 @@ pub(super) fn nanos(period: Duration) -> u64 {
     u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Which requests in excess of a pace are delayed.
+/// Requests in excess of a pace that are delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
     /// Those after the first so many; 0 delays all.

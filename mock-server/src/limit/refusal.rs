@@ -34,7 +34,7 @@ pub enum RefusalBody {
 pub enum Dialect {
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, the reset in seconds of UTC since 1970, as of GitHub.
     XRateLimit,
-    /// The same with the reset in seconds from now.
+    /// As [`Dialect::XRateLimit`], with the reset in seconds from now.
     XRateLimitDelta,
     /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`
     /// (draft-ietf-httpapi-ratelimit-headers-08 and later).

@@ -114,7 +114,7 @@ impl SlidingWindow {
         left_ns.saturating_add(at_ns)
     }
 
-    /// How far into a window `previous` weighs no more than `spare`, if it does before the window's end.
+    /// Return how far into a window `previous` weighs no more than `spare`, if it does before the window's end.
     fn outweighed_ns(&self, previous: u64, spare: u64) -> Option<u64> {
         // previous (w - e) <= spare w, so e >= w - spare w / previous.
         let Some(light) = (u128::from(spare) * u128::from(self.window_ns)).checked_div(u128::from(previous)) else {

@@ -12,7 +12,7 @@ pub(super) const NOTICE_NS: u64 = 50_000_000;
 /// Kind of a request that came before a promised wait had passed. Of several limits the greater counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EarlyRetry {
-    /// It may have crossed the promise on the way.
+    /// Request that may have crossed the promise on the way.
     Crossed,
     /// Its client could know.
     Early,

@@ -46,10 +46,10 @@ pub(crate) enum Denied {
     /// There is no `Proxy-Authorization`.
     #[error("this proxy wants credentials: Proxy-Authorization: Basic")]
     Missing,
-    /// It is none that can be read: not `Basic`, not base64, no colon, a label that is empty.
+    /// Unreadable: not `Basic`, not base64, no colon, a label that is empty.
     #[error("the credentials cannot be read: Basic base64(USER:PASS) or Basic base64(USER-session-LABEL:PASS)")]
     Malformed,
-    /// It is somebody else's.
+    /// Another user's.
     #[error("the credentials are wrong")]
     Wrong,
 }

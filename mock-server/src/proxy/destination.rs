@@ -30,10 +30,10 @@ impl Reach {
 /// Reason why a destination is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// It is a name, and not `localhost`.
+    /// A name other than `localhost`.
     #[error("this proxy asks no name server: the destination is localhost or a literal address")]
     Name,
-    /// It is an address out of reach.
+    /// An address out of reach.
     #[error("this proxy forwards to loopback addresses only, and to private ones with --proxy-allow-private")]
     Address,
 }

@@ -22,7 +22,7 @@ pub struct Exits {
 pub(crate) enum Sender<'a> {
     /// The session of this label.
     Session(&'a str),
-    /// Nobody in particular, for the n-th time.
+    /// No session, for the n-th time.
     Turn(u64),
 }
 

@@ -10,11 +10,11 @@ use tokio::io::AsyncWriteExt;
 /// End of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// These bytes are sent as they are, and the connection is closed behind them.
+    /// Send these bytes as they are, and close the connection behind them.
     Close(Vec<u8>),
-    /// It is reset.
+    /// Reset.
     Reset,
-    /// These bytes are sent as they are, and then nothing happens until the client leaves.
+    /// Send these bytes as they are, and then nothing until the client leaves.
     Silence(Vec<u8>),
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// Everything below this is for the operator; `/__adminx` is an item.
 const PREFIX: &str = "/__admin";
 
-/// What can be asked, for whoever asks for something else.
+/// Routes, for answers to unknown ones.
 const ROUTES: &str = "\
     GET /__admin/health, GET /__admin/version, GET /__admin/ledger, POST /__admin/ledger/reset, \
     POST /__admin/reset, GET /__admin/mappings, POST /__admin/mappings, DELETE /__admin/mappings, \

@@ -50,7 +50,7 @@ pub(super) struct ServerState {
     pub(super) books: Rc<LedgerWriter>,
     pub(super) timer: Rc<Timer>,
     pub(super) stubs: Rc<LiveStubs>,
-    /// Where requests that are meant for others go out, if the target is a proxy.
+    /// Proxy for requests that are meant for others, if the target is one.
     pub(super) gateway: Option<Rc<Gateway>>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Answers {
     peer: Peer,
     visitor: Visitor,
     fate: Fate,
-    /// What the connection's first answer is yet to be held longer for.
+    /// Delay that the connection's first answer has yet to be held for.
     handshake: Cell<Duration>,
     gateway: Option<Rc<Gateway>>,
     tunnel: Cell<Option<Tunnel>>,
@@ -96,7 +96,7 @@ impl Answers {
         &self.tunnel
     }
 
-    /// How the connection is to end, once that is no longer the HTTP library's concern.
+    /// End of the connection, once that is no longer the HTTP library's concern.
     pub(super) fn fate(&self) -> &Fate {
         &self.fate
     }
@@ -316,18 +316,18 @@ struct Arrival {
     now_ns: u64,
     /// Item that it is for.
     path: ItemPath,
-    /// What is drawn for it is drawn for this id and for this attempt at it.
+    /// Id that is drawn for, with the attempt at it.
     id: u64,
     attempt: u8,
-    /// What other requests in flight, and limits that delay, add to its hold.
+    /// Delay added by other requests in flight, and by limits that delay.
     growth: Duration,
-    /// What its connection would have cost to open; nothing but for the first request.
+    /// Delay for opening its connection; nothing but for the first request.
     handshake: Duration,
     /// Its number among all requests; no other has it.
     ordinal: u64,
 }
 
-/// How requests of that version share a connection.
+/// Return how requests of that version share a connection.
 fn turns(version: Version) -> Turns {
     if version == Version::HTTP_2 { Turns::AtOnce } else { Turns::InTurn }
 }

@@ -17,7 +17,7 @@ pub(super) enum AnswerBody {
     Whole(Option<Bytes>),
     /// In pieces.
     Dribble(Dribble),
-    /// What there is, and then this many bytes of nothing.
+    /// Bytes, and then this many blanks.
     Filled(Bytes, u64),
     /// As it comes from somewhere else.
     Carried(Carried),
@@ -29,7 +29,7 @@ static BLANKS: [u8; 64 << 10] = [b' '; 64 << 10];
 /// A body that comes in pieces, each at its instant.
 pub(super) struct Dribble {
     timer: Rc<Timer>,
-    /// What is still to come: when it is due, on the common clock, and what it is.
+    /// Pieces still to come: when each is due, on the common clock, and its bytes.
     pieces: VecDeque<(u64, Bytes)>,
     /// The wait for the first of them, once it has begun.
     waiting: Option<Pin<Box<dyn Future<Output = u64>>>>,

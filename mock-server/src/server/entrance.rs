@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// How long a handshake may take. Two round trips fit in many times over, and a client that sends half of one does not
+/// Time limit of a handshake. Two round trips fit in many times over, and a client that sends half of one does not
 /// keep its connection for ever.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 

@@ -54,7 +54,7 @@ struct Way {
 enum Keep {
     /// The next request of the session may use it.
     Pooled,
-    /// Nobody else goes out from there.
+    /// Closed: nobody else goes out from there.
     Once,
 }
 

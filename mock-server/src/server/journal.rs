@@ -93,7 +93,7 @@ pub(super) fn keep(shared: &Shared, asked: &RequestView<'_>) -> Result<(), Misse
     shared.region().journal.append(&record).map(|_| ()).map_err(|_| Missed)
 }
 
-/// Where the requests are, in the order in which they arrived. Nothing of them is read for it.
+/// Return the places of the requests, in the order in which they arrived. Nothing of them is read for it.
 pub(super) fn places(shared: &Shared) -> Vec<Cursor> {
     let mut cursor = Cursor::default();
     let next = || {

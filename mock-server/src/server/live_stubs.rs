@@ -20,11 +20,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use uuid::Uuid;
 
-/// How often a request looks for its stub again because another moved a scenario in between. Who loses that often takes
+/// Most times that a request looks for its stub again because another moved a scenario in between. Who loses that often takes
 /// what it finds.
 const TRIES: usize = 64;
 
-/// How long a change waits for those before it, in nanoseconds. It is a matter of microseconds, unless their process was
+/// Time that a change waits for those before it, in nanoseconds. It is a matter of microseconds, unless their process was
 /// killed.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
@@ -34,7 +34,7 @@ pub(super) struct LiveStubs {
     files: Files,
     /// The limits that stubs may have for themselves, in the order in which they stand behind those for all.
     limits: Vec<Limit>,
-    /// Where those stand.
+    /// Index of the first of those.
     first_limit: usize,
     current: RefCell<Rc<Stubs<Reply>>>,
     /// The delays that apply to stubs without their own.
@@ -71,7 +71,7 @@ pub(super) struct Posted {
 }
 
 impl Posted {
-    /// Where the stub's body is looked for: with it, or, if it has none, where there is none.
+    /// Return the source of the stub's body: with it, or, if it has none, where there is none.
     fn files(&self, files: &Files) -> Files {
         let given = self.body_file.as_ref().and_then(|(name, content)| {
             Some(Files::Given { name: name.clone(), content: BASE64_STANDARD.decode(content).ok()?.into() })
@@ -92,7 +92,7 @@ pub(super) enum Refusal {
     /// A stub has a limit that none of the loaded ones has.
     #[error("the limit `{limit}` is of no stub that was loaded at the start, and cannot be counted")]
     Limit {
-        /// Which.
+        /// The limit.
         limit: String,
     },
     /// Another process began a change before this one and does not finish it.
@@ -198,7 +198,7 @@ impl LiveStubs {
         Ok(after)
     }
 
-    /// What became of the change at `place`. Another process may have taken the place before it and be about to write
+    /// Wait for the change at `place`. Another process may have taken the place before it and be about to write
     /// there: what stands behind that cannot be read before.
     fn followed_past(&self, place: Cursor) -> Result<Rc<Stubs<Reply>>, Refusal> {
         let clock = self.shared.clock();

@@ -21,7 +21,7 @@ use std::time::Duration;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=UTF-8");
 
-/// What a challenge page says of itself, and nothing else ever does.
+/// Header of a challenge page, and of nothing else.
 const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
 /// Header that fills a head.
 const PADDING: HeaderName = HeaderName::from_static("x-mock-padding");

@@ -25,7 +25,7 @@ const FIRST_READ: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Wire {
     carrier: Carrier,
-    /// What was read already and is to be read again, before anything else.
+    /// Bytes that were read already and are to be read again, before anything else.
     unread: Bytes,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Log<const WORDS: usize> {
     words: [AtomicU64; WORDS],
 }
 
-/// How far a reader has read; the default is not at all.
+/// Position of a reader; the default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor(u64);
 

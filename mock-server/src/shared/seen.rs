@@ -1,4 +1,4 @@
-//! Count of each id was requested: four bits per id, raised by whichever process gets the request. `LedgerWriter` marks every
+//! Count of requests for each id: four bits per id, raised by whichever process gets the request. `LedgerWriter` marks every
 //! request here.
 //!
 //! It must not count anything else: the caller counts what each mark tells it.
@@ -26,11 +26,11 @@ pub(crate) struct Seen {
 /// Count of a request's id before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sighting {
-    /// Nobody asked for it before.
+    /// No request before.
     First,
-    /// So many requests asked for it before, `1..=15`; 15 stands for more, too.
+    /// Requests before, `1..=15`; 15 stands for more, too.
     Again(u8),
-    /// It is not tracked.
+    /// Not tracked.
     Beyond,
 }
 

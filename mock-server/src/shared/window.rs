@@ -37,7 +37,7 @@ pub(crate) struct PerMs {
     milliseconds: [Millisecond; HORIZON_MS],
 }
 
-/// What one millisecond saw. Both counts share a cache line: whoever is admitted at once touches no second one.
+/// Counts of one millisecond. Both share a cache line: whoever is admitted at once touches no second one.
 #[repr(C)]
 struct Millisecond {
     requests: AtomicU32,

@@ -1,4 +1,4 @@
-//! Which stubs may answer a URL, found without asking each: by hash where a stub names one URL or one path, by its
+//! Stubs that may answer a URL, found without asking each: by hash where a stub names one URL or one path, by its
 //! beginning otherwise.
 //!
 //! It must not decide which stub answers: it only leaves out those that cannot.
@@ -24,7 +24,7 @@ type Ranks = HashMap<Box<str>, Vec<usize>, FixedState>;
 #[derive(Clone, Debug)]
 struct Other {
     rank: usize,
-    /// What the URL begins with if the stub is a candidate. It is a copy: a scan then runs over memory in one piece.
+    /// Beginning of the URL if the stub is a candidate. It is a copy: a scan then runs over memory in one piece.
     prefix: Box<str>,
 }
 

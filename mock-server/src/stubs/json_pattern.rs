@@ -7,7 +7,7 @@ use super::node::{Node, Problem};
 use super::text;
 use serde_json::{Map, Number, Value};
 
-/// What a JSON value is to be equal to, and how equal.
+/// Pattern for a JSON value, and how equal it has to be.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonPattern {
     expected: Value,

@@ -24,9 +24,9 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Fate of a stub that asks for what is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnUnsupported {
-    /// It is an error.
+    /// Report an error.
     Refuse,
-    /// It is left out, and counted.
+    /// Leave the stub out, and count it.
     Skip,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Loaded<R> {
     pub(crate) stubs: Stubs<R>,
     /// Number of stubs left out.
     pub(crate) skipped: usize,
-    /// Why.
+    /// Reasons.
     pub(crate) warnings: Report,
 }
 
@@ -88,7 +88,7 @@ struct Reading<R, F> {
     read_reply: F,
     stubs: Vec<Stub<R>>,
     names: ScenarioNames,
-    /// Where each id was met first.
+    /// Place where each id was met first.
     ids: HashMap<Uuid, String>,
     skipped: usize,
     warnings: Report,

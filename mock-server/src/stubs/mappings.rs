@@ -66,7 +66,7 @@ impl Mappings {
         self.0.loaded.skipped
     }
 
-    /// What those ask for.
+    /// Return what those ask for.
     #[must_use]
     pub fn warnings(&self) -> &Report {
         &self.0.loaded.warnings
@@ -155,7 +155,7 @@ mod rehearsal {
 mod tests {
     use super::*;
 
-    /// What fuzzing asks of any stubs, asked of some that have much in them.
+    /// Rehearse stubs that have much in them, as fuzzing does with any.
     #[test]
     fn the_rehearsal_that_fuzzing_relies_on_runs() {
         let mapping = br#"{"mappings": [

@@ -10,18 +10,18 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", if pointer.is_empty() { "the whole document" } else { pointer })]
 pub struct Problem {
-    /// Where, as a JSON pointer (RFC 6901) into the file; empty for the whole document.
+    /// Place, as a JSON pointer (RFC 6901) into the file; empty for the whole document.
     pub pointer: String,
-    /// What.
+    /// The problem.
     pub what: Fault,
 }
 
 /// Problem with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not what WireMock's format asks for. WireMock would refuse it or misread it, too.
+    /// Not what WireMock's format asks for. WireMock would refuse it or misread it, too.
     Malformed(String),
-    /// It is a feature of WireMock that is not served here.
+    /// A feature of WireMock that is not served here.
     Unsupported(String),
 }
 
@@ -52,7 +52,7 @@ impl<'v> Node<'v> {
         self.value
     }
 
-    /// Where it stands: a JSON pointer (RFC 6901).
+    /// Return its place: a JSON pointer (RFC 6901).
     pub(crate) fn pointer(&self) -> &str {
         &self.pointer
     }

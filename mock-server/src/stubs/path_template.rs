@@ -53,12 +53,12 @@ impl PathTemplate {
         path.starts_with(&*self.prefix) && self.regex.is_match(path)
     }
 
-    /// What every path of the template begins with; may be empty.
+    /// Return the beginning of every path of the template; may be empty.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// What stands in the path for each variable, as it was sent; none when the path is not one of the template's. Of
+    /// Return the text in the path for each variable, as it was sent; none when the path is not one of the template's. Of
     /// variables of one name the last counts, so look from the end.
     pub(crate) fn variables<'t>(&'t self, path: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
         let groups = self.regex.captures(path)?;

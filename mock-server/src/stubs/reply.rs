@@ -1,4 +1,4 @@
-//! What a stub answers: the `response` of a mapping, read and checked once, so that answering is copying. Whoever loads
+//! Answer of a stub: the `response` of a mapping, read and checked once, so that answering is copying. Whoever loads
 //! stubs reads it, and the server renders it for each request.
 //!
 //! It must not send or wait, and what looks random in it must stay a function of the given draws.
@@ -45,24 +45,24 @@ pub(crate) struct Reply {
     reason: Option<ReasonPhrase>,
     headers: Headers,
     body: Body,
-    /// How long the answer, or the breakage, is held back.
+    /// Delay of the answer, or of the breakage.
     pub(crate) delays: Delays,
     /// Pieces that the body comes in, if it does.
     pub(crate) dribble: Option<Dribble>,
-    /// What happens to the connection instead of an answer, once it has been held back.
+    /// Breakage of the connection instead of an answer, once it has been held back.
     pub(crate) breakage: Option<Breakage>,
 }
 
-/// What a stub does to a connection instead of answering: `fault`.
+/// Breakage of a connection by a stub: `fault`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breakage {
-    /// It is reset (RST).
+    /// Reset (RST).
     ConnectionReset,
-    /// It is closed without a byte.
+    /// Closed without a byte.
     EmptyResponse,
     /// After the head of a 200 with chunked encoding come bytes that are no chunk, and it is closed.
     MalformedChunk,
-    /// It gets bytes that are no HTTP, and is closed.
+    /// Bytes that are no HTTP, and the end of the connection.
     RandomDataThenClose,
 }
 
@@ -205,7 +205,7 @@ fn status(node: &Node<'_>) -> Result<StatusCode, Problem> {
     }
 }
 
-/// What Jetty writes after a status that has no usual text: the status once more.
+/// Return Jetty's text after a status that has no usual one: the status once more.
 fn number_as_reason(status: StatusCode) -> Option<ReasonPhrase> {
     if status.canonical_reason().is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! What was found wrong with mapping files, as it is told to whoever wrote them.
+//! Problems with mapping files, as they are reported to whoever wrote them.
 //!
 //! It must not read files, nor decide what is wrong.
 
@@ -6,25 +6,25 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why stubs cannot be loaded.
+/// Reason why stubs cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The directory cannot be read.
     #[error("read the directory of stubs {}: {error}", path.display())]
     Root {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// It is laid out in another way.
+    /// Another layout of the directory.
     #[error(
         "find stubs in {}: there is no directory `mappings` in it; expected mapping files as \
          `mappings/**/*.json` and, beside it, the bodies that they name in `__files`",
         path.display()
     )]
     NoMappings {
-        /// Where it was looked for.
+        /// The directory.
         path: PathBuf,
     },
     /// Something is wrong with the files.

@@ -81,7 +81,7 @@ impl<'r> RequestView<'r> {
         })
     }
 
-    /// Who asks, by WireMock's rule: what the first `X-Forwarded-For` says, or the address of the connection.
+    /// Return the client's address by WireMock's rule: what the first `X-Forwarded-For` says, or the address of the connection.
     pub(crate) fn client_text(&self) -> Cow<'r, str> {
         let forwarded = self.headers.get("x-forwarded-for").filter(|value| !value.is_empty());
         forwarded.map_or_else(|| Cow::Owned(self.client.to_string()), header_text)
@@ -96,7 +96,7 @@ fn split(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What the type of a body that is a form has in it, in any case.
+/// Part of the type of a body that is a form, in any case.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The text of a header's value: one character a byte (ISO 8859-1), as Jetty reads it.
@@ -131,7 +131,7 @@ fn cookies(mut header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Where the first cookie of a header ends: at a semicolon that is not within a quoted value, or at the end.
+/// Return the end of the first cookie of a header: a semicolon that is not within a quoted value, or the end.
 fn end_of_cookie(header: &[u8]) -> usize {
     let mut is_quoted = false;
     let mut before = 0;
@@ -185,7 +185,7 @@ pub(crate) mod testing {
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
     use std::net::{IpAddr, Ipv4Addr};
 
-    /// What is asked with `GET` from this machine, or otherwise where a field says so.
+    /// Request with `GET` from this machine, or otherwise where a field says so.
     #[derive(Clone, Debug, Default)]
     pub(crate) struct Request {
         pub(crate) method: Method,
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(query("/?since=2026-01-31+01:00", "since"), "2026-01-31 01:00");
     }
 
-    /// What `{{request.cookies.s}}|{{request.cookies.a}}` is for WireMock 3.13.2.
+    /// Recorded values of `{{request.cookies.s}}|{{request.cookies.a}}` for WireMock 3.13.2.
     #[test]
     fn cookies_are_read_as_strictly_as_jetty_reads_them() {
         for (header, s, a) in [

@@ -1,4 +1,4 @@
-//! Which requests a stub answers (`matching/RequestPattern.java`). Stubs hold one each, and whoever counts requests
+//! Patterns for requests (`matching/RequestPattern.java`). Stubs hold one each, and whoever counts requests
 //! asks with one.
 //!
 //! It must not know of stubs, priorities or scenarios.
@@ -141,12 +141,12 @@ impl RequestPattern {
             && self.body.iter().all(|pattern| pattern.is_match(look))
     }
 
-    /// What the request's URL must be.
+    /// Return the pattern for the URL.
     pub(crate) fn url(&self) -> &UrlPattern {
         &self.url
     }
 
-    /// What the path has in the places of the URL template's variables, as it was sent; wildcards are named by their
+    /// Return the text in the path for the URL template's variables, as it was sent; wildcards are named by their
     /// number from 0. Nothing without a `urlPathTemplate`. Of two of one name the last counts.
     pub(crate) fn path_variables<'t>(&'t self, path: &'t str) -> Vec<(&'t str, &'t str)> {
         match &self.url {
@@ -173,7 +173,7 @@ impl RequestPattern {
     }
 }
 
-/// How `Authorization` begins, in any case (`matching/EqualToPatternWithCaseInsensitivePrefix.java`).
+/// Beginning of `Authorization`, in any case (`matching/EqualToPatternWithCaseInsensitivePrefix.java`).
 const BASIC: &str = "Basic ";
 
 /// A cookie that is not there fits `absent` itself and nothing else, not even `doesNotMatch` (`allCookiesMatch`).

@@ -39,10 +39,10 @@ impl StateIndex {
 /// Most states of one scenario. They are looked up one by one, so a file of junk must not name millions.
 const MAX_STATES: usize = 4096;
 
-/// What a stub has to do with a scenario.
+/// Part of a stub in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScenarioStep {
-    /// Which one.
+    /// The scenario.
     pub(crate) scenario: ScenarioIndex,
     /// The state in which alone the stub answers; none: in any.
     pub(crate) required: Option<StateIndex>,

@@ -24,7 +24,7 @@ pub(crate) struct Stubs<R> {
     entries: Vec<Entry<R>>,
     index: Index,
     names: ScenarioNames,
-    /// What was loaded, in the order in which it was added.
+    /// Stubs that were loaded, in the order in which they were added.
     loaded: Arc<[Arc<Stub<R>>]>,
     /// Number of stubs ever added.
     added: u64,
@@ -43,7 +43,7 @@ impl<R> Clone for Entry<R> {
     }
 }
 
-/// Why a set cannot change as asked.
+/// Reason why a set cannot change as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ChangeError {
     /// The stub is not right, or asks for what is not served.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 pub(crate) struct Stub<R> {
     /// Its id, unique within a set.
     pub(crate) id: Uuid,
-    /// Of all stubs that fit a request, the one with the lowest number answers.
+    /// Priority: of all stubs that fit a request, the one with the lowest number answers.
     pub(crate) priority: i32,
     /// Requests that it answers.
     pub(crate) request: RequestPattern,
@@ -27,9 +27,9 @@ pub(crate) struct Stub<R> {
     pub(crate) reply: R,
     /// Number of requests it answers: `x-ratelimit` in its metadata, a place that WireMock leaves to others.
     pub(crate) limit: Option<Limit>,
-    /// What its answers carry as `Matched-Stub-Id`.
+    /// `Matched-Stub-Id` of its answers.
     pub(crate) id_header: HeaderValue,
-    /// What its answers carry as `Matched-Stub-Name`, if it has a name.
+    /// `Matched-Stub-Name` of its answers, if it has a name.
     pub(crate) name_header: Option<HeaderValue>,
     /// The stub as it was written, `id` and `uuid` filled in: what the admin API shows.
     pub(crate) json: Value,
@@ -43,12 +43,12 @@ const KNOWN: &str = "\
     id uuid name priority request response scenarioName requiredScenarioState newScenarioState metadata \
     persistent postServeActions serveEventListeners insertionIndex $schema";
 
-/// Where a stub stands decides what else its object may hold.
+/// Place of a stub, which decides what else its object may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It is the whole document: it may have the `meta` of a collection, and `"mappings": null`.
+    /// The whole document: it may have the `meta` of a collection, and `"mappings": null`.
     Document,
-    /// It is one of several.
+    /// One of several.
     Element,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Occasion<'r> {
     /// Names and values of the variables in the stub's `urlPathTemplate`; empty if it has none. Of those of one name the
     /// last counts.
     pub(crate) path_variables: &'r [(&'r str, &'r str)],
-    /// What the clock on the wall says.
+    /// Wall-clock time.
     pub(crate) now: SystemTime,
     /// Scheme of the request.
     pub(crate) scheme: Scheme,
@@ -78,7 +78,7 @@ pub(crate) struct Failed(String);
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     segments: Vec<Segment>,
-    /// How long the texts between the gaps are together, in bytes.
+    /// Length of the texts between the gaps together, in bytes.
     known_len: usize,
 }
 
@@ -88,7 +88,7 @@ enum Segment {
     Gap(Expression),
 }
 
-/// What a gap is likely to take, in bytes.
+/// Likely length of a filled gap, in bytes.
 const GAP_LEN: usize = 16;
 
 impl Template {

@@ -14,7 +14,7 @@ pub struct SyntaxError {
     pub(crate) line: usize,
     /// In characters, counted from 1.
     pub(crate) column: usize,
-    /// What is wrong there.
+    /// The problem there.
     pub(crate) what: String,
 }
 

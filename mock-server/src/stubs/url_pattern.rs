@@ -1,4 +1,4 @@
-//! Which URLs a request pattern means (`matching/UrlPattern.java`, `matching/UrlPathPattern.java`). Its tests are those of
+//! Patterns for URLs (`matching/UrlPattern.java`, `matching/UrlPathPattern.java`). Its tests are those of
 //! `urls` in `request_pattern.rs`.
 //!
 //! It must not know anything else of a request.
@@ -56,7 +56,7 @@ impl UrlPattern {
         }
     }
 
-    /// What every URL that is meant begins with; may be empty.
+    /// Return the beginning of every URL that matches; may be empty.
     pub(crate) fn prefix(&self) -> &str {
         match self {
             Self::Any => "",

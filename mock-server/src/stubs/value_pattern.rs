@@ -1,4 +1,4 @@
-//! What a value of a request must be: `{"equalTo": "x"}` and its kin (`matching/StringValuePatternJsonDeserializer.java`
+//! Patterns for a value of a request: `{"equalTo": "x"}` and its kin (`matching/StringValuePatternJsonDeserializer.java`
 //! and the classes that it names; `matching/MultiValuePatternDeserializer.java`).
 //!
 //! It must not know which value of the request it is given.
@@ -47,13 +47,13 @@ pub(crate) enum ValuePattern {
     Anything,
     /// Not there.
     Absent,
-    /// This text.
+    /// Equal to this text.
     EqualTo(String),
-    /// This text, in upper or lower case.
+    /// Equal to this text, in upper or lower case.
     EqualToAnyCase(String),
-    /// This text is in it.
+    /// Has this text in it.
     Contains(String),
-    /// This text is not in it; or it is not there.
+    /// Does not have this text in it; or is not there.
     DoesNotContain(String),
     /// The expression matches all of it.
     Matches(WholeRegex),
@@ -86,7 +86,7 @@ fn is_among(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 
-/// How deep in its document a pattern may stand. Patterns are read recursively, and a stack has an end.
+/// Greatest depth of a pattern in its document. Patterns are read recursively, and a stack has an end.
 const MAX_DEPTH: usize = 64;
 
 impl ValuePattern {

@@ -197,7 +197,7 @@ fn escape(rest: &mut std::str::Chars<'_>, out: &mut String) -> Result<(), &'stat
     Ok(())
 }
 
-/// What every text that the expression matches begins with, as far as that shows without understanding it.
+/// Return the beginning of every text that the expression matches, as far as that shows without understanding it.
 fn literal_prefix(java: &str) -> String {
     let mut prefix = String::new();
     // Either side of an alternative may begin differently.

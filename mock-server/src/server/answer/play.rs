@@ -41,14 +41,14 @@ pub(super) struct Stage {
 
 /// Verdict on a request.
 pub(super) enum Played {
-    /// It has its answer.
+    /// Answered.
     Answered(Response<AnswerBody>),
     /// No stub answers it: it is for an item.
     Item,
 }
 
 impl Answers {
-    /// What a request is played on; nothing where no stub has a say.
+    /// Return the context of a request to stubs; nothing where no stub has a say.
     pub(super) async fn stage(&self, incoming: Incoming) -> Result<Option<Stage>, Unread> {
         let stubs = self.stubs.current();
         if stubs.len() == 0 && self.config.unmatched == Unmatched::Item && self.config.journal == Journal::Off {
@@ -138,7 +138,7 @@ impl Answers {
         stub.reply.render(&occasion, &mut draws)
     }
 
-    /// What a request gets that no stub answers: not WireMock's comparison with all stubs, which costs more than any
+    /// Answer a request that no stub answers: not WireMock's comparison with all stubs, which costs more than any
     /// answer.
     async fn unmatched(&self, arrival: &Arrival, mut headers: HeaderMap) -> Response<AnswerBody> {
         self.hold(arrival, arrival.growth, &mut headers).await;

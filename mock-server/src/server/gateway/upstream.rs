@@ -28,7 +28,7 @@ pub(super) async fn connect_first(routes: &[Route]) -> Result<(Route, TcpStream)
     Err(Failure::Unreachable(failed))
 }
 
-/// The same, for whom it does not matter which.
+/// Connect along the first that works, whichever it is.
 pub(super) async fn connect_any(routes: &[Route]) -> Result<TcpStream, Failure> {
     connect_first(routes).await.map(|(_, stream)| stream)
 }

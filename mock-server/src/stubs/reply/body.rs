@@ -13,7 +13,7 @@ use serde_json::Value;
 /// A body.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// The same for all.
+    /// Same for all requests.
     Static(Bytes),
     /// Made for each request.
     Templated(Template),

@@ -1,4 +1,4 @@
-//! How long a stub's answer is held back: a fixed delay plus one sample of a distribution, each of which falls back to
+//! Delays of a stub's answer: a fixed one plus one sample of a distribution, each of which falls back to
 //! the server's settings on its own. `reply` reads it from stubs, the server from its settings.
 //!
 //! It must not wait, and what it draws must stay a function of the given draws.
@@ -56,7 +56,7 @@ impl Delays {
         Value::Object(fields)
     }
 
-    /// How long an answer is held: both parts together, each from `settings` if it is not set here. At most two
+    /// Return how long an answer is held: both parts together, each from `settings` if it is not set here. At most two
     /// [`MAX_HOLD`]. Draws are asked for only where there is a distribution.
     pub(crate) fn hold(&self, settings: &Settings, draws: impl FnOnce() -> Draws) -> Duration {
         let fixed = self.fixed.or(settings.fixed).unwrap_or_default();
@@ -87,7 +87,7 @@ pub(crate) enum DelayDistribution {
     Fixed(Duration),
 }
 
-/// How often a log-normal sample above its maximum is drawn again.
+/// Most times that a log-normal sample above its maximum is drawn again.
 const REDRAWS: usize = 10;
 
 impl DelayDistribution {
@@ -138,7 +138,7 @@ impl DelayDistribution {
         }
     }
 
-    /// The same as JSON.
+    /// Format the distribution as JSON.
     pub(crate) fn to_json(self) -> Value {
         match self {
             Self::LogNormal { median, sigma, max: None } => {

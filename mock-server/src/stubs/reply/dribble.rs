@@ -34,7 +34,7 @@ impl Dribble {
         Ok(Self { pieces, total: milliseconds(&required(node, "totalDuration")?)? })
     }
 
-    /// How a body of `length` bytes is sent: in as many pieces as asked for, but none of them empty. An empty body is
+    /// Cut a body of `length` bytes: into as many pieces as asked for, but none of them empty. An empty body is
     /// sent at once, in no piece. What the division of the time leaves over is not waited for.
     pub(crate) fn pieces(self, length: usize) -> Pieces {
         let count = self.pieces.get().min(length);
@@ -46,7 +46,7 @@ impl Dribble {
 }
 
 impl Pieces {
-    /// Where each piece lies in the body. All are equally long, but for the last, which has the remainder, too.
+    /// Return the range of each piece in the body. All are equally long, but for the last, which has the remainder, too.
     pub(crate) fn ranges(self) -> impl ExactSizeIterator<Item = Range<usize>> {
         let each = self.length.checked_div(self.count).unwrap_or_default();
         (0..self.count).map(move |piece| {

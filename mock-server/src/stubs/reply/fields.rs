@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// What is wrong with a value, as whoever looked at it alone found.
+/// Give a problem with a value its place.
 pub(crate) fn problem(node: &Node<'_>, what: Fault) -> Problem {
     Problem { pointer: node.pointer().to_owned(), what }
 }

@@ -14,9 +14,9 @@ pub(crate) enum Files {
     None,
     /// Here: the one file that a stub names, as it was when the stub was added.
     Given {
-        /// What the stub names.
+        /// Name in the stub.
         name: String,
-        /// What was in it.
+        /// Content of the file.
         content: Bytes,
     },
     /// In this folder, which need not exist until a stub names a file.

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 /// All headers in order.
 #[derive(Clone, Debug)]
 pub(super) enum Headers {
-    /// The same for all.
+    /// Same for all requests.
     Static(Vec<(HeaderName, HeaderValue)>),
     /// Some are made for each request.
     Templated(Vec<(HeaderName, Text)>),
@@ -150,7 +150,7 @@ pub(super) fn latin_1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|char| u8::try_from(char).ok()).collect()
 }
 
-/// What Jetty makes of a text that a client had a say in: what is no byte of ISO 8859-1, or would break the line, is a
+/// Clean a text that a client had a say in as Jetty does: what is no byte of ISO 8859-1, or would break the line, is a
 /// space.
 pub(crate) fn sanitised(text: &str) -> HeaderValue {
     let byte =

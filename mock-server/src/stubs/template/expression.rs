@@ -76,7 +76,7 @@ impl Expression {
 
 const NOTHING_TO_PICK: &str = "[ERROR: Must specify either a single list argument or a set of single value arguments.]";
 
-/// Of a list in the first place its values, else all that is given.
+/// Pick from a list in the first place, else from all that is given.
 fn pick<'v>(mut values: Vec<Value<'v>>, count: Option<usize>, draws: &mut Draws) -> Result<Value<'v>, Failed> {
     match values.first_mut() {
         // WireMock's own words, which it answers with, too.

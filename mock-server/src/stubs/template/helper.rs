@@ -54,7 +54,7 @@ impl Arguments {
         found.filter(|value| !matches!(value, Expression::Constant(Value::Missing)))
     }
 
-    /// The same where it must be known when the stub is loaded.
+    /// Return an argument that must be known when the stub is loaded.
     fn constant(&self, helper: &str, name: &str) -> Result<Option<&Value<'static>>, Fault> {
         match self.named(name) {
             None => Ok(None),

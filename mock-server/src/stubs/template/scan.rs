@@ -9,7 +9,7 @@ use crate::stubs::node::Fault;
 pub(super) enum Piece<'t> {
     /// Taken as it is.
     Text(&'t str),
-    /// What stands between the braces.
+    /// Text between the braces.
     Tag(&'t str),
 }
 
@@ -103,7 +103,7 @@ fn refuse_blocks(inside: &str) -> Result<(), Fault> {
     Err(Fault::Unsupported(feature))
 }
 
-/// Where the closing braces begin. Those in quotes or brackets are not they.
+/// Return the start of the closing braces. Those in quotes or brackets are not they.
 fn end_of_tag(inside: &str) -> Option<usize> {
     let mut at = 0;
     while at < inside.len() {
