@@ -68,7 +68,7 @@ pub struct ProbeReport {
     pub sent_share: f64,
     /// Throttled attempts as a part of all, after the warm-up.
     pub throttled_share: f64,
-    /// Failed attempts as a part of all, after the warm-up.
+    /// Attempts that failed or were cut off at the end, as a part of all, after the warm-up.
     pub error_share: f64,
     /// Response times of good answers, us; null with fewer than ten samples beyond.
     pub response_p50_us: Option<f64>,
@@ -628,9 +628,9 @@ impl Counted {
         Self::share(self.throttled, self.attempts)
     }
 
-    /// Failed ones as a part of all.
+    /// Failed ones, and those that were cut off at the end, as a part of all.
     pub(super) fn errors(&self) -> f64 {
-        Self::share(self.failed, self.attempts)
+        Self::share(self.failed + self.cut_off, self.attempts)
     }
 
     /// Not found ones as a part of all.
