@@ -18,8 +18,8 @@ use crawlmark_results::studies::compare::{
 use self::side::Side;
 use crate::cli::AbArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
-use crate::rounds::{Rounds, Taken};
 use crate::study::{self, End, Study};
+use crate::study::{Rounds, Taken};
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";

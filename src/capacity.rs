@@ -23,8 +23,8 @@ use self::journal::Journal;
 use self::probing::Probing;
 use crate::cli::CapacityArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
-use crate::rounds::{Rounds, Setup};
 use crate::study::{self, End, Study};
+use crate::study::{Rounds, Setup};
 use crate::terminal::Stages;
 
 /// The folder of the probes.

@@ -2,7 +2,6 @@
 //! Touches nothing: no file, no name, no clock.
 
 mod ab;
-mod again;
 mod capacity;
 mod compare;
 mod cut;
@@ -11,6 +10,7 @@ mod keep;
 mod ladder;
 mod line;
 mod manners;
+mod recorded;
 mod report;
 mod run;
 mod scale;
@@ -28,7 +28,6 @@ use crawlmark_harness::units::{parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 
 pub use ab::AbArgs;
-pub use again::Typed;
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
 pub use cut::{CutArgs, Outcome};
@@ -36,6 +35,8 @@ pub use export::{Destination, Export};
 pub use keep::{FormArgs, KeepArgs};
 pub use ladder::{LadderArgs, RungNumber};
 pub use manners::{MannersArgs, PerHostArgs};
+pub use recorded::Typed;
+pub(crate) use recorded::refused_in_rounds;
 pub use report::{Ground, ReportArgs};
 pub use run::{OutputFormat, RunArgs};
 pub use scale::ScaleArgs;
@@ -234,7 +235,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::rounds::understood;
+    use crate::study::understood;
 
     #[test]
     fn no_output_has_a_secret() {

@@ -14,7 +14,7 @@ use crawlmark_results::studies::compare::{
 use crate::ab::exit_code;
 use crate::cli::{CompareArgs, FormArgs};
 use crate::error::{DONE, Error, INCONCLUSIVE};
-use crate::rounds;
+use crate::study;
 use crate::terminal;
 
 /// Compares, and returns the exit code.
@@ -26,9 +26,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8, Error> {
         (Some(base), Some(candidate), _) => contest(base, candidate)?,
     };
     let directory = args.out.as_deref().map(ResultDir::create).transpose()?;
-    let saved = directory.map(|directory| rounds::save(directory, &contest));
+    let saved = directory.map(|directory| study::save(directory, &contest));
     // Neither a full disk nor a closed output costs the other.
-    let shown = rounds::print(&contest, args.form);
+    let shown = study::print(&contest, args.form);
     if let Some(saved) = saved.transpose()? {
         terminal::say(&format!("\nsaved in {}\n", saved.display()));
     }

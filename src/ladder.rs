@@ -22,9 +22,9 @@ use self::strategy::Strategy;
 use crate::cli::LadderArgs;
 use crate::crawl::redact;
 use crate::error::{DONE, Error};
-use crate::rounds::{Rounds, Setup, refuse, understood};
 use crate::run;
 use crate::study::{self, End, Study};
+use crate::study::{Rounds, Setup, refuse, understood};
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -61,7 +61,7 @@ fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     }
     let words = words(Strategy::of(rung.number, cores, cores), args, args.duration);
     let typed = understood(&format!("rung {} and the flags after --, together", rung.number), &words)?;
-    refuse(&typed, "what follows --; the climb is what is saved and shown")?;
+    refuse(&words, "what follows --; the climb is what is saved and shown")?;
     let refused = [
         (
             typed.manners.adaptive.is_some(),

@@ -12,8 +12,7 @@
 //! | `witness` | what the bundled target counted, beside what the crawl did |
 //! | `export` | where exports go: files, or standard output |
 //! | `measure` | one measurement, from a plan to a report |
-//! | `rounds` | one round of a study, in fresh processes |
-//! | `study` | the one driver of studies: rounds that are judged together |
+//! | `study` | the one driver of studies, whose rounds run in fresh processes and are judged together |
 //! | `behaviour` | what the bundled target is to do, from the flags of `run` and `serve` |
 //! | `run`, `ab`, `scale`, `capacity`, `ladder`, `compare`, `report`, `serve`, `selftest` | one file per command |
 //! | `terminal` | the only place that prints |
@@ -29,7 +28,6 @@ mod export;
 mod ladder;
 mod measure;
 mod report;
-mod rounds;
 mod run;
 mod scale;
 mod selftest;

@@ -27,7 +27,7 @@ use crate::cli::{RunArgs, Typed};
 use crate::error::{DONE, Error, FAILED, GATE, INCONCLUSIVE, INVALID, signalled};
 use crate::export;
 use crate::measure;
-use crate::rounds::left_over;
+use crate::study::left_over;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
 

@@ -18,8 +18,8 @@ use crawlmark_results::studies::scale::{Ceiling, Circumstances, Round, Scaling, 
 use self::asked::Asked;
 use crate::cli::ScaleArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE};
-use crate::rounds::{Rounds, Setup, Taken};
 use crate::study::{self, End, Study};
+use crate::study::{Rounds, Setup, Taken};
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";

@@ -24,7 +24,7 @@ use self::judge::{Attempt, Evidence, judge};
 use self::outcome::{ATTEMPTS, Circumstances, Outcome, RowOutcome};
 use crate::cli::{Row, SelftestArgs};
 use crate::error::Error;
-use crate::rounds::Rounds;
+use crate::study::Rounds;
 use crate::study::{self, End, Study};
 use crate::terminal::Stages;
 

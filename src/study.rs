@@ -1,15 +1,23 @@
 //! Studies: commands that run the same crawl in many rounds and judge what came of them. One driver holds the signals, makes
 //! the directory, announces, runs, saves and prints, and decides the exit code; a study says what its rounds are.
 
+mod flags;
+mod keep;
+mod rounds;
+mod service;
+
 use std::path::Path;
 use std::time::Duration;
 
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::studies::StudyResult;
 
+pub(crate) use self::flags::{PORT, refuse, typed, understood};
+use self::keep::{announce, conclude, directory, stages, stopped};
+pub(crate) use self::keep::{left_over, print, save};
+pub(crate) use self::rounds::{Rounds, Setup, Taken};
 use crate::cli::KeepArgs;
 use crate::error::{Error, signalled};
-use crate::rounds::{self, Rounds};
 
 /// A study, before and while it runs.
 pub(crate) trait Study {
@@ -62,11 +70,11 @@ pub(crate) enum End {
 /// saved all the same.
 pub(crate) fn conduct<S: Study>(mut study: S, keep: &KeepArgs, command: &str) -> Result<u8, Error> {
     let name = keep.name_or(command);
-    let directory = rounds::directory(keep, &name)?;
+    let directory = directory(keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;
-    let mut stages = rounds::stages(keep);
+    let mut stages = stages(keep);
     let (sentence, facts) = study.announcement(directory.place());
-    rounds::announce(keep, &sentence, &facts);
+    announce(keep, &sentence, &facts);
     let ended = study.run(&mut Rounds::new(&held, &mut stages, study.ready(), directory.place()));
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
@@ -81,12 +89,12 @@ pub(crate) fn conduct<S: Study>(mut study: S, keep: &KeepArgs, command: &str) ->
         Ok(None) => {
             return match failed {
                 Some(error) => Err(error.keeping(directory)),
-                None => Ok(rounds::stopped(S::NEEDS, directory, signal)),
+                None => Ok(stopped(S::NEEDS, directory, signal)),
             };
         }
         Err(error) => return Err(error.keeping(directory)),
     };
-    rounds::conclude(keep, directory, &result)?;
+    conclude(keep, directory, &result)?;
     study.saved();
     match failed {
         Some(error) => Err(error),

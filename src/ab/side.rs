@@ -7,8 +7,8 @@ use crawlmark_results::studies::compare::Arm;
 use crate::cli::AbArgs;
 use crate::crawl::redact;
 use crate::error::Error;
-use crate::rounds::{PORT, Setup, refuse, understood};
 use crate::run;
+use crate::study::{PORT, Setup, refuse, understood};
 
 /// How long a round takes unless told otherwise, as a flag.
 const ROUND: [&str; 2] = ["-d", "2s"];
@@ -40,7 +40,7 @@ impl Side {
         words.extend(own_words.iter().cloned());
         let whose = format!("{flag} and the flags after --, together");
         let typed = understood(&whose, &words)?;
-        refuse(&typed, &format!("{flag} and of what follows --; the comparison is what is saved and judged"))?;
+        refuse(&words, &format!("{flag} and of what follows --; the comparison is what is saved and judged"))?;
         if typed.duration.is_none() && typed.requests.is_none() && typed.ids.is_none() {
             words.extend(ROUND.map(str::to_owned));
         }

@@ -14,8 +14,8 @@ use crawlmark_results::studies::capacity::{
 use crate::cli::{Auto, CapacityArgs};
 use crate::crawl::redact;
 use crate::error::Error;
-use crate::rounds::{refuse, typed, understood};
 use crate::run::{self, stranger};
+use crate::study::{refuse, typed, understood};
 
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per second.
 const GREATEST: f64 = 100_000.0;
@@ -94,7 +94,7 @@ impl Probing {
         if let Some((_, why)) = taken {
             return Err(Error::Usage(format!("{why}: leave it out of what follows --")));
         }
-        refuse(&run, "what follows --; objectives and results are those of the search, and go before it")?;
+        refuse(&words, "what follows --; objectives and results are those of the search, and go before it")?;
         if run.urls.as_ref().is_some_and(|file| file.as_os_str() == "-") {
             return Err(Error::Usage("--urls - can be read once, and every probe reads it: write a file".to_owned()));
         }

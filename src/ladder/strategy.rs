@@ -99,7 +99,7 @@ mod tests {
     use crawlmark_results::studies::ladder::RUNGS;
 
     use super::*;
-    use crate::rounds::understood;
+    use crate::study::understood;
 
     fn words(rung: u8) -> String {
         Strategy::of(rung, 2, 8_192).words(Duration::from_secs(4), 1).join(" ")

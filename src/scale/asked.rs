@@ -10,8 +10,8 @@ use crawlmark_results::studies::scale::{Held, Size};
 use crate::cli::{Auto, RunArgs, ScaleArgs};
 use crate::crawl::redact;
 use crate::error::Error;
-use crate::rounds::{refuse, understood};
 use crate::run;
+use crate::study::{refuse, understood};
 
 /// How long a round sends unless told otherwise.
 const ROUND: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ impl Asked {
     /// When the flags do not fit together, or with rounds of this kind.
     pub(super) fn of(args: &ScaleArgs) -> Result<Self, Error> {
         let typed = understood(WHOSE, &args.run)?;
-        refuse(&typed, &format!("{WHOSE}; what is found of all rounds is what is saved and judged"))?;
+        refuse(&args.run, &format!("{WHOSE}; what is found of all rounds is what is saved and judged"))?;
         refuse_paced(&typed)?;
         if args.latency_bound.is_some() && is_foreign(&typed) {
             return usage(

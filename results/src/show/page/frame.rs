@@ -23,7 +23,7 @@ pub(in crate::show) struct Html {
 }
 
 impl Html {
-    /// Text, which stays text whatever is in it. Characters that hide are [shown](visible).
+    /// Text, which stays text whatever is in it. Characters that hide are [shown](visible()).
     pub(in crate::show) fn text(&mut self, text: &str) {
         for c in visible(text).chars() {
             match c {

@@ -1,9 +1,5 @@
-//! Rounds: a target if the setup has one, and `crawlmark run` in a process of its own, with a result of its own. What runs
-//! the same crawl many times and judges what came of it runs its rounds here: `ab`, `scale`, `ladder`, `capacity`.
-
-mod flags;
-mod keep;
-mod service;
+//! Rounds: a target if the setup has one, and `crawlmark run` in a process of its own, with a result of its own. Called by
+//! the studies.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -23,9 +19,8 @@ use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
-pub(crate) use self::flags::{PORT, refuse, typed, understood};
-pub(crate) use self::keep::{announce, conclude, directory, left_over, print, save, stages, stopped};
-use self::service::Service;
+use super::flags::PORT;
+use super::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;
 

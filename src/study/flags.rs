@@ -2,7 +2,7 @@
 
 use clap::parser::ValueSource;
 
-use crate::cli::{Cli, Command, RunArgs};
+use crate::cli::{Cli, Command, RunArgs, refused_in_rounds};
 use crate::error::Error;
 
 /// What stands for the port of a target's command.
@@ -41,22 +41,9 @@ pub(crate) fn typed(words: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// When there is such a flag.
-pub(crate) fn refuse(run: &RunArgs, out_of: &str) -> Result<(), Error> {
-    let taken = [
-        ("--out", run.out.is_some()),
-        ("--json", run.json),
-        ("--quiet", run.quiet),
-        ("--export", !run.exports.is_empty()),
-        ("--png", run.png.is_some()),
-        ("--output-format", run.output_format.is_some()),
-        ("--fail-if", !run.fail_if.is_empty()),
-        ("--stop-if", !run.stop_if.is_empty()),
-        ("--slo-p99", run.slo_p99.is_some()),
-        ("--max-error-rate", run.max_error_rate.is_some()),
-        ("--strict", run.strict),
-    ];
-    match taken.into_iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(Error::Usage(format!("{name} is for single runs: leave it out of {out_of}"))),
+pub(crate) fn refuse(words: &[String], out_of: &str) -> Result<(), Error> {
+    match refused_in_rounds(words) {
+        Some(name) => Err(Error::Usage(format!("{name} is for single runs: leave it out of {out_of}"))),
         None => Ok(()),
     }
 }

@@ -1,0 +1,260 @@
+//! Arguments of `run`, one by one: what the recorded command line of a result holds of them, without secrets, and which of them
+//! the rounds of a study cannot have.
+//!
+//! Recorded is what clap matched, and not what the plan holds: a plan no longer says that it owes its requests to
+//! `--max-error-rate` or its holds to `--target-profile`, and `--rate 5k` reads better than what became of it. What depends
+//! on the machine is taken from the plan. A flag is recorded only if it is listed here, so that no new one can leak
+//! what it holds; a test fails when one is not listed at all.
+
+use std::path::Path;
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory};
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_results::run::report::CommandLine;
+
+use super::Cli;
+use crate::crawl::redact;
+
+/// Treatment in the recorded command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Record {
+    /// As typed: no secret is in it.
+    AsTyped,
+    /// Without the secrets of its query.
+    Redacted,
+    /// By its name: it may hold a secret.
+    Withheld,
+    /// From the plan: it depends on the machine.
+    FromPlan,
+    /// Left out: it makes no difference to the run.
+    Never,
+}
+
+/// Treatment in the flags of a round of a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InRounds {
+    /// Passed on.
+    Allowed,
+    /// Refused: the study decides it itself, or over all rounds.
+    Refused,
+}
+
+/// Every argument of `run`, by the name of its field.
+const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
+    (
+        Record::AsTyped,
+        InRounds::Allowed,
+        &[
+            URLS,
+            "ids",
+            "requests",
+            "duration",
+            "method",
+            "seed",
+            "connections",
+            "rate",
+            "arrivals",
+            "pacing",
+            "warmup",
+            "grace",
+            "burst",
+            "no_pin",
+            "on_throttle",
+            "max_pause",
+            "adaptive",
+            "retries",
+            "retry_budget",
+            "backoff",
+            "per_host_connections",
+            "per_host_rate",
+            "timeout",
+            "connect_timeout",
+            "disable_keepalive",
+            "max_requests_per_connection",
+            "local_ips",
+            "expect",
+            "name",
+            "tags",
+            "shard_deadline",
+            "k6_exit_codes",
+            "target_profile",
+            "target_latency",
+            "target_latency_per_in_flight",
+            "target_handshake",
+            "target_work",
+            "target_stall",
+            "target_limits",
+            "target_faults",
+        ],
+    ),
+    (Record::Redacted, InRounds::Allowed, &["url"]),
+    (Record::Withheld, InRounds::Allowed, &[HEADERS, "body"]),
+    (Record::FromPlan, InRounds::Allowed, &["shards", TARGET_PROCESSES]),
+    (Record::Never, InRounds::Refused, &["out", "json", "quiet", "exports", "png", "output_format"]),
+    (Record::AsTyped, InRounds::Refused, &["fail_if", "stop_if", "slo_p99", "max_error_rate", "strict"]),
+    (Record::Never, InRounds::Allowed, &["latency", "no_progress"]),
+];
+
+const TARGET_PROCESSES: &str = "target_processes";
+const HEADERS: &str = "headers";
+const URLS: &str = "urls";
+
+fn treatment(id: &str) -> Option<(Record, InRounds)> {
+    let of_it = |(.., ids): &&(Record, InRounds, &[&str])| ids.contains(&id);
+    ARGUMENTS.iter().find(of_it).map(|(record, in_rounds, _)| (*record, *in_rounds))
+}
+
+/// The first flag among these words after `run` that a round of a study cannot have, as in `--out`.
+pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
+    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
+    let matches = Cli::matches(line).ok()?;
+    let (command, run) = (Cli::command(), matches.subcommand_matches("run")?);
+    let arguments = command.find_subcommand("run")?.get_arguments();
+    let is_refused = |id: &str| {
+        run.value_source(id) == Some(ValueSource::CommandLine)
+            && treatment(id).is_some_and(|(_, in_rounds)| in_rounds == InRounds::Refused)
+    };
+    arguments
+        .filter(|argument| is_refused(argument.get_id().as_str()))
+        .find_map(|argument| Some(format!("--{}", argument.get_long()?)))
+}
+
+/// What was typed after `run`; nothing of another command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Typed {
+    arguments: Vec<String>,
+    withheld: Vec<String>,
+}
+
+impl Typed {
+    pub(super) fn of(matches: &ArgMatches) -> Self {
+        let command = Cli::command();
+        let Some((run, typed)) = command.find_subcommand("run").zip(matches.subcommand_matches("run")) else {
+            return Self::default();
+        };
+        let mut all = Self { arguments: vec![command.get_name().to_owned(), "run".to_owned()], withheld: Vec::new() };
+        for argument in run.get_arguments() {
+            let id = argument.get_id().as_str();
+            if typed.value_source(id) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            let values: Vec<String> =
+                typed.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy().into_owned()).collect();
+            match treatment(id).map(|(record, _)| record) {
+                Some(Record::AsTyped) => all.record(argument, values),
+                Some(Record::Redacted) => {
+                    let told: Vec<String> = values.iter().map(|url| redact::url(url)).collect();
+                    if told != values {
+                        all.withheld.push("secrets in the query of the URL, which stand there as `...`".to_owned());
+                    }
+                    all.record(argument, told);
+                }
+                Some(Record::Withheld) if id == HEADERS => {
+                    all.withheld.extend(values.iter().map(|value| format!("--header '{}'", redact::header(value))));
+                }
+                Some(Record::Withheld) => all.withheld.push(format!("--{} ...", argument.get_long().unwrap_or(id))),
+                Some(Record::FromPlan | Record::Never) | None => {}
+            }
+        }
+        if typed.get_one(URLS).is_some_and(|path: &std::path::PathBuf| path == Path::new("-")) {
+            all.withheld.push("the lines that standard input held (--urls -)".to_owned());
+        }
+        all
+    }
+
+    /// Appends a flag for each of its values, or a value without a flag.
+    fn record(&mut self, argument: &clap::Arg, values: Vec<String>) {
+        let Some(long) = argument.get_long() else { return self.arguments.extend(values) };
+        if matches!(argument.get_action(), ArgAction::SetTrue) {
+            return self.arguments.push(format!("--{long}"));
+        }
+        for value in values {
+            if argument.is_require_equals_set() || value.starts_with('-') {
+                self.arguments.push(format!("--{long}={value}"));
+            } else {
+                self.arguments.extend([format!("--{long}"), value]);
+            }
+        }
+    }
+
+    /// With what depended on the machine as it is in the plan.
+    #[must_use]
+    pub fn for_plan(mut self, plan: &RunPlan) -> CommandLine {
+        self.arguments.extend(["--shards".to_owned(), plan.shards.to_string()]);
+        if let Some(processes) = plan.workload.get(TARGET_PROCESSES) {
+            self.arguments.extend(["--target-processes".to_owned(), processes.clone()]);
+        }
+        CommandLine { arguments: self.arguments, withheld: self.withheld }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(arguments: &[&str]) -> Typed {
+        Typed::of(&Cli::command().try_get_matches_from([&["crawlmark"], arguments].concat()).unwrap())
+    }
+
+    fn text(arguments: &[&str]) -> String {
+        typed(arguments).arguments.join(" ")
+    }
+
+    #[test]
+    fn every_argument_of_run_has_one_treatment() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        for argument in run.get_arguments().filter(|argument| argument.get_id() != "help") {
+            let id = argument.get_id().as_str();
+            assert!(
+                treatment(id).is_some(),
+                "--{id} is new: list it in ARGUMENTS, as Withheld if it may hold a secret, as Never if it makes no part of the plan"
+            );
+        }
+        let listed: Vec<&str> = ARGUMENTS.iter().flat_map(|(.., ids)| ids.iter().copied()).collect();
+        for id in &listed {
+            assert!(run.get_arguments().any(|argument| argument.get_id() == id), "{id} is no argument");
+            assert_eq!(listed.iter().filter(|other| *other == id).count(), 1, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_round_has_no_result_and_no_threshold_of_its_own() {
+        let refused =
+            |words: &[&str]| refused_in_rounds(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(refused(&["-c", "2", "--name", "x"]), None);
+        assert_eq!(refused(&["-c", "2", "--export", "csv=x"]).as_deref(), Some("--export"));
+        assert_eq!(refused(&["--fail-if", "rate > 5"]).as_deref(), Some("--fail-if"));
+        assert_eq!(refused(&["--strict"]).as_deref(), Some("--strict"));
+    }
+
+    #[test]
+    fn what_was_typed_is_typed_again_by_its_long_name() {
+        assert_eq!(text(&["run"]), "crawlmark run");
+        assert_eq!(
+            text(&[
+                "run",
+                "http://h/",
+                "-R5k",
+                "-n",
+                "7",
+                "--no-pin",
+                "--fail-if",
+                "rate > 5",
+                "--fail-if=valid == true"
+            ]),
+            "crawlmark run http://h/ --requests 7 --rate 5k --no-pin --fail-if rate > 5 --fail-if valid == true"
+        );
+        assert_eq!(text(&["run", "--adaptive", "--name=-x"]), "crawlmark run --adaptive=aimd --name=-x");
+        assert_eq!(text(&["run", "-s", "2", "--out", "x", "--json", "--name", "y"]), "crawlmark run --name y");
+        assert_eq!(typed(&["serve"]), Typed::default());
+    }
+
+    #[test]
+    fn secrets_are_named_and_not_told() {
+        let typed = typed(&["run", "-H", "authorization: hidden", "-H", "x-key:hidden", "--body", "hidden"]);
+        assert!(!format!("{typed:?}").contains("hidden"));
+        assert_eq!(typed.withheld, ["--header 'authorization: ...'", "--header 'x-key: ...'", "--body ..."]);
+    }
+}
