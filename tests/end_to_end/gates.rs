@@ -76,8 +76,8 @@ fn a_gate_that_fails_fails_the_run_and_outweighs_an_undecided_one() {
     assert!(junit(&ended).contains("<failure type=\"fail_if\" message=\"must hold: error_rate &lt; 0.01; seen: "));
     assert_one_line(&ended, "error: threshold failed: error_rate < 0.01 (");
     let summary = fs::read_to_string(ended.result().join("summary.md")).unwrap();
-    assert!(summary.contains("| `error_rate < 0.01` | FAILED | "), "{summary}");
-    assert!(summary.contains("| `service_p999 < 3600s` | undecided | - | - | "), "{summary}");
+    assert!(summary.contains("| error_rate \\< 0.01 | FAILED | "), "{summary}");
+    assert!(summary.contains("| service_p999 \\< 3600s | undecided | - | - | "), "{summary}");
 }
 
 #[test]
