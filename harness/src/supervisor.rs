@@ -305,6 +305,7 @@ impl<L: Line> Supervisor<L> {
             finished_at,
             start: start.unwrap_or_else(|| clock.now()),
             interrupted: stop.as_ref().and_then(|stop| stop.signal),
+            stopped_at: stop.as_ref().map(|stop| stop.at),
             suspended,
             stopped: match stop {
                 Some(_) if start.is_none() => Stopped::BeforeStart,

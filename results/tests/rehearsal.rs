@@ -1243,3 +1243,24 @@ fn a_stop_while_the_target_hangs_and_all_shards_pause_ends_within_the_grace_and_
         }
     }
 }
+
+#[test]
+fn a_run_that_was_stopped_while_it_waited_lasted_until_then() {
+    let rare = RunPlan { rate: Some(per_s(1)), ..run_of(1, 4, 1 << 40) };
+    let paced = RunPlan { arrivals: Arrivals::Constant, ..rare.clone() };
+    for plan in [rare, paced] {
+        let stop = [Incident::Signal { at: 3_500 * MS, number: 15 }];
+        let report = run(&plan, &stop, |_, _| MS).report(&plan);
+        assert_eq!(report.totals.attempts, 4);
+        assert!((report.totals.duration_s - 3.5).abs() < 0.01, "{}", report.totals.duration_s);
+        assert!((report.totals.items_per_s - 4.0 / 3.5).abs() < 0.01, "{}", report.totals.items_per_s);
+    }
+    // The same in a throttle pause: nothing was answered after the first second.
+    let plan = RunPlan { shards: 2, ..timed(20, 100, 60 * S) };
+    let plan =
+        RunPlan { manners: crawlmark_harness::plan::Manners { max_pause: 7_200 * S, ..plan.manners.clone() }, ..plan };
+    let stop = [Incident::Signal { at: 4 * S, number: 2 }];
+    let report = run_against(&plan, &stop, |_, _| MS, throttled_from_a_second_on).report(&plan);
+    assert!((report.totals.duration_s - 4.0).abs() < 0.01, "{}", report.totals.duration_s);
+    assert!((report.totals.items_per_s - 100.0 / 4.0).abs() < 2.0, "{}", report.totals.items_per_s);
+}

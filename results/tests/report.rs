@@ -187,6 +187,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
     let mut parts = plan.split(&[]);
     let last = parts.remove(1);
     let record = RunRecord {
+        stopped_at: None,
         started_at: SystemTime::UNIX_EPOCH + Duration::from_hours(500_000),
         finished_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_002),
         start: Nanos(0),
@@ -291,6 +292,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         finished_at: SystemTime::UNIX_EPOCH,
         start: Nanos(0),
         interrupted: None,
+        stopped_at: None,
         stopped: Stopped::No,
         suspended: Duration::ZERO,
         moved: Moved::default(),

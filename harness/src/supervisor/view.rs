@@ -172,6 +172,8 @@ pub struct RunRecord {
     pub start: Nanos,
     /// The number of the signal that stopped the run early.
     pub interrupted: Option<i32>,
+    /// Moment at which a signal or the observer stopped the run.
+    pub stopped_at: Option<Nanos>,
     /// True if the observer did, or a signal did before the common start.
     pub stopped: Stopped,
     /// For how long the whole run was stopped after its start, by Ctrl-Z (SIGTSTP).

@@ -218,13 +218,13 @@ pub struct Source<'a> {
     pub environment: Environment,
 }
 
-/// Until when a run went on with nothing to show for it, s after the common start: to the end of its duration, when a throttle
-/// pause, a quota or a budget kept it from sending what was left. 0 when it ended otherwise.
+/// End of a run that waited with items left, s after the common start: when it was stopped, or else when its duration was over,
+/// although a throttle pause, a quota or a budget may have kept it from sending for a while before. 0 when nothing was left.
 fn waited_until_s(plan: &RunPlan, record: &RunRecord) -> f64 {
-    let was_stopped = record.interrupted.is_some() || record.stopped == Stopped::ByObserver;
     let has_rest = record.shards.iter().any(|shard| shard.fault.is_none() && shard.remaining > 0);
-    let duration = plan.duration.filter(|_| has_rest && !was_stopped);
-    duration.map_or(0.0, |duration| duration.as_secs_f64())
+    let stopped_s = record.stopped_at.map(|at| at.since(record.start) as f64 / 1e9);
+    let end_s = stopped_s.or_else(|| plan.duration.map(|duration| duration.as_secs_f64()));
+    end_s.filter(|_| has_rest).unwrap_or(0.0)
 }
 
 impl Report {

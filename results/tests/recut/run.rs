@@ -156,6 +156,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         finished_at: started_at + Duration::from_secs(intervals.len() as u64),
         start: Nanos(0),
         interrupted: None,
+        stopped_at: None,
         stopped: Stopped::No,
         suspended: Duration::ZERO,
         moved: Moved::default(),

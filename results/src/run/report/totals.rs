@@ -61,8 +61,8 @@ pub struct Totals {
     pub bytes_sent: u64,
     /// Bytes of answers, heads included.
     pub bytes_received: u64,
-    /// From the common start to the end of the last attempt, or to the end of the run's duration when it waited until then with
-    /// items left.
+    /// From the common start to the end of the last attempt, or to the end of the run's duration, or until it was stopped, when it waited
+    /// until then with items left.
     pub duration_s: f64,
     /// Items that ended by themselves, per second: the aborted ones did not. Rates count what was intended after the warm-up,
     /// over the time from the end of the warm-up to the end of the last attempt.

@@ -81,7 +81,7 @@ impl Warm {
     }
 }
 
-/// The run lasted until its last shard did, or waited until the end of its duration.
+/// The run lasted until its last shard did, or waited until the end of its duration, or until it was stopped.
 fn duration(report: &Report) -> Result<(), String> {
     let last_s = report.shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
     let duration_s = report.totals.duration_s;
@@ -90,6 +90,9 @@ fn duration(report: &Report) -> Result<(), String> {
     let waited = planned_s.is_some_and(|planned_s| close("", duration_s, "", planned_s).is_ok());
     if waited {
         Ok(())
+    } else if let (true, Some(wall_s)) = (report.interrupted, super::judged::wall_s(report)) {
+        // To the tick of a wall clock.
+        at_most("totals.duration_s", duration_s, "the time from started_at to finished_at", wall_s.max(last_s) + 0.01)
     } else {
         close("totals.duration_s", duration_s, "the greatest of shards[].totals.duration_s", last_s)
     }
