@@ -71,10 +71,10 @@ mod tests;
 use concurrency::Concurrency;
 use pace::{LearntPace, News};
 
-/// Where a controller stands, for the trace in the report.
+/// State of a controller, for the trace in the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// How many requests of the shard may be in flight; at least 1.
+    /// Limit on the shard's requests in flight; at least 1.
     pub limit: u32,
     /// The shard's learnt pace in requests per second, at least 0.1; none while none was learnt.
     pub pace_per_s: Option<f64>,
@@ -95,7 +95,7 @@ impl Adaptive {
         Self { concurrency: Concurrency::new(kind, lanes, first, start), pace: LearntPace::new(start) }
     }
 
-    /// How many requests may be in flight now: 1 to all lanes.
+    /// Return the limit on the requests in flight now: 1 to all lanes.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.concurrency.limit()
@@ -129,7 +129,7 @@ impl Adaptive {
         }
     }
 
-    /// Where it stands.
+    /// Return the limit and the pace now.
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing { limit: self.limit(), pace_per_s: self.pace.per_second() }

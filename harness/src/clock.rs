@@ -39,11 +39,11 @@ pub fn duration_ns(duration: Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     epoch: tokio::time::Instant,
-    /// What the kernel's clock read at the epoch, or a moment later: the other type does not tell.
+    /// Reading of the kernel's clock at the epoch, or a moment later: `epoch` does not expose it.
     kernel_epoch: Duration,
 }
 
-/// How often the two epochs are read; the closest pair is kept, so that one interruption between them does no harm.
+/// Number of readings of the two epochs; the closest pair is kept, so that one interruption between them does no harm.
 const EPOCH_READINGS: usize = 5;
 
 impl Clock {
@@ -81,8 +81,8 @@ impl Clock {
         self.epoch + Duration::from_nanos(at.0)
     }
 
-    /// What `CLOCK_MONOTONIC` reads when this clock reads `at`, or a moment later (the time of one reading); for the
-    /// kernel's timers, which know no other epoch. It means nothing in virtual time.
+    /// Return the reading of `CLOCK_MONOTONIC` when this clock reads `at`, or a moment later (the time of one reading); for the kernel's
+    /// timers, which know no other epoch. Meaningless in virtual time.
     pub(crate) fn monotonic(&self, at: Nanos) -> TimeSpec {
         TimeSpec::from_duration(self.kernel_epoch.saturating_add(Duration::from_nanos(at.0)))
     }

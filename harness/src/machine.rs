@@ -1,4 +1,4 @@
-//! What the machine says about itself: counters of the kernel, and how fast its CPU is at the moment.
+//! Readings of the machine: counters of the kernel, and the speed of the CPU at the moment.
 //!
 //! The counters are read from a directory like `/proc`, which is handed in, so that tests have files of their own. Read
 //! by each shard for its CPU and by the supervisor for everything else, at the start and the end of what is measured. A
@@ -43,14 +43,14 @@ pub struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// What was added since `earlier`.
+    /// Return the ticks added since `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self { stolen: self.stolen.saturating_sub(earlier.stolen), all: self.all.saturating_sub(earlier.all) }
     }
 }
 
-/// What the whole machine has counted since it booted, and how its sockets stand.
+/// Counters of the whole machine since it booted, and the state of its sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Time in which something was ready to run and had no CPU, us (`/proc/pressure/cpu`, `some`).
@@ -89,7 +89,7 @@ impl Proc {
         Some(Duration::from_millis(text::busy_ticks(&self.read("stat")?)?.saturating_mul(tick_ms)))
     }
 
-    /// What the machine has counted.
+    /// Read the machine's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let (snmp, netstat, sockets) = (self.read("net/snmp"), self.read("net/netstat"), self.read("net/sockstat"));

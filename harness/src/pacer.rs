@@ -30,7 +30,7 @@ pub use self::timetable::Timetable;
 use crate::clock::Nanos;
 use crate::plan::Budget;
 
-/// What the pacer says of a moment.
+/// Answer of a pacer for one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Go. The budget allowed it since this moment, which is never later than the one asked about.
@@ -57,13 +57,13 @@ impl Pacer {
         Self::shaped(budget, Curve::FLAT, start)
     }
 
-    /// The same for a rate that changes.
+    /// Create a pacer as [`Pacer::new`] does, for a rate that changes.
     #[must_use]
     pub fn shaped(budget: Option<Budget>, curve: Curve, start: Nanos) -> Self {
         budget.map_or(Self::Unlimited, |budget| Self::Budgeted(Box::new(BudgetPacer::new(budget, curve, start))))
     }
 
-    /// What [`Pacer::poll`] would say at `now`, and since when; without a budget, since ever. Nothing is charged.
+    /// Return what [`Pacer::poll`] would return at `now`, and since when; without a budget, since the epoch. Nothing is charged.
     #[must_use]
     pub fn peek(&self, now: Nanos) -> Pace {
         match self {
@@ -257,7 +257,7 @@ pub struct WorstWindow {
     pub width_ns: u64,
     /// Number of requests sent in it.
     pub admitted: u64,
-    /// How many were allowed: `burst + floor(width / interval)`.
+    /// Number of requests allowed: `burst + floor(width / interval)`.
     pub allowed: u64,
 }
 

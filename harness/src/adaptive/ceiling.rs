@@ -1,4 +1,4 @@
-//! What an episode of throttling says of the rate that the target allows.
+//! Estimates of the rate that the target allows, one per episode of throttling.
 //!
 //! Asked by the learnt pace once per episode; keeps the little that the next episode is compared with. Pure arithmetic on
 //! what was accepted: it knows neither schedules nor pauses to come.
@@ -19,15 +19,15 @@
 //! as many as the flood did is believed at once. The count of a whole second is never far below a window's rate, whatever
 //! part of the window's count a pause has emptied, so the least of them bounds the estimates until a hold is over.
 //!
-//! Whichever model says the same twice in a row is believed. All of it is linear in what was accepted, and all shards hear
-//! of the same episodes, so the shards' estimates, each of its own share, add up to an estimate of the whole.
+//! Whichever model says the same twice in a row is believed. All of it is linear in what was accepted, and all shards receive the same
+//! episodes, so the shards' estimates, each of its own share, add up to an estimate of the whole.
 
 use super::history::Window;
 
 /// The least rate that is ever estimated, per second: one request in ten seconds.
 pub(super) const FLOOR: f64 = 0.1;
 
-/// How far two estimates may lie apart and still agree. The count of a second is the coarser one: its edges cut requests.
+/// Difference up to which two estimates agree, relative. The count of a second is the coarser one: its edges cut requests.
 const BUCKETS_AGREE: f64 = 0.06;
 const SECONDS_AGREE: f64 = 0.08;
 
@@ -62,14 +62,14 @@ const CLOSE: f64 = 0.9;
 /// After so many rises that did not agree, the best estimate is taken as it is: each further one costs a pause.
 const RISES: u32 = 2;
 
-/// What is known of one episode, of this shard's share.
+/// Observations of one episode, of this shard's share.
 #[derive(Debug)]
 pub(super) struct Episode {
-    /// What was accepted of what was sent, by how long before the refused request it was sent.
+    /// Accepted requests, by how long before the refused request they were sent; from the shortest window to the longest.
     pub(super) windows: Vec<Window>,
     /// From the end of the last pause to the refused request, in seconds.
     pub(super) active_s: f64,
-    /// How many were accepted since the last pause.
+    /// Requests accepted since the last pause.
     pub(super) accepted: f64,
     /// A rate that the target allows at least: what was accepted since the last episode, over all the time since then.
     pub(super) least: f64,
@@ -80,13 +80,13 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    /// How many were accepted in the last second, or since the last pause if that was less.
+    /// Return the number of requests accepted in the last second, or since the last pause if that is more recent.
     pub(super) fn last_second(&self) -> f64 {
         self.windows.iter().rev().find(|window| window.seconds <= 1.0).map_or(0.0, |window| window.accepted)
     }
 
-    /// What a window accepted in the second before it refused, which is no less than its rate; infinite when the pause was
-    /// within that second.
+    /// Return the number of requests that a window accepted in the second before it refused, which is no less than its rate; infinite
+    /// when the pause was within that second.
     fn whole_second(&self) -> f64 {
         if self.active_s < 1.0 { f64::INFINITY } else { self.last_second() }
     }
@@ -103,7 +103,7 @@ impl Episode {
     }
 }
 
-/// What kind of limiter the target seems to have.
+/// Kind of limiter that the target seems to have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Limiter {
     Unknown,
@@ -111,7 +111,7 @@ enum Limiter {
     Window,
 }
 
-/// How sure an estimate is.
+/// Certainty of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Certainty {
     /// Two episodes said the same.
@@ -127,11 +127,11 @@ pub(super) enum Certainty {
 pub(super) struct Estimate {
     /// Requests per second.
     pub(super) per_s: f64,
-    /// How sure it is.
+    /// Certainty of this rate.
     pub(super) certainty: Certainty,
 }
 
-/// What the episodes so far have said.
+/// Model of the target's limiter, learnt from the episodes so far.
 #[derive(Debug)]
 pub(super) struct Ceiling {
     limiter: Limiter,
@@ -141,7 +141,7 @@ pub(super) struct Ceiling {
     rises: u32,
     /// The least count of a whole second before a refusal, since a hold last ended in an attempt to go faster.
     roof: f64,
-    /// What was accepted in the second before the first refusal: a window takes its whole rate at once.
+    /// Requests accepted in the second before the first refusal: a window takes its whole rate at once.
     flood: f64,
 }
 
@@ -303,8 +303,8 @@ fn fit(before: &[Window], episode: &Episode) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// What a bucket of `rate` and `burst` accepts of a ramp that doubles `per_s` times a second, from far below its rate
-    /// to the moment at which it is empty.
+    /// Return the episode that ends a ramp against a bucket of `rate` and `burst`. The ramp doubles `per_s` times a second, from far
+    /// below the rate to the moment at which the bucket is empty.
     fn ramp(rate: f64, burst: f64, per_s: f64) -> Episode {
         let growth = per_s * std::f64::consts::LN_2;
         // With r the pace at the end, the excess over the rate is (r - rate * (1 + ln(r / rate))) / growth.
@@ -321,7 +321,7 @@ mod tests {
         Episode { windows, active_s: 2.0, accepted, least: accepted / 3.0, refused: low, base: 5.0 }
     }
 
-    /// What a bucket of `burst` accepts of far too much at once.
+    /// Return the episode of a bucket of `burst` that gets far too much at once.
     fn flood(burst: f64) -> Episode {
         let windows = vec![Window { seconds: 0.000_1, accepted: burst }];
         Episode { windows, active_s: 0.000_1, accepted: burst, least: 0.0, refused: 1e9, base: 0.1 }

@@ -1,13 +1,12 @@
-//! How many requests may be in flight: by additive increase and multiplicative decrease, or by the gradient of the
-//! latency.
+//! Limit on the requests in flight: by additive increase and multiplicative decrease, or by the gradient of the latency.
 //!
-//! Kept by a shard's `Adaptive`, which tells it what ended and when throttling was noticed. Knows nothing of paces.
+//! Kept by a shard's `Adaptive`, which reports what ended and when throttling was noticed. Knows nothing of paces.
 
 use crate::clock::Nanos;
 use crate::plan::AdaptiveKind;
 use crate::sample::{Attempt, ErrorKind, Outcome};
 
-/// What is left of the limit after throttling or a timeout.
+/// Share of the limit that is left after throttling or a timeout.
 const CUT: f64 = 0.7;
 
 /// Cuts for attempts that never got a connection are at least this far apart, ns: when they began is not known, so they
@@ -48,10 +47,10 @@ struct Window {
     step: Step,
 }
 
-/// How a limit grows.
+/// Step by which a limit grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It doubles: the target has not shown any strain yet.
+    /// By doubling: the target has not shown any strain yet.
     Double,
     /// By one.
     One,

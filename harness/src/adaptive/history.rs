@@ -1,4 +1,4 @@
-//! What was accepted of late, by the time it was sent: the evidence from which a pace is learnt.
+//! Recently accepted requests, by the time they were sent: the evidence from which a pace is learnt.
 //!
 //! Filled by the learnt pace with every answer, read once per episode of throttling. A fixed ring: memory does not depend
 //! on how long a run takes or on how fast it goes.
@@ -8,15 +8,15 @@ use crate::clock::Nanos;
 /// The width of a slot. Finer than the fastest search needs to tell one doubling from the next.
 const SLOT_NS: u64 = 5_000_000;
 
-/// How many slots are kept: 2.56 s, so that a window of a second or two lies in the ring whole.
+/// Number of slots: 2.56 s in all, so that a window of a second or two lies in the ring whole.
 const SLOTS: usize = 512;
 
-/// How many requests of a time before an episode were accepted.
+/// Accepted requests of a span of time before an episode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Window {
     /// The width, in seconds; positive.
     pub(super) seconds: f64,
-    /// How many were accepted of those sent in it.
+    /// Requests sent in it that were accepted.
     pub(super) accepted: f64,
 }
 
@@ -69,7 +69,7 @@ impl History {
         }
     }
 
-    /// How many were accepted in all.
+    /// Return the number of requests accepted since the history was last cleared.
     pub(super) const fn total(&self) -> u64 {
         self.accepted
     }

@@ -30,11 +30,11 @@ use crate::sample::{Attempt, Outcome};
 /// The fastest pace: one request per nanosecond, the grain of the schedule.
 const CEILING: f64 = 1e9;
 
-/// How much lateness is made up for, ns: an alarm rings late beside other work. With a known burst it is less: half of it.
+/// Limit on the lateness that is made up for, ns: an alarm rings late beside other work. With a known burst it is half of that, if less.
 const SLACK_NS: f64 = 4e6;
 
-/// How long a search takes to double, unless a round trip is longer: a shorter one would fly further past the limit
-/// before it hears of it, and tells its height less well; a longer one loses more on the way.
+/// Time in which a search doubles, ns, unless a round trip is longer: a shorter one would fly further past the limit before it receives a
+/// refusal, and would locate the limit less well; a longer one loses more on the way.
 const DOUBLING_NS: f64 = 50e6;
 
 /// While a pace grows, a wait is asked about again after this time, ns: the moment that an old pace gave is too far away.
@@ -45,11 +45,11 @@ const LOOK_AGAIN_NS: u64 = 10_000_000;
 const COARSE_SHARE: f64 = 0.95;
 const HELD_SHARE: f64 = 0.988;
 
-/// How many pauses a hold lasts: after episodes that agreed, and after the best estimate to be had.
+/// Length of a hold, in pauses: after episodes that agreed, and after the best estimate available.
 const AGREED_PAUSES: f64 = 60.0;
 const FAIR_PAUSES: f64 = 30.0;
 
-/// What a hold takes a shorter pause for, in seconds: where nobody waits, a refusal still costs the target something.
+/// Shortest pause that the length of a hold is computed from, s: even if no shard waits, a refusal costs the target something.
 const LEAST_PAUSE_S: f64 = 0.1;
 
 /// A rise's growth, as a part of the pace per second: at first at least, and at most. It doubles every second.
@@ -110,9 +110,9 @@ pub(super) struct LearntPace {
     /// An episode that nothing was learnt from yet: its aftermath is still coming in.
     noticed: Option<Nanos>,
     quiet_until: Nanos,
-    /// This shard's own last refusal.
+    /// Last refusal of a request of this shard.
     refused: Option<Refused>,
-    /// How many holds in a row were refused at once.
+    /// Holds in a row that were refused within 2 s; at most 4.
     hasty: i32,
 }
 
@@ -292,7 +292,7 @@ impl LearntPace {
         self.resume(now);
     }
 
-    /// What is known of the episode that was noticed at `noticed`.
+    /// Return the observations of the episode that was noticed at `noticed`.
     fn episode(&self, noticed: Nanos) -> Episode {
         // What is sent between the refused request and its answer meets a bucket that stays empty, and is accepted at just
         // the rate that is sought: counting up to the answer needs no guess of when the refused request was sent.
@@ -365,7 +365,7 @@ struct Refused {
     noticed: Nanos,
 }
 
-/// How far a refused hold steps down.
+/// Size of the step down from a refused hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     /// To a pace that is held.

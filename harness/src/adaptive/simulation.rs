@@ -16,13 +16,13 @@ use crate::sample::{Attempt, Outcome};
 /// A second, ns.
 const SECOND: u64 = 1_000_000_000;
 
-/// How long a shard's news of throttling takes to reach the others through the supervisor.
+/// Time that a shard's report of throttling takes to reach the others through the supervisor, ns.
 const BROADCAST_NS: u64 = 1_000_000;
 
 /// A later end of a pause is broadcast only when it is later by this much.
 const NEWS_NS: u64 = 10_000_000;
 
-/// How the target counts.
+/// Counting algorithm of the target's limiter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Algorithm {
     /// A token bucket (as GCRA admits) that holds so many.
@@ -41,20 +41,20 @@ pub(super) enum Algorithm {
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) kind: AdaptiveKind,
-    /// How the target counts.
+    /// Counting algorithm of the target's limiter.
     pub(super) algorithm: Algorithm,
     /// From each moment on (seconds), so many requests per second.
     pub(super) rates: Vec<(u64, f64)>,
-    /// How many shards crawl, and how many may be in flight in each.
+    /// Number of shards, and the limit on the requests in flight in each.
     pub(super) shards: u32,
     pub(super) lanes: u32,
     /// The mean round trip; each way is drawn from 0.9 to 1.1 of its half.
     pub(super) rtt_ns: u64,
-    /// How long the crawl takes.
+    /// Duration of the crawl, s.
     pub(super) seconds: usize,
     /// The seed of the round trips.
     pub(super) seed: u64,
-    /// How far into a second of the target's clock the crawl begins, ns.
+    /// Offset of the crawl's start in a second of the target's clock, ns.
     pub(super) phase_ns: u64,
 }
 
@@ -75,16 +75,16 @@ impl Case {
     }
 }
 
-/// What became of it.
+/// Outcomes of one crawl.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     /// Accepted, per second.
     pub(super) accepted: Vec<u64>,
     /// Throttled, per second.
     pub(super) throttled: Vec<u64>,
-    /// How many episodes of throttling there were.
+    /// Number of episodes of throttling.
     pub(super) episodes: usize,
-    /// Where each shard stands in the end.
+    /// State of each shard's controller at the end.
     pub(super) standings: Vec<Standing>,
 }
 

@@ -1,4 +1,4 @@
-//! What a controller as a whole promises: in simulated crawls, and under any sequence of calls.
+//! Properties of a controller as a whole: in simulated crawls, and under any sequence of calls.
 
 use std::time::Duration;
 

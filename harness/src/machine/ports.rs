@@ -10,13 +10,13 @@ use std::collections::{HashMap, HashSet};
 const TIME_WAIT: &str = "06";
 const LISTEN: &str = "0A";
 
-/// How long a connection is kept after its end, in the kernel's ticks of a hundredth of a second (`TCP_TIMEWAIT_LEN`).
+/// Time that a connection is kept after its end, in the kernel's ticks of a hundredth of a second (`TCP_TIMEWAIT_LEN`).
 const KEPT: u64 = 6_000;
 
 /// After this time a port may be taken again where that is allowed, in the same ticks. Source: `tcp_twsk_unique`.
 const YOUNG: u64 = 100;
 
-/// Which connections in `TIME_WAIT` a new one may take the port of, once they are a second old (`tcp_tw_reuse`).
+/// Connections in `TIME_WAIT` of which a new one may take the port, once they are a second old (`tcp_tw_reuse`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retaken {
     /// None.
@@ -28,7 +28,7 @@ pub(super) enum Retaken {
 }
 
 impl Retaken {
-    /// Of `sys/net/ipv4/tcp_tw_reuse`; what is not said counts as never.
+    /// Parse `sys/net/ipv4/tcp_tw_reuse`; a missing or unknown value counts as [`Retaken::None`].
     pub(super) fn of(text: Option<&str>) -> Self {
         match text.map(str::trim) {
             Some("1") => Self::All,

@@ -1,4 +1,4 @@
-//! How fast the CPU is at the moment: a fixed piece of work, timed by the time it had a CPU.
+//! Speed of the CPU at the moment: a fixed piece of work, timed by the time it had a CPU.
 //!
 //! A CPU that is clocked down, shares its core with a neighbour, or belongs to a virtual machine whose host says nothing
 //! of what it takes away, is slower without any counter that says so. Measured before and after a run, the same work
@@ -13,25 +13,25 @@ use crate::clock::thread_cpu_ns;
 /// Rounds of the work: about 1.5 ms of a CPU of 3 GHz. Built without optimisation, a round takes many times as long.
 const ROUNDS: u32 = if cfg!(debug_assertions) { 250_000 } else { 1_200_000 };
 
-/// How often it is done; the quickest counts, for a disturbance of a moment says nothing of the run.
+/// Times that a probe does the work; the quickest counts, because a momentary disturbance does not describe the run.
 const RUNS: usize = 3;
 
-/// How long a fixed piece of work takes this thread, in ns of CPU time; none when the kernel does not say. It means
-/// nothing by itself, only beside another reading of the same program on the same CPU.
+/// Return the CPU time that a fixed piece of work takes this thread, ns; none when the kernel does not report it. It is comparable only
+/// with another reading of the same program on the same CPU.
 #[must_use]
 pub fn probe_speed() -> Option<u64> {
     (0..RUNS).map(|_| time_work()).min().flatten()
 }
 
-/// How much two readings may differ for a third to be idle.
+/// Relative difference of two readings up to which a third is not needed.
 const ALIKE: f64 = 0.05;
 
-/// How many more times a CPU is looked at whose speed seems to have changed, and how long after each other.
+/// Limit on further readings of a CPU whose speed seems to have changed, and the pause between them.
 const MORE: usize = 6;
 const APART: Duration = Duration::from_millis(5);
 
-/// The same after something that began with a reading of `before`. Where they differ, somebody else may be at work beside this
-/// CPU for a moment only: it is read again for up to some 60 ms, until they do not. The quickest counts.
+/// Probe the speed after something that began with a reading of `before`. If the CPU seems slower, another process may be using it for a
+/// moment only: it is read again for up to some 60 ms, until it no longer does. The quickest counts.
 #[must_use]
 pub fn probe_speed_since(before: Option<u64>) -> Option<u64> {
     let mut quickest = probe_speed()?;

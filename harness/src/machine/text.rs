@@ -2,13 +2,13 @@
 
 use super::CpuTicks;
 
-/// Where the stolen time stands among the times of a CPU; what follows is part of the others already.
+/// Column of the stolen time among the times of a CPU; the columns after it are part of the others already.
 const STOLEN: usize = 7;
 
 /// Columns of the times in which a CPU was idle or waited for a disk.
 const IDLE: [usize; 2] = [3, 4];
 
-/// Of `stat`: a line for all CPUs and one for each, times in ticks.
+/// Parse `stat`: a line for all CPUs and one for each, times in ticks.
 pub(super) fn cpu_ticks(text: &str, cpu: Option<usize>) -> Option<CpuTicks> {
     let times = cpu_times(text, cpu)?;
     Some(CpuTicks { stolen: times[STOLEN], all: times.iter().sum() })
@@ -28,20 +28,20 @@ fn cpu_times(text: &str, cpu: Option<usize>) -> Option<[u64; STOLEN + 1]> {
     fields.take(STOLEN + 1).map_while(|field| field.parse().ok()).collect::<Vec<u64>>().try_into().ok()
 }
 
-/// Of `pressure/cpu`: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`.
+/// Parse the total of `pressure/cpu`, µs: `some avg10=0.00 avg60=0.00 avg300=0.00 total=123`.
 pub(super) fn some_pressure_us(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     line.split_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()
 }
 
-/// Of a line of names and values: `TCP: inuse 1 orphan 0`.
+/// Return the value of `name` in a line of names and values: `TCP: inuse 1 orphan 0`.
 pub(super) fn in_line(text: &str, line: &str, name: &str) -> Option<u64> {
     let mut fields = text.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(": "))?.split_whitespace();
     fields.find(|field| *field == name)?;
     fields.next()?.parse().ok()
 }
 
-/// Of a table of two lines, names above values, both of which begin with `table`.
+/// Return the value of `name` in a table of two lines, names above values, both of which begin with `table`.
 pub(super) fn in_table(text: &str, table: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(table)?.strip_prefix(": "));
     let (names, values) = (lines.next()?.split_whitespace(), lines.next()?.split_whitespace());

@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::{Counters, Proc};
 use crate::clock::Nanos;
 
-/// How often the machine is looked at while the run goes on: what is looked for stays for a minute.
+/// Interval between looks at the machine during the run: what is looked for stays for a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// From so many closed connections on it is worth the time to see whose ports they hold back; fewer are no harm to anybody.
 const WORTH_A_LOOK: u64 = 500;
 
-/// What the machine counted in the time of a run. A reading that it does not give is absent.
+/// Counts of the machine over the time of a run. A reading that the machine does not give is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostRecord {
     /// From the first reading to the last, ns.
@@ -61,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// What there was.
+    /// Return the record of the time from the beginning to `now`.
     #[must_use]
     pub fn end(&self, now: Nanos) -> HostRecord {
         let (before, after) = (self.before, self.proc.counters());

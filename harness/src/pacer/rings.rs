@@ -10,7 +10,7 @@ use super::Timetable;
 use super::tempo::Tempo;
 use crate::clock::Nanos;
 
-/// How much may be waited for at once.
+/// Limits of one wake-up for several requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Slack {
     /// The longest that one request may wait for others.

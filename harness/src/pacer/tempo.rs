@@ -25,7 +25,7 @@ impl Share {
     pub const WHOLE: Self = Self(1 << 30);
 }
 
-/// How a rate changes in the course of a run, relative to its peak.
+/// Course of a rate over a run, relative to its peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Curve {
     shape: RateShape,
@@ -129,7 +129,7 @@ pub(super) struct Tempo {
 #[derive(Debug, Clone, Copy)]
 struct Moved {
     share: Share,
-    /// How many equal shares there are.
+    /// Number of equal shares.
     parts: u32,
     /// Since when it holds, ns after the start.
     since: u64,

@@ -39,7 +39,7 @@ pub struct Timetable {
     /// Nothing is intended at this moment or later.
     ends: Nanos,
     draws: Rng,
-    /// Where the next one lies, in `ONE`s.
+    /// Position of the next request, in `ONE`s.
     position: u128,
     next: Nanos,
     shift_ns: u64,
@@ -137,7 +137,7 @@ impl Timetable {
         count
     }
 
-    /// How many were taken and not given back.
+    /// Return the number of requests that were taken and not given back.
     #[must_use]
     pub const fn taken(&self) -> u64 {
         self.taken
