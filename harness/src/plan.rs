@@ -54,13 +54,13 @@ pub const MAX_ARRIVALS_PER_S: u64 = 1_000_000;
 /// describes a run.
 pub const REQUESTS_PER_CONNECTION: &str = "requests_per_connection";
 
-/// The same for the addresses that connections go out from, as they were typed.
+/// The key of a workload's setting that holds the source addresses of its connections, as they were typed.
 pub const LOCAL_IPS: &str = "local_ips";
 
 /// The longest ramp: its arithmetic is exact up to here.
 const LONGEST_RAMP: Duration = Duration::from_hours(24);
 
-/// Where the part `i` of `total` over `parts` starts; `i == parts` gives the end of the last part.
+/// Return the start of part `i` of `total` over `parts`; `i == parts` gives the end of the last part.
 ///
 /// `parts` of 0 counts as 1.
 #[must_use]
@@ -88,41 +88,41 @@ pub enum Pinning {
 /// The whole run, validated. Durations are whole microseconds where they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// What is crawled, for people: a URL with `{id}`, or the first of several.
+    /// Target of the crawl, for people: a URL with `{id}`, or the first of several.
     pub target: String,
     /// The workload's own settings, as resolved, for the record. Never holds a secret.
     pub workload: BTreeMap<String, String>,
     /// The IDs to crawl.
     pub ids: IdRange,
-    /// How many processes crawl.
+    /// Number of shards, each a process.
     pub shards: u32,
     /// Requests in flight at most, over all shards.
     pub connections: u32,
     /// The budget over all shards, or the rate at which requests arrive in an open loop; none is as fast as it goes. The
     /// highest one when it changes.
     pub rate: Option<Rate>,
-    /// How it changes in the course of the run.
+    /// Course of the rate over the run.
     pub shape: RateShape,
-    /// How many requests the budget may let through at once, over all shards; 0 without a budget, as in an open loop.
+    /// Limit on the requests that the budget lets through at once, over all shards; 0 without a budget, as in an open loop.
     pub burst: u64,
-    /// How many of them it lets through at once at the start: all of a burst that was asked for, but one per shard of a
-    /// burst that is there to make up for lateness. 0 without a budget.
+    /// Limit on the requests that it lets through at once at the start: all of a burst that was asked for, but one per shard of a burst
+    /// that is there to make up for lateness. 0 without a budget.
     pub at_start: u64,
-    /// How requests arrive.
+    /// Arrival process of the requests.
     pub arrivals: Arrivals,
-    /// How a shard waits until a request may go.
+    /// Strategy by which a shard waits until a request may go.
     pub pacing: Pacing,
-    /// What happens when the target asks for patience.
+    /// Reaction to throttling, and the retries.
     pub manners: Manners,
-    /// How many hosts are crawled, and what each of them is spared.
+    /// Number of hosts, and the limits of each.
     pub per_host: PerHost,
     /// When to stop starting items; none is when the range is done.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
-    /// What was intended within this time after the start is counted, and left out of the times and the rates.
+    /// Warm-up: what is scheduled within this time after the start is counted, and left out of the times and the rates.
     #[serde(rename = "warmup_us", with = "micros")]
     pub warmup: Duration,
-    /// How long what is under way at the end of the duration may take to end; what has not is cut off and censored.
+    /// Time that requests under way at the end of the duration have to end; those that have not ended then are cut off and censored.
     #[serde(rename = "grace_us", with = "micros")]
     pub grace: Duration,
     /// The longest that one attempt may take from its first byte sent to its last byte read.
@@ -133,7 +133,7 @@ pub struct RunPlan {
     pub shard_deadline: Duration,
     /// The seed of everything that is drawn.
     pub seed: u64,
-    /// Where the shards run.
+    /// Pinning of the shards to CPUs.
     pub pinning: Pinning,
 }
 
@@ -230,14 +230,14 @@ impl RunPlan {
         Bursts { any: self.burst, at_start: self.at_start }
     }
 
-    /// How many requests may arrive at once, over all shards: the burst, and one of a budget whose requests are
-    /// [kept apart](ShardPlan::spacing).
+    /// Return the number of requests that may arrive at once, over all shards: the burst, or 1 for a budget whose requests are [kept
+    /// apart](ShardPlan::spacing).
     #[must_use]
     pub fn at_once(&self) -> u64 {
         if self.spacing().is_some() { 1 } else { self.burst }
     }
 
-    /// The same at the start: one, of shards that begin with one each, for they take turns.
+    /// Return the number that may arrive at once at the start: 1 if each shard begins with one request, because the shards take turns.
     #[must_use]
     pub fn at_once_at_start(&self) -> u64 {
         if self.at_start == u64::from(self.shards) { 1 } else { self.at_start.min(self.at_once()) }
@@ -303,31 +303,31 @@ pub struct ShardPlan {
     pub items_of_run: u64,
     /// Its share of the budget.
     pub budget: Option<Budget>,
-    /// How its requests arrive.
+    /// Arrival process of its requests.
     pub arrivals: Arrivals,
-    /// How it waits until a request may go.
+    /// Strategy by which it waits until a request may go.
     pub pacing: Pacing,
     /// Its part of the timetable; none in a closed loop.
     pub timetable: Option<TimetablePlan>,
-    /// How the rate changes in the course of the run.
+    /// Course of the rate over the run.
     pub shape: RateShape,
-    /// What happens when the target asks for patience.
+    /// Reaction to throttling, and the retries.
     pub manners: Manners,
     /// Its share of the limits of each host.
     pub per_host: HostShare,
-    /// How far apart any two requests of the run are to arrive, whichever shards they come from; none when bursts are
-    /// allowed, or requests are too close together to be told of.
+    /// Least time between the arrivals of any two requests of the run, whichever shards they come from; none when bursts are allowed, or
+    /// when requests are too close together for shards to coordinate them.
     #[serde(rename = "spacing_us", with = "optional_micros")]
     pub spacing: Option<Duration>,
-    /// How many shards there are, this one among them.
+    /// Number of shards, this one included.
     pub siblings: u32,
     /// When to stop starting items, after the common start.
     #[serde(rename = "duration_us", with = "optional_micros")]
     pub duration: Option<Duration>,
-    /// What was intended within this time after the start is not measured.
+    /// Warm-up: what is scheduled within this time after the start is not measured.
     #[serde(rename = "warmup_us", with = "micros")]
     pub warmup: Duration,
-    /// How long what is under way at the end may take to end.
+    /// Time that requests under way at the end have to end.
     #[serde(rename = "grace_us", with = "micros")]
     pub grace: Duration,
     /// The longest that one attempt may take.

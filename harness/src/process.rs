@@ -49,7 +49,7 @@ pub enum Role {
     Session,
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShardExit {
@@ -59,7 +59,7 @@ pub enum ShardExit {
     Code(i32),
     /// A signal, by number.
     Signal(i32),
-    /// It cannot be known: somebody else waited for it.
+    /// Not known: other code already waited for the process.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ pub enum ForkError {
     Fork(Errno),
 }
 
-/// How many threads this process has.
+/// Return the number of threads of this process.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
@@ -173,7 +173,7 @@ impl Child {
         let _ = kill(self.pid, signal);
     }
 
-    /// How the child ended, if it has. Once this has said so, the child is no more.
+    /// Return the exit of the child, if it has ended. After that, the child no longer exists.
     #[must_use]
     pub fn try_wait(&self) -> Option<ShardExit> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
@@ -256,7 +256,7 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     Some(if raised { hard } else { soft })
 }
 
-/// What this process has used so far.
+/// Return the resource usage of this process so far.
 #[must_use]
 pub fn own_usage() -> Usage {
     let run_delay_ns = std::fs::read_to_string("/proc/self/schedstat").ok().as_deref().and_then(run_delay);
@@ -279,8 +279,9 @@ pub fn ended_children_cpu() -> Option<Duration> {
     Some(Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time())))
 }
 
-/// Of `schedstat`: time on a CPU, time ready to run without one, both in ns, and how often it was given a CPU. A kernel
-/// that does not count writes zeroes; a process that can read this has been given one at least once.
+/// Parse the run delay in `schedstat`, ns. The text holds the time on a CPU, the time ready to run without one, both in ns, and the
+/// number of times that the process was given a CPU. A kernel that does not count writes zeroes; a process that can read this has been
+/// given a CPU at least once.
 fn run_delay(text: &str) -> Option<u64> {
     let mut fields = text.split_whitespace().map(|field| field.parse::<u64>().ok());
     let (_, waited, times) = (fields.next()??, fields.next()??, fields.next()??);

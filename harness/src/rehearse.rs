@@ -1,6 +1,6 @@
 //! Whole runs in virtual time, in one thread: from the plan to the record, exactly, in milliseconds.
 //!
-//! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a supervisor hears its
+//! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a supervisor receives its
 //! frames, relays its pauses, moves IDs and budget and merges what it measured, by the code that does so between processes.
 //! What differs: there is no process and no pipe of the kernel's, reading and writing take no time, nothing is said of CPU
 //! and memory, and the alarm that lets requests go has whole milliseconds. What falls due at one instant comes to run in an
@@ -33,7 +33,7 @@ pub enum Incident {
     Block {
         /// When it begins.
         at: Duration,
-        /// How long it lasts; whole milliseconds, for that is what timers of virtual time have.
+        /// Duration; whole milliseconds, because timers of virtual time have no finer unit.
         lasts: Duration,
     },
     /// A signal asks the run to stop.
@@ -48,7 +48,7 @@ pub enum Incident {
 /// A run that was rehearsed.
 #[derive(Debug)]
 pub struct Rehearsal {
-    /// What the supervisor recorded. The calendar starts at the Unix epoch.
+    /// Record made by the supervisor. The calendar starts at the Unix epoch.
     pub record: RunRecord,
     /// Each second.
     pub intervals: Vec<Interval>,

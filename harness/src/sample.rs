@@ -20,7 +20,7 @@ use crate::clock::Nanos;
 pub struct Permit {
     /// The ID.
     pub id: u64,
-    /// How often the item was attempted before: 0 for the first attempt.
+    /// Number of earlier attempts of the item: 0 for the first attempt.
     pub attempt: u32,
     /// When the item's first attempt should have gone.
     pub first_intended: Nanos,
@@ -32,7 +32,7 @@ pub struct Permit {
     pub admitted: Nanos,
 }
 
-/// What a workload says of one ID.
+/// Result of one attempt, as the workload reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// When the first byte of the request was written; none when no connection could be had.
@@ -47,13 +47,13 @@ pub struct Attempt {
     pub bytes_received: u64,
     /// The answer's status, when there was one.
     pub status: Option<u16>,
-    /// What it came to.
+    /// Outcome of the attempt.
     pub outcome: Outcome,
-    /// What the answer asks for.
+    /// Advice of the answer.
     pub advice: Advice,
 }
 
-/// What an answer tells its client, beside what it is.
+/// Advice of an answer to its client, apart from the outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Permission to send the same request again.
@@ -61,30 +61,30 @@ pub struct Advice {
     /// For how long to wait, counted from when the answer came; never zero. Of a throttled attempt it is meant for every
     /// request under the same quota, of another failure for this item alone.
     pub wait: Option<Duration>,
-    /// What is left, as told on good answers too.
+    /// Remaining quota, as reported on good answers too.
     pub quota: Option<Quota>,
-    /// How long the target held the answer back, as it says, ns. Read only where the target is known to say it.
+    /// Time for which the target held the answer back, as it reports, ns. Read only where the target is known to report it.
     pub held_ns: Option<u64>,
 }
 
 /// Permission to send the same request again after an attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Repeat {
-    /// It would change nothing, or do something twice.
+    /// Not useful or not safe: a repetition would change nothing, or do something twice.
     #[default]
     Never,
     /// The next answer may be another.
     MayHelp,
 }
 
-/// What is left of a quota of requests, as a target says.
+/// Remainder of a quota of requests, as a target reports it.
 ///
-/// It promises nothing: other clients may use it too, and a target may refuse for other reasons.
+/// No promise: other clients may use the quota too, and a target may refuse for other reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// Requests that are left.
     pub remaining: u64,
-    /// How many there are in all, if told.
+    /// Number of requests in the whole quota, if reported.
     pub limit: Option<u64>,
     /// After how long there will be more, counted from when the answer came, if told.
     pub resets_in: Option<Duration>,
@@ -103,14 +103,14 @@ impl Quota {
     }
 }
 
-/// What an attempt came to. A failure is data, never an `Err`.
+/// Outcome of an attempt. A failure is data, never an `Err`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// A good answer.
     Ok,
     /// The target says that there is no such item.
     NotFound,
-    /// The target asks for patience.
+    /// The target throttled the request.
     Throttled,
     /// A challenge page in the place of an answer: the target takes this client for one that it does not want.
     SoftBlocked,
@@ -130,9 +130,9 @@ pub enum ErrorKind {
     ConnectTimeout,
     /// The connection did not open for another reason.
     ConnectFailed,
-    /// This side ran out of local ports.
+    /// No local port was left on this side.
     AddressUnavailable,
-    /// This side ran out of descriptors.
+    /// No descriptor was left on this side.
     TooManyFiles,
     /// The answer did not come, or did not end, in time.
     Timeout,
@@ -186,10 +186,10 @@ impl ErrorKind {
     }
 }
 
-/// What becomes of an item after an attempt.
+/// Fate of an item after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// This was its last attempt, and its state is what the attempt [came to](Outcome).
+    /// No further attempt; the item's state is the [outcome](Outcome) of this one.
     Ended,
     /// There will be another.
     Again,
@@ -202,7 +202,7 @@ pub struct Sample {
     pub permit: Permit,
     /// The workload's half.
     pub attempt: Attempt,
-    /// What becomes of the item.
+    /// Fate of the item after this attempt.
     pub fate: Fate,
 }
 
@@ -238,8 +238,9 @@ impl Sample {
         self.attempt.done.since(self.sent())
     }
 
-    /// What of the target's time was not its hold, as it says: the way there and back, and this client's own time, ns. 0 when
-    /// the target says that it held the answer for longer than that was awaited, which cannot be. None when it does not say.
+    /// Return the part of the service time that was not the target's hold, as the target reports it: the way there and back, and this
+    /// client's own time, ns. 0 when the reported hold is longer than the wait for the answer, which cannot be. None when the target
+    /// reports no hold.
     #[must_use]
     pub fn overhead_ns(&self) -> Option<u64> {
         self.attempt.advice.held_ns.map(|held_ns| self.service_ns().saturating_sub(held_ns))

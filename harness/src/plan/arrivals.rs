@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::UnknownName;
 use crate::units::Rate;
 
-/// How requests arrive.
+/// Arrival process of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -38,7 +38,7 @@ impl Arrivals {
         }
     }
 
-    /// Which gaps there are between the intended instants; none in a closed loop, which has no such instants.
+    /// Return the kind of the gaps between scheduled instants; none in a closed loop, which has no such instants.
     #[must_use]
     pub const fn gaps(self) -> Option<Gaps> {
         match self {
@@ -82,9 +82,9 @@ pub struct TimetablePlan {
     pub gaps: Gaps,
     /// The rate of the whole run; the highest one when it changes.
     pub rate: Rate,
-    /// How many shards there are; at least 1.
+    /// Number of shards; at least 1.
     pub stride: u32,
-    /// Which of them this is.
+    /// Number of this shard, from 0.
     pub offset: u32,
     /// The seed of the gaps.
     pub seed: u64,

@@ -9,7 +9,7 @@ use super::{RunPlan, split_share};
 use crate::clock::duration_ns;
 use crate::units::Rate;
 
-/// How much lateness of a shard the default burst makes up for. A limiter forgets what its client was too late to use.
+/// Lateness of a shard that the default burst makes up for. A limiter forgets what its client was too late to use.
 ///
 /// A shard's alarm rings tens of microseconds late at the median, but beside other work some rings come milliseconds late.
 /// In interleaved runs at 5,000/s over two shards on two virtual cores, a burst of 2 ms lost more than a hundredth of the
@@ -82,7 +82,7 @@ impl RunPlan {
 /// The hosts of a run and the limits of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerHost {
-    /// How many there are; at least 1.
+    /// Number of hosts; at least 1.
     pub hosts: u32,
     /// Requests in flight at one host at most, over all shards; none is as many as there are connections.
     pub connections: Option<u32>,
@@ -135,7 +135,7 @@ pub(super) fn spacing(rate: &Rate, burst: u64, shards: u32) -> Option<Duration> 
 /// A shard's share of the limits of each host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostShare {
-    /// How many hosts there are; at least 1.
+    /// Number of hosts; at least 1.
     pub hosts: u32,
     /// Requests in flight at one host at most; at least 1.
     pub connections: u32,

@@ -1,4 +1,4 @@
-//! How a plan's durations are stored: as whole microseconds, for serde's `with`.
+//! Storage of a plan's durations: as whole microseconds, for serde's `with`.
 
 /// Durations as whole microseconds.
 pub(super) mod micros {

@@ -1,4 +1,4 @@
-//! `Manners`: what a run does when its target asks for patience, and how often it tries again.
+//! `Manners`: reaction of a run to throttling, and its retries.
 //!
 //! Part of the plan; the shard's gate acts on it. It must not decide anything itself.
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use super::{PlanError, micros};
 use crate::units::{UnitError, parse_duration};
 
-/// The most retries of an item: five attempts in all. Whoever was refused five times is not told anything new by a sixth.
+/// The most retries of an item: five attempts in all. After five refusals, a sixth one says nothing new.
 pub const MAX_RETRIES: u32 = 4;
 
 /// Retries that a run may spend before its first attempts have earned any, over all shards: the floor of Finagle's and
 /// tower's retry budgets (10 a second, kept for 10 seconds).
 pub const RETRY_RESERVE: u64 = 100;
 
-/// What a run does when its target asks for patience, and how often it tries again.
+/// Reaction of a run to throttling, and its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manners {
-    /// What a throttled attempt leads to.
+    /// Reaction to a throttled attempt.
     pub on_throttle: OnThrottle,
     /// The longest that a target can make the run wait.
     #[serde(rename = "max_pause_us", with = "micros")]
@@ -30,13 +30,13 @@ pub struct Manners {
     pub retries: u32,
     /// Retries in all, as parts per hundred of first attempts; a small [reserve](RETRY_RESERVE) comes on top.
     pub retry_budget_percent: u32,
-    /// How long to wait before a retry when the target does not say.
+    /// Backoff before a retry when the target does not ask for a wait.
     pub backoff: Backoff,
     /// Adapts requests in flight and their pace to the target; none: they are fixed.
     pub adaptive: Option<AdaptiveKind>,
 }
 
-/// What a throttled attempt leads to.
+/// Reaction to a throttled attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnThrottle {
@@ -44,7 +44,7 @@ pub enum OnThrottle {
     /// last.
     #[default]
     Honor,
-    /// It is counted, and its item is given up. Nobody waits.
+    /// Count the attempt and abandon its item. No shard waits.
     Count,
     /// Its item is tried again after a back-off, whatever the target asked for. Nobody else waits.
     Ignore,

@@ -1,4 +1,4 @@
-//! How a shard waits for the moment at which a request may go.
+//! Strategies by which a shard waits for the moment at which a request may go.
 //!
 //! Pure data; the shard's alarm does the waiting.
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::UnknownName;
 
-/// How a shard waits.
+/// Strategy by which a shard waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pacing {
@@ -40,10 +40,10 @@ impl Pacing {
         }
     }
 
-    /// How long a request may wait for others that are due a moment later, so that the shard wakes once for all of them.
+    /// Return the time for which a request may wait for others that are due a moment later, so that the shard wakes once for all of them.
     ///
-    /// Asleep, the alarm itself rings some tens of microseconds late, and both together are to stay around 60 us at the
-    /// median. Whoever is awake anyway saves nothing by waiting.
+    /// Asleep, the alarm itself rings some tens of microseconds late, and both together are to stay around 60 µs at the median. A shard
+    /// that is awake anyway saves nothing by waiting.
     #[must_use]
     pub const fn slack(self) -> Duration {
         match self {
@@ -53,9 +53,10 @@ impl Pacing {
         }
     }
 
-    /// How long before its moment a shard is awake for a request.
+    /// Return the time for which a shard is awake before the moment of a request.
     ///
-    /// Spinning, that is longer than a kernel timer is late but for one in a thousand times, also on a busy virtual machine.
+    /// When spinning, this is longer than the lateness of a kernel timer in all but one of a thousand cases, also on a busy virtual
+    /// machine.
     #[must_use]
     pub const fn awake(self) -> Duration {
         match self {

@@ -43,11 +43,11 @@ impl From<Nanos> for Ring {
 pub(super) struct Alarm {
     clock: Clock,
     bell: Bell,
-    /// How long before an instant it stays awake.
+    /// Time before an instant for which it stays awake, ns.
     awake_ns: u64,
 }
 
-/// What rings.
+/// Source of the ring.
 #[derive(Debug)]
 enum Bell {
     /// The kernel, to within microseconds.
@@ -61,7 +61,7 @@ enum Bell {
 #[derive(Debug)]
 struct KernelBell {
     timer: AsyncFd<Timer>,
-    /// What it was set to last; it may have rung since.
+    /// Instant that it was last set to; it may have rung since.
     set_to: Nanos,
 }
 

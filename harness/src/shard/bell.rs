@@ -1,8 +1,8 @@
-//! How shards wake their supervisor: one descriptor for all of them.
+//! Wake-up of the supervisor by its shards: one descriptor for all of them.
 //!
-//! What a shard tells from time to time, how far it is and its seconds, lies in its pipe until the supervisor looks, which
-//! it does ten times a second anyway. Woken by each such frame it would wake hundreds of times a second with 64 shards.
-//! Who has something to say that cannot wait rings. It must not carry anything: what there is to say is in the pipes.
+//! Routine frames, such as the progress and the seconds of a shard, lie in its pipe until the supervisor looks, which it does ten times a
+//! second anyway. Woken by each such frame it would wake hundreds of times a second with 64 shards. A shard rings only for a frame that
+//! cannot wait. The bell must not carry anything: the frames are in the pipes.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ impl Bell {
         Ok(Self(Rc::new(EventFd::from_value_and_flags(0, flags)?)))
     }
 
-    /// Wakes the supervisor. What it is to hear must be in the pipe.
+    /// Wakes the supervisor. The frames for it must be in the pipe.
     pub fn ring(&self) {
         // It is refused only when it was rung 2^64 times and nobody listened.
         let _ = self.0.write(1);
@@ -32,7 +32,7 @@ impl Bell {
         let _ = self.0.read();
     }
 
-    /// What becomes readable when it is rung.
+    /// Return the descriptor that becomes readable when the bell is rung.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

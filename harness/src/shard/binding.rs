@@ -1,12 +1,12 @@
-//! Which limit held a shard back, and for how long: rate and concurrency are two things, and a report has to say which of
-//! them was binding when.
+//! Time for which each limit held a shard back: rate and concurrency are two things, and a report has to say which of them was binding
+//! when.
 //!
 //! Called by the gate, which knows. It must not read a clock.
 
 use crate::clock::Nanos;
 use crate::wire::{Binding, BindingTimes};
 
-/// What has held the shard back so far.
+/// Record of the limits that have held the shard back so far.
 #[derive(Debug)]
 pub(super) struct Ribbon {
     now: Binding,

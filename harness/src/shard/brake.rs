@@ -16,8 +16,8 @@ use crate::plan::{Manners, OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit};
 use crate::wire::{Courtesy, PauseCause, PauseOrder};
 
-/// How much longer than promised a pause may become, as a part of the promise: enough to spread those who were told the
-/// same, too little to be felt.
+/// Divisor that gives the most by which a pause is made longer than promised: a tenth of it, enough to spread shards that received the
+/// same wait, too little to be felt.
 const SPREAD: u32 = 10;
 
 /// The brake of one shard.
@@ -30,13 +30,13 @@ pub(super) struct Brake {
     draw: fastrand::Rng,
     /// Nothing goes before this.
     resume: Nanos,
-    /// Until when the target asked for patience.
+    /// End of the wait that the target asked for.
     promised: Nanos,
     /// True if something went before that.
     broken: Broken,
     /// Since when the shard has been throttled, until its first good answer after the pause.
     throttled_since: Option<Nanos>,
-    /// How often it was throttled in a row without being told for how long.
+    /// Number of throttled answers in a row that did not say how long to wait.
     untold: u32,
     quota: QuotaPace,
     books: Courtesy,
@@ -49,7 +49,7 @@ enum Broken {
     NoPromise,
     /// Not so far.
     No,
-    /// It was.
+    /// The promise was broken.
     Yes,
 }
 
@@ -172,7 +172,7 @@ impl Brake {
         self.throttled_since.get_or_insert(order.at);
     }
 
-    /// Notes that the target asked for patience until `until`.
+    /// Notes that the target asked for a wait until `until`.
     fn promise(&mut self, at: Nanos, until: Nanos) {
         if at >= self.promised {
             self.settle_promise();

@@ -1,4 +1,4 @@
-//! What is to be asked of one host and had to let others go first.
+//! Work for one host that had to let others go first.
 //!
 //! Called by the gate. IDs that were passed over are not listed: they are those of the host in the ranges that were passed
 //! since, so that an hour's pause costs no memory while the other hosts go on. Finding the next one asks for the host of
@@ -15,14 +15,14 @@ pub(super) struct Deferred {
     again: VecDeque<Again>,
     /// Ranges whose IDs of this host were all passed over; each ends behind one of them.
     passed: VecDeque<Passed>,
-    /// How many IDs of this host there are in them.
+    /// Number of IDs of this host in `passed`.
     firsts: u64,
 }
 
 /// A range without holes in what was passed over.
 #[derive(Debug)]
 struct Passed {
-    /// Which of the shard's ranges it lies in. What lies between two of them may be another shard's.
+    /// Number of the shard's range that it lies in. IDs between two ranges may be another shard's.
     stretch: u64,
     ids: IdRange,
 }

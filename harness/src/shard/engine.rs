@@ -37,14 +37,14 @@ pub(super) struct Engine<W> {
     next_beat: Cell<Nanos>,
 }
 
-/// How often the shard's loop looks up.
+/// Interval between two beats of the shard's loop, by which its event-loop delay is measured.
 const BEAT: Duration = Duration::from_millis(10);
 
 /// The most requests of a backlog that are looked at each second, which takes a millisecond: a target that is so far behind is far behind
 /// by the oldest of them.
 const MOST_OVERDUE: usize = 20_000;
 
-/// A moment that does not come.
+/// Sentinel: never.
 const NEVER: Nanos = Nanos(u64::MAX);
 
 /// An attempt under way.
@@ -60,7 +60,7 @@ struct Books {
     stats: ShardStats,
     /// The distributions that the loop has.
     kept: &'static [Series],
-    /// What was intended before is counted and not timed.
+    /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
     warmup: WarmUp,
     intervals: Intervals,
@@ -270,7 +270,7 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    /// How far it is.
+    /// Return the progress of the shard.
     pub(super) fn progress(&self) -> Progress {
         let (books, now) = (self.books.borrow(), self.clock.now());
         Progress {
@@ -308,7 +308,7 @@ impl<W: Workload> Engine<W> {
         look(&mut self.books.borrow_mut().intervals)
     }
 
-    /// What of it all was in the warm-up.
+    /// Return the counts of the warm-up.
     pub(super) fn warmup(&self) -> WarmUp {
         self.books.borrow().warmup
     }

@@ -17,7 +17,7 @@ use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
 use crate::workload::InFlight;
 
-/// What a target answers to the n-th attempt (from 0) of an ID at an instant.
+/// Answer of a target to the n-th attempt (from 0) of an ID at an instant.
 type Answers = fn(u64, u32, Nanos) -> (Outcome, Advice);
 
 /// A target in virtual time: each request takes a millisecond, except in a stall.
@@ -39,7 +39,7 @@ const MS: Duration = Duration::from_millis(1);
 const SENT: u64 = 90;
 const RECEIVED: u64 = 7;
 
-/// How long each connection takes to open.
+/// Time that each connection takes to open, ns.
 const OPENED_NS: u64 = 70;
 
 impl Workload for Target {
@@ -262,7 +262,7 @@ fn lateness_is_booked_against_the_moment_the_budget_allowed() {
     });
 }
 
-/// What may pass.
+/// Return an answer that a retry may improve on.
 fn again(outcome: Outcome, wait: Option<Duration>) -> (Outcome, Advice) {
     (outcome, Advice { repeat: Repeat::MayHelp, wait, quota: None, held_ns: None })
 }

@@ -10,7 +10,7 @@ struct Several {
     hosts: u32,
     answers: Answers,
     attempts: RefCell<BTreeMap<u64, u32>>,
-    /// What was asked, and when.
+    /// Requested IDs, and the times of their requests.
     asked: Rc<RefCell<Vec<(u64, Nanos)>>>,
 }
 
@@ -45,7 +45,7 @@ fn shard_of(hosts: u32, ids: u64, connections: u32) -> ShardPlan {
     plan
 }
 
-/// What a shard did.
+/// Results of a shard's run.
 struct Done {
     engine: Rc<Engine<Several>>,
     asked: Vec<(u64, Nanos)>,
