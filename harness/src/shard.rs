@@ -50,7 +50,7 @@ use crate::process::{pin_to, usable_cpus};
 use crate::wire::{Control, FinalFrame, Frame, FrameDecoder, IntervalFrame, SLOT, WireError, encode, encode_timings};
 use crate::workload::Workload;
 
-/// How often a shard says how far it is: four times a second looks alive and costs nothing.
+/// Interval between a shard's progress frames: four times a second looks alive and costs nothing.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
 /// The shard's ends of its two pipes.
@@ -182,12 +182,12 @@ fn refuse((frames, bell): (&mut File, &Bell), error: ShardError) -> Result<(), S
     Err(error)
 }
 
-/// When a shard's time is over, and when its patience is.
+/// End of a shard's time, and the grace after it.
 #[derive(Debug, Clone, Copy)]
 struct End {
     /// Nothing starts from here on.
     at: Nanos,
-    /// What is under way then may take this long to end.
+    /// Time that requests under way then have to end.
     grace: Duration,
 }
 
@@ -262,11 +262,11 @@ async fn sleep_until(clock: Clock, at: Option<Nanos>) {
     }
 }
 
-/// What ties a shard to the rest of its run.
+/// Ties of a shard to the rest of its run.
 struct Link<R, W> {
     outbox: Outbox<W>,
     listener: Listener<R>,
-    /// What the shard uses of the machine.
+    /// Readings of the shard's use of the machine.
     vitals: Vitals,
 }
 

@@ -22,7 +22,7 @@ use crate::sample::{Outcome, Sample};
 use crate::wire::LowerBound;
 use crate::workload::InFlight;
 
-/// Which distribution.
+/// Series of times, each with a distribution of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Series {
     /// First byte sent to last byte read, of good and not-found answers. Censored: attempts that timed out, or were under way
@@ -43,11 +43,11 @@ pub enum Series {
     PoolWait,
     /// Opening a connection. Censored: those that timed out, or were still opening at the end.
     Connect,
-    /// Of an item: from the intention of its first attempt to the end of its last. Censored: items that were due and had not
-    /// ended when the run was over, and those of which the last attempt timed out.
+    /// Whole time of an item, from the scheduled time of its first attempt to the end of its last. Censored: items that were due and had
+    /// not ended when the run was over, and those of which the last attempt timed out.
     Item,
-    /// How late the shard's loop looked up when it was to do so every 10 ms. Not of attempts: a shard that does not get to
-    /// run is late whatever it has under way. Its clock rings up to 1 ms late by itself.
+    /// Event-loop delay: lateness of the shard's loop, which is to look up every 10 ms. Not of attempts: a shard that does not get to run
+    /// is late whatever it has under way. Its clock rings up to 1 ms late by itself.
     LoopLag,
     /// Intended to last byte read, of good and not-found answers; in open loops only. Censored as well: requests that were
     /// intended and never went.
@@ -136,7 +136,7 @@ impl Series {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShardStats {
     bounds: Bounds,
-    /// What was counted.
+    /// Counts of items, attempts, connections and bytes.
     pub counters: Counters,
     /// By series; none until something is recorded.
     timings: [Option<Box<Timing>>; Series::ALL.len()],

@@ -57,7 +57,7 @@ use crate::stats::Bounds;
 use crate::wire::{Control, Usage};
 use crate::workload::Workload;
 
-/// What is under way when a signal asks the run to stop has this long to end.
+/// Time that requests under way have to end when a signal asks the run to stop.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Signals within this time of the first are the same request to stop: `timeout` sends its signal to the process and then to
@@ -91,7 +91,7 @@ pub enum SuperviseError {
     Refused {
         /// Which.
         shard: u32,
-        /// What it said.
+        /// Error that it reported.
         why: String,
     },
     /// A shard ended before the start.
@@ -99,7 +99,7 @@ pub enum SuperviseError {
     Lost {
         /// Which.
         shard: u32,
-        /// How it ended.
+        /// Exit of its process, in words.
         why: String,
     },
 }
@@ -186,7 +186,7 @@ struct Supervisor<L = Process> {
     windows: Windows,
     /// Turns to send under limits that keep any two requests apart.
     turns: Turns,
-    /// How many hosts the target has.
+    /// Number of hosts of the target.
     hosts: u32,
     /// By host, the end of the last pause that it asked for.
     paused_until: BTreeMap<u32, Nanos>,
@@ -297,7 +297,7 @@ impl<L: Line> Supervisor<L> {
         (0..self.members.len()).filter(|i| self.members[*i].is_speaking()).collect()
     }
 
-    /// What happened, between the calendar times of the common start and the end.
+    /// Return the record of the run, between the calendar times of the common start and the end.
     fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
         let Self { clock, start, stop, suspended, budget, windows, moved, members, watch, .. } = self;
         RunRecord {

@@ -1,4 +1,4 @@
-//! What people type, as types: ID ranges, counts, rates and durations; and numbers as they read them.
+//! Types for what people type: ID ranges, counts, rates and durations; and numbers as people read them.
 //!
 //! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its text; every error
 //! says what was wrong and what would be right.
@@ -90,7 +90,7 @@ pub struct IdRange {
 }
 
 impl IdRange {
-    /// How many IDs the range holds.
+    /// Return the number of IDs in the range.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.end.saturating_sub(self.start)

@@ -36,7 +36,7 @@ const MAX_BODY: usize = 4 << 20;
 /// A [`Timing`](crate::stats::Timing) in transit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncodedTiming {
-    /// Which distribution.
+    /// Distribution that it encodes.
     pub series: Series,
     /// The exact figures.
     pub exact: Exact,

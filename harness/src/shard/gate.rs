@@ -38,14 +38,14 @@ pub(super) struct Gate {
     inner: RefCell<Limits>,
     lanes: Vec<LaneSlot>,
     keeper: Keeper,
-    /// What the supervisor has to know at once.
+    /// Urgent frames for the supervisor.
     messages: Messages,
 }
 
 /// A keeper that wakes later than this has been kept from running.
 const LATE_NS: u64 = 2_000_000;
 
-/// Where a waiting lane finds its answer.
+/// Slot in which a waiting lane finds its answer.
 #[derive(Default)]
 struct LaneSlot {
     answer: Cell<Option<Answer>>,
@@ -335,7 +335,7 @@ impl Gate {
     }
 
     /// Has lanes wait again that were let through before a pause and have not begun: what they would send would come after
-    /// the target asked for patience, perhaps on the very connection on which it did.
+    /// the target asked for a pause, perhaps on the very connection on which it did.
     fn revoke(&self, inner: &mut Limits) {
         let mut permits: Vec<(usize, Permit)> = self.granted().collect();
         // The last ID first, so that each is the last one that was dealt out.
@@ -364,12 +364,12 @@ impl Gate {
         }
     }
 
-    /// What the supervisor has to know at once, as soon as there is something. Dropping the future loses nothing.
+    /// Return the urgent frames for the supervisor, as soon as there are any. Dropping the future loses nothing.
     pub(super) async fn messages(&self) -> Vec<Frame> {
         self.messages.next().await
     }
 
-    /// What the supervisor has not been told yet, perhaps nothing. For the end of the shard.
+    /// Return the urgent frames that were not sent to the supervisor yet, perhaps none. For the end of the shard.
     pub(super) fn last_messages(&self) -> Vec<Frame> {
         self.messages.take()
     }
@@ -393,7 +393,7 @@ impl Gate {
         }
     }
 
-    /// It is this shard's turn to send under the limit of that scope.
+    /// Note that it is this shard's turn to send under the limit of that scope.
     pub(super) fn turn(&self, scope: Scope) {
         self.inner.borrow_mut().got_turn(scope);
         self.keeper.call();
@@ -421,7 +421,7 @@ impl Gate {
         self.keeper.call();
     }
 
-    /// What an adaptive shard allows itself now; none for others.
+    /// Return the limit and the pace of an adaptive shard now; none for others.
     pub(super) fn standing(&self) -> Option<Standing> {
         self.inner.borrow().standing()
     }
@@ -515,12 +515,12 @@ impl Gate {
         self.inner.borrow_mut().budget_uses()
     }
 
-    /// What has held the shard back until `now`.
+    /// Return the times for which each limit has held the shard back until `now`.
     pub(super) fn binding(&self, now: Nanos) -> BindingTimes {
         self.inner.borrow().ribbon.times(now)
     }
 
-    /// How the shard behaved until `now` when the target asked for patience.
+    /// Return the counts of throttle pauses and retries until `now`.
     pub(super) fn courtesy(&self, now: Nanos) -> Courtesy {
         let mut inner = self.inner.borrow_mut();
         inner.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(host.brake().books(now)))
@@ -532,7 +532,7 @@ impl Gate {
     }
 }
 
-/// What does not happen because a gate was closed.
+/// Items and requests that a closed gate gives up.
 #[derive(Debug, Default)]
 pub(super) struct Closed {
     /// The items that would have been tried again.

@@ -31,14 +31,14 @@ pub(super) struct Host {
     under_way: u32,
     /// When one of as many requests as may be under way ended last.
     freed: Nanos,
-    /// What is to be asked of it and had to let others go first.
+    /// Work for it that had to let others go first.
     pub(super) deferred: Deferred,
 }
 
 /// Answer to a request that asks to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// It may, since this moment.
+    /// Allowed since this moment.
     Go(Nanos),
     /// Not before this moment.
     At(Nanos, Binding),

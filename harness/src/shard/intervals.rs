@@ -16,8 +16,8 @@ use crate::wire::{BindingTimes, OpenSecond, Scheduled};
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many intervals may be open at once before the newest takes what belongs to newer ones. It bounds the memory of
-/// a shard whose supervisor does not read; counts stay exact.
+/// Limit on the intervals that are open at once; beyond it the newest takes what belongs to newer ones. It bounds the memory of a shard
+/// whose supervisor does not read; counts stay exact.
 const MOST_OPEN: usize = 64;
 
 /// The most intervals that wait for requests that have yet to go; an older one is handed over without them, and the oldest that is
@@ -37,18 +37,18 @@ pub(super) struct Intervals {
     first: u64,
     open: VecDeque<Option<Interval>>,
     in_flight: u32,
-    /// What had been used and what had held the shard back at the last cut.
+    /// Meters at the last cut.
     at_cut: Meters,
 }
 
-/// What only ever grows, read at a cut; and what the shard allows itself then.
+/// Meters that only ever grow, read at a cut; and the limit and the pace that the shard has then.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Meters {
     /// CPU used by the process, us.
     pub(super) cpu_us: u64,
-    /// What has held the shard back.
+    /// Times for which each limit has held the shard back.
     pub(super) binding: BindingTimes,
-    /// What it allows itself; none unless it is adaptive.
+    /// Limit and pace of the shard; none unless it is adaptive.
     pub(super) standing: Option<Standing>,
 }
 
@@ -68,9 +68,9 @@ pub(super) struct Interval {
     pub(super) cpu_us: u64,
     /// The client's greatest lateness in it, ns.
     pub(super) max_sched_lag_ns: u64,
-    /// What held the shard back during it.
+    /// Times for which each limit held the shard back during it.
     pub(super) binding: BindingTimes,
-    /// What the shard allowed itself at its end; none unless it is adaptive.
+    /// Limit and pace of the shard at its end; none unless it is adaptive.
     pub(super) standing: Option<Standing>,
     pending: u32,
     over: bool,

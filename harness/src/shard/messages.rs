@@ -1,6 +1,6 @@
-//! What a shard's gate has to tell the supervisor at once, on its way to the reporter.
+//! Urgent frames from a shard's gate to the supervisor, on their way to the reporter.
 //!
-//! One thread: a list and whoever waits for it.
+//! One thread: a list and the reader that waits for it.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

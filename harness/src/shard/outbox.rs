@@ -27,7 +27,7 @@ pub(super) struct Outbox<W> {
 /// Urgency of what is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Haste {
-    /// It is to be told how far the shard is.
+    /// Not urgent: progress and measurements.
     Waits,
     /// Urgent: another shard, or the end of the run, waits for it.
     Rings,

@@ -57,7 +57,8 @@ mod tests {
         }
     }
 
-    /// What the pulse of an engine came to in a second of virtual time, in which the process did not run for so long.
+    /// Return the event-loop delay of an engine over a second of virtual time in which the process did not run for `stopped`, and the
+    /// number of delays of 100 ms to 1 s.
     fn lag(stopped: Duration) -> (Exact, u64) {
         let mut builder = Builder::new_current_thread();
         let runtime = builder.enable_time().start_paused(true).build_local(LocalOptions::default()).unwrap();

@@ -15,7 +15,7 @@ const SMALLEST_QUOTA: u64 = 10;
 /// hundred times a second has nothing left after each.
 const ROUNDED: Duration = Duration::from_secs(1);
 
-/// How late a request may be under a quota's pace and still not cost a later one its place.
+/// Lateness up to which a request under a quota's pace does not cost a later one its place.
 const CATCH_UP: Duration = Duration::from_millis(10);
 
 /// The pace at which what is left of a quota lasts until there is more.
@@ -24,7 +24,7 @@ const CATCH_UP: Duration = Duration::from_millis(10);
 /// that it has to last, each shard taking its part.
 #[derive(Debug)]
 pub(super) struct QuotaPace {
-    /// How many shards share it.
+    /// Number of shards that share it.
     siblings: u32,
     /// The longest that it may keep a request waiting.
     longest: Duration,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::plan::{Backoff, Manners, RETRY_RESERVE, ShardPlan, split_share};
 
-/// What one retry costs, in the unit in which first attempts earn: a hundredth of a retry.
+/// Cost of one retry, in the unit in which first attempts earn: a hundredth of a retry.
 const COST: u64 = 100;
 
 /// Retries that a shard can save up at most. It bounds what a long good time can unleash in a bad one.
@@ -56,12 +56,12 @@ impl RetryBudget {
     }
 }
 
-/// What asking for a retry came to.
+/// Answer to a request for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spent {
     /// The item may be tried again.
     Granted,
-    /// It was tried as often as an item may be.
+    /// The item was tried as often as an item may be.
     ItemHadItsShare,
     /// The run has retried as much as it may.
     BudgetIsEmpty,

@@ -1,4 +1,4 @@
-//! What a shard has to do next: IDs that it has not started, and items that are to be tried again.
+//! Work that a shard has to do next: IDs that it has not started, and items that are to be tried again.
 //!
 //! Called by the gate. It must not decide whether anything may go, nor whether an item deserves another attempt.
 
@@ -14,11 +14,11 @@ use crate::units::IdRange;
 #[derive(Debug)]
 pub(super) struct Supply {
     ids: IdRange,
-    /// How often it went on to another range.
+    /// Number of times that it went on to another range.
     stretch: u64,
     /// Ranges that were given to it while it still had IDs.
     more: VecDeque<IdRange>,
-    /// How many IDs it was given.
+    /// Number of IDs that it received from other shards.
     received: u64,
     again: BinaryHeap<Reverse<Again>>,
 }
@@ -30,11 +30,11 @@ pub(super) struct Again {
     pub(super) due: Nanos,
     /// The item.
     pub(super) id: u64,
-    /// How often it was attempted.
+    /// Number of attempts that it has had.
     pub(super) attempt: u32,
     /// When its first attempt was intended.
     pub(super) first_intended: Nanos,
-    /// What its last attempt came to.
+    /// Outcome of its last attempt.
     pub(super) outcome: Outcome,
 }
 
@@ -137,7 +137,8 @@ impl Supply {
         Some(id)
     }
 
-    /// Which of its ranges, one after another, the next ID comes from: within one it has had all IDs in between.
+    /// Return the number of the range, of those that it had one after another, that the next ID comes from: within one it has had all IDs
+    /// in between.
     pub(super) const fn stretch(&self) -> u64 {
         self.stretch
     }

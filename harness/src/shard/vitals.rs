@@ -1,6 +1,6 @@
-//! What a shard used, and how its CPU fared, from the common start to its end.
+//! Resource usage of a shard, and readings of its CPU, from the common start to its end.
 //!
-//! What takes long to read is read before the shard says `ready`, so that it delays no request.
+//! Slow readings are taken before the shard sends `ready`, so that they delay no request.
 
 use crate::clock::Nanos;
 use crate::machine::{CpuTicks, Proc, probe_speed, probe_speed_since};
@@ -10,7 +10,7 @@ use crate::wire::{CpuHealth, Usage};
 /// Choice to probe the speed of the shard's CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probing {
-    /// It does.
+    /// Probe the CPU.
     Probes,
     /// Another shard on the same CPU does. Where many share one, their probes would hold each other up, and those that are
     /// still at work when the first ones end.
@@ -76,12 +76,12 @@ impl Vitals {
         }
     }
 
-    /// What is used from now on counts; what is measured begins at `start`. Takes microseconds.
+    /// Begin to count the usage now, and the measured time at `start`. Takes microseconds.
     pub(super) fn begin(&mut self, start: Nanos) {
         (self.usage, self.start) = ((self.read)(), start);
     }
 
-    /// What has been used so far, before the start too.
+    /// Return the usage so far, before the start too.
     pub(super) fn used(&self) -> Usage {
         (self.read)()
     }
@@ -91,7 +91,7 @@ impl Vitals {
         self.usage.cpu_us()
     }
 
-    /// What it came to by `now`. May take milliseconds of CPU.
+    /// Return the usage and the CPU readings from the beginning to `now`. May take milliseconds of CPU.
     pub(super) fn end(&self, now: Nanos) -> (Usage, CpuHealth) {
         let usage = self.used().since(self.usage);
         let ticks = self.proc.cpu_ticks(self.cpu).zip(self.ticks).map(|(now, then)| now.since(then));

@@ -8,7 +8,7 @@ use super::{Bounds, Exact, Percentile};
 /// that tells values apart that differ by a thousandth.
 const HALF: usize = 1 << 10;
 
-/// The same as a number of bits, of all 2,048.
+/// Bits that number the first 2,048 cells, twice `HALF`.
 const CELL_BITS: u32 = 11;
 
 /// Cells that are not empty by their number, in order, and how many values each holds.
@@ -16,13 +16,14 @@ const CELL_BITS: u32 = 11;
 pub struct Cells(pub Vec<(usize, u64)>);
 
 impl Cells {
-    /// How many values there are; at most as many as can be counted.
+    /// Return the number of values; at most `u64::MAX`.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
-    /// What [`Timing::percentile`](super::Timing::percentile) says of values in these cells, of which nothing was cut off.
+    /// Return the percentile of the values in these cells, of which nothing was cut off, as
+    /// [`Timing::percentile`](super::Timing::percentile) does.
     pub fn percentile(&self, q: f64, exact: &Exact, bounds: Bounds) -> Percentile {
         let Some(rank) = exact.rank(q) else { return Percentile::TooFew };
         let value = self.value_at(rank).map(|value| value.min(exact.max_ns));
@@ -47,7 +48,7 @@ pub(crate) const fn lowest_in(cell: usize) -> u64 {
     ((cell - doublings * HALF) as u64) << doublings
 }
 
-/// How many cells a histogram has whose greatest value is this one.
+/// Return the number of cells of a histogram whose greatest value is `highest`.
 pub(super) const fn count_up_to(highest: u64) -> usize {
     let bits = u64::BITS - highest.leading_zeros();
     (2 + bits.saturating_sub(CELL_BITS) as usize) * HALF

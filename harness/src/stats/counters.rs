@@ -1,4 +1,4 @@
-//! What is counted: items by final state, attempts by what they came to.
+//! Counters: items by final state, attempts by outcome.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{ErrorKind, Fate, Outcome, Sample};
 
-/// What is counted. Constant in size: statuses and kinds of error are few.
+/// Counts of items, attempts, connections and bytes. Constant in size: statuses and kinds of error are few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Items that ended well.
     pub ok: u64,
-    /// Of these, at their first attempt.
+    /// Items that ended well at their first attempt.
     pub ok_at_first: u64,
     /// Items that the target does not have.
     pub not_found: u64,
@@ -23,7 +23,7 @@ pub struct Counters {
     pub aborted: u64,
     /// Requests tried, the failed ones included.
     pub attempts: u64,
-    /// Of these, beyond the first of their item.
+    /// Attempts beyond the first of their item.
     pub retries: u64,
     /// Requests that were sent, those cut off at the end of the run included.
     pub attempts_sent: u64,

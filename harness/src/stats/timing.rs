@@ -37,7 +37,7 @@ impl Bounds {
         self.highest_ns
     }
 
-    /// How many cells such a histogram has.
+    /// Return the number of cells of a histogram with these bounds.
     #[must_use]
     pub const fn cells(self) -> usize {
         count_up_to(self.highest_ns)
@@ -134,7 +134,7 @@ impl Exact {
 pub struct Timing {
     bounds: Bounds,
     histogram: Histogram<u64>,
-    /// How old those were that were cut off; none until one is. Ages beyond the bounds are left out.
+    /// Ages of what was cut off; none until something is. Ages beyond the bounds are left out.
     ages: Option<Box<Histogram<u64>>>,
     exact: Exact,
 }
@@ -164,7 +164,7 @@ impl Timing {
         &self.histogram
     }
 
-    /// How old those were that were cut off, without ages beyond the bounds; none when none was.
+    /// Return the ages of what was cut off, without ages beyond the bounds; none when nothing was.
     #[must_use]
     pub fn ages(&self) -> Option<&Histogram<u64>> {
         self.ages.as_deref()

@@ -1,6 +1,6 @@
-//! What a shard is reached by: its process and two pipes. In a rehearsal it is a task of the same thread instead.
+//! Line to a shard: its process and two pipes. In a rehearsal it is a task of the same thread instead.
 //!
-//! Made by whoever starts the shards, used by [`Member`](super::member::Member) alone. It must not know what the bytes mean.
+//! Made by the code that starts the shards, used by [`Member`](super::member::Member) alone. It must not know what the bytes mean.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ pub(super) trait Line {
     /// Ends the shard. What it had sent and nobody has read is lost.
     fn kill(&mut self);
 
-    /// How the shard ended, once it has. Later calls say the same.
+    /// Return the exit of the shard, once it has ended. Later calls return the same.
     fn try_wait(&mut self) -> Option<ShardExit>;
 
     /// The number of its process.
@@ -61,7 +61,7 @@ impl Process {
         }
     }
 
-    /// What becomes readable when the shard says something.
+    /// Return the descriptor that becomes readable when the shard sends something.
     pub(super) fn pipe(&self) -> BorrowedFd<'_> {
         self.frames.as_fd()
     }

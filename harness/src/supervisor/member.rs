@@ -17,7 +17,7 @@ use crate::wire::{
     encode,
 };
 
-/// How long a shard whose pipe has ended may take to end itself.
+/// Time that a shard whose pipe has ended may take to end itself.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
 /// Reason why a shard's result is not whole.
@@ -25,11 +25,11 @@ const EXIT_GRACE: Duration = Duration::from_secs(1);
 pub enum ShardFault {
     /// Its pipe ended before its final frame.
     Died,
-    /// It said nothing for too long and was ended.
+    /// Silence for too long; the shard was ended.
     Silent(Duration),
-    /// It sent something that is no frame, and was ended.
+    /// Bytes that are no frame; the shard was ended.
     Junk(String),
-    /// It had not ended when the grace after a stop was over, and was ended.
+    /// Not over when the grace after a stop was; the shard was ended.
     Overdue,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for ShardFault {
     }
 }
 
-/// What came up a shard's pipe.
+/// Event from a shard's pipe.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// The workload stands.
@@ -57,19 +57,19 @@ pub(super) enum Heard {
     Open(Vec<OpenSecond>),
     /// Requests it sent.
     Sends(Sends),
-    /// The target asks for patience.
+    /// The target asks for a pause.
     Pause(PauseOrder),
     /// The target was at a request of its then.
     Arrived { scope: Scope, at: Nanos },
-    /// It asks for the turn to send.
+    /// The shard asks for the turn to send.
     AskTurn(Scope),
     /// Its turn is over.
     EndTurn(Scope),
-    /// It has nothing left to do.
+    /// The shard has nothing left to do.
     Idle,
-    /// It gave these IDs away.
+    /// The shard gave these IDs away.
     Shed(IdRange),
-    /// It keeps within this share.
+    /// The shard keeps within this share.
     Share(u32),
 }
 
@@ -283,7 +283,7 @@ impl<L: Line> Member<L> {
         self.last.as_ref().map_or(0, |last| self.given.saturating_sub(last.frame.received))
     }
 
-    /// What it does with its share of the budget.
+    /// Return the shard's use of its share of the budget.
     pub(super) fn as_user(&self) -> User<'_> {
         if self.exit.is_some() { User::Gone } else { User::Works(&self.progress) }
     }

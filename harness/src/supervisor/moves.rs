@@ -36,7 +36,7 @@ impl<L: Line> Supervisor<L> {
         self.tell_others(i, Control::Pause(order));
     }
 
-    /// It is the turn of shard `next`, if it is that of any.
+    /// Give the turn to shard `next`, if it is that of any.
     pub(super) fn tell_turn(&mut self, scope: Scope, next: Option<usize>) {
         if let Some(next) = next {
             self.members[next].tell(Control::Turn(scope));

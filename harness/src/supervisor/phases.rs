@@ -1,4 +1,4 @@
-//! What the supervisor itself cost: until the start of the shards, and while they ran.
+//! CPU cost of the supervisor itself: until the start of the shards, and while they ran.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ pub(super) struct Rest {
     pub(super) works: bool,
 }
 
-/// What has to be said to whom.
+/// Message that has to be sent to a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Say {
     /// Share what you have.

@@ -28,7 +28,7 @@ struct Task {
     exit: Option<ShardExit>,
 }
 
-/// What a rehearsal needs beside its plan.
+/// Parts that a rehearsal needs beside its plan.
 #[derive(Debug)]
 pub(crate) struct Stage {
     /// The clock, whose epoch is the common start.
@@ -94,7 +94,7 @@ impl Supervisor<Task> {
     }
 }
 
-/// What is not ready now is asked for again when the stream or the clock wakes the loop.
+/// Return the result if it is ready, else `WouldBlock`: it is asked for again when the stream or the clock wakes the loop.
 fn at_once<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     match poll {
         Poll::Ready(result) => result,

@@ -19,7 +19,7 @@ const STARVED: f64 = 0.1;
 /// A shard that waited for its budget for less than this part of a look has more of it than it uses.
 const SATED: f64 = 0.02;
 
-/// What a shard that does not use its share keeps: what it used, and a fifth for what it might.
+/// Multiple of its use that a shard keeps which does not use its share: what it used, and a fifth for what it might.
 const ROOM: f64 = 1.2;
 
 /// A change smaller than this part of an equal share is not worth a message.
@@ -45,19 +45,19 @@ struct Move {
     awaited: Vec<usize>,
 }
 
-/// What a shard does with its share.
+/// Demand of a shard for its share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Demand {
-    /// It could use more.
+    /// The shard could use more.
     More,
-    /// It uses no more than this.
+    /// The shard uses no more than this.
     AtMost(u32),
 }
 
 /// A share that a shard has to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tell {
-    /// Which shard.
+    /// Number of the shard.
     pub(super) shard: usize,
     /// Its share from now on.
     pub(super) share: u32,
@@ -66,7 +66,7 @@ pub(super) struct Tell {
 /// A shard as far as its budget is concerned.
 #[derive(Debug)]
 pub(super) enum User<'a> {
-    /// It works; what it last said of itself.
+    /// At work; the progress that it reported last.
     Works(&'a Progress),
     /// Its process is gone, and nothing of it can send any more.
     Gone,
@@ -80,7 +80,7 @@ impl Shares {
         Self { given: (0..parts).map(equal).collect(), looked: vec![None; shards], moving: None, moves: 0 }
     }
 
-    /// How often shares were moved.
+    /// Return the number of times that shares were moved.
     pub(super) const fn moves(&self) -> u64 {
         self.moves
     }
@@ -125,7 +125,7 @@ impl Shares {
         tell
     }
 
-    /// What each shard does with its share; none as long as one has not been looked at for long enough.
+    /// Return the demand of each shard; none as long as one has not been looked at for long enough.
     fn demands(&mut self, users: &[User<'_>], per_s: f64) -> Option<Vec<Demand>> {
         let mut demands = Vec::with_capacity(users.len());
         for (looked, user) in self.looked.iter_mut().zip(users) {

@@ -1,5 +1,5 @@
-//! What shards told of their times, kept as they told it: a histogram in transit takes a few kilobytes, and one to count in
-//! 216, which with 64 shards and ten series each is more memory than all else together.
+//! Times that shards reported, kept as they reported them: a histogram in transit takes a few kilobytes, and one to count in 216, which
+//! with 64 shards and ten series each is more memory than all else together.
 //!
 //! Made by the timeline of each second and by the members of their ends. It must not decide anything.
 
@@ -10,7 +10,7 @@ use crate::wire::{EncodedTiming, WireError, encode_timings};
 #[derive(Debug, Clone)]
 pub struct ToldStats {
     bounds: Bounds,
-    /// What was counted.
+    /// Counts of items, attempts, connections and bytes.
     pub counters: Counters,
     /// They decode.
     timings: Vec<EncodedTiming>,
@@ -21,14 +21,14 @@ pub struct ToldStats {
 pub struct ShardTimes {
     /// The distributions, as the shard told them. They decode.
     pub told: Vec<EncodedTiming>,
-    /// What there is to show of them; none when nothing was answered.
+    /// Figures of them to show; none when nothing was answered.
     pub recent: Option<Recent>,
 }
 
 /// Times in the last complete second: of an open loop response times, of a closed one service times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recent {
-    /// Which of the two they are.
+    /// Series that they belong to.
     pub of: Series,
     /// The median.
     pub p50: Percentile,
@@ -77,7 +77,7 @@ impl ToldStats {
         }
     }
 
-    /// The same to be asked for percentiles. Takes the memory of all its histograms.
+    /// Return the same stats in a form that can be asked for percentiles. Takes the memory of all its histograms.
     #[must_use]
     pub fn unpacked(&self) -> ShardStats {
         let mut stats = ShardStats::new(self.bounds);
@@ -131,7 +131,7 @@ impl Recent {
             .any(|(own, other)| ns(*own) > ns(*other))
     }
 
-    /// Of what a shard told, with the cells of it.
+    /// Compute the times from a shard's encoded timings and their cells; none when nothing was answered.
     pub(super) fn told<'a>(
         bounds: Bounds,
         told: impl Iterator<Item = (&'a EncodedTiming, &'a (Cells, Option<Cells>))>,

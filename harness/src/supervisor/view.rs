@@ -1,4 +1,4 @@
-//! What the supervisor shows while a run goes on, and what it hands over at its end.
+//! State of a run that the supervisor shows while it goes on, and the record that it hands over at its end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -38,7 +38,7 @@ pub trait Observer {
     }
 }
 
-/// How a run stands.
+/// State of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Live {
     /// Since the common start.
@@ -54,7 +54,7 @@ pub struct Live {
     pub recent: Option<Recent>,
     /// True if that second is over and not complete: requests that were due in it have not ended, and the times are lower bounds.
     pub is_open: bool,
-    /// What adaptive shards allowed themselves at the end of it, summed over them; none unless they are adaptive.
+    /// Limit and pace of adaptive shards at the end of that second, summed over them; none unless they are adaptive.
     pub standing: Option<Standing>,
     /// Throttle pause of the target; none when no host of it asks for one.
     pub pause: Option<LivePause>,
@@ -62,18 +62,18 @@ pub struct Live {
     pub stopping: bool,
 }
 
-/// The target asks to be left alone, and is.
+/// Throttle pause that the target asked for, and is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LivePause {
-    /// How many of its hosts do; at least 1.
+    /// Number of its hosts that asked for a pause; at least 1.
     pub hosts: u32,
-    /// How many it has.
+    /// Number of its hosts.
     pub of: u32,
     /// Until the first of those may be asked again. The shards go one after another from then on.
     pub left: Duration,
 }
 
-/// How a shard stands.
+/// State of a shard.
 #[derive(Debug, Clone)]
 pub struct LiveShard {
     /// Its process.
@@ -90,7 +90,7 @@ pub struct LiveShard {
     pub waiting_again: u64,
     /// In an open loop, for how long the next request to go has been due; zero when it is not.
     pub behind: Duration,
-    /// What has held it back so far.
+    /// Times for which each limit has held it back so far.
     pub binding: BindingTimes,
     /// Its times in the last complete second.
     pub recent: Option<Recent>,
@@ -107,7 +107,7 @@ pub enum LiveState {
     Running,
     /// Its final frame is here.
     Done,
-    /// It ended without one.
+    /// Over, without a final frame.
     Lost,
 }
 
@@ -129,11 +129,11 @@ pub struct Interval {
     pub cpu_us: u64,
     /// The client's greatest lateness in it, ns.
     pub max_sched_lag_ns: u64,
-    /// What held the shards back in it, summed over them.
+    /// Times for which each limit held the shards back in it, summed over them.
     pub binding: BindingTimes,
-    /// What adaptive shards allowed themselves at its end, summed over them; none unless they are adaptive.
+    /// Limit and pace of adaptive shards at its end, summed over them; none unless they are adaptive.
     pub standing: Option<Standing>,
-    /// What each shard did in it.
+    /// Figures of each shard in it.
     pub seconds: Vec<ShardSecond>,
 }
 
@@ -178,17 +178,17 @@ pub struct RunRecord {
     pub stopped: Stopped,
     /// For how long the whole run was stopped after its start, by Ctrl-Z (SIGTSTP).
     pub suspended: Duration,
-    /// What the supervisor moved between the shards.
+    /// Counts of moves between the shards.
     pub moved: Moved,
     /// The busiest windows over all shards of each limit that requests were sent under.
     pub busiest: BTreeMap<Scope, Vec<BusiestWindow>>,
     /// Each shard.
     pub shards: Vec<ShardRecord>,
-    /// What the supervisor itself used, from the fork to the end.
+    /// Resource usage of the supervisor itself, from the fork to the end.
     pub supervisor: Usage,
-    /// How much of that CPU was for what.
+    /// Breakdown of that CPU.
     pub effort: Effort,
-    /// What the machine counted meanwhile.
+    /// Counts of the machine during the run.
     pub host: HostRecord,
 }
 
@@ -199,36 +199,36 @@ pub struct Effort {
     pub starting_us: u64,
     /// From then on until the first shard told its end, us: with every second more.
     pub running_us: u64,
-    /// How long that was.
+    /// Duration of the time that `running_us` covers.
     pub running: Duration,
 }
 
 /// True if a run was stopped by its observer, or before it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stopped {
-    /// It had not seen enough before the run was over or a signal stopped it.
+    /// Not stopped by the observer: it had not seen enough before the run was over or a signal stopped it.
     #[default]
     No,
-    /// It had.
+    /// Stopped by the observer, which had seen enough.
     ByObserver,
     /// A signal stopped it before the common start: it has no requests, and its start is when it was over.
     BeforeStart,
 }
 
-/// What the supervisor moved between the shards.
+/// Counts of what the supervisor moved between the shards.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Ranges that went from a shard to another that was done.
     pub ranges: u64,
     /// The IDs in them.
     pub ids: u64,
-    /// How often shares of the budget were moved.
+    /// Number of times that shares of the budget were moved.
     pub shares: u64,
-    /// How often the target made all shards wait.
+    /// Number of times that the target made all shards wait.
     pub pauses: u64,
 }
 
-/// What became of a shard.
+/// Record of a shard that is over.
 #[derive(Debug)]
 pub struct ShardRecord {
     /// Its part of the plan.
@@ -237,7 +237,7 @@ pub struct ShardRecord {
     pub ids: Vec<IdRange>,
     /// Its process.
     pub pid: i32,
-    /// How its process ended.
+    /// Exit of its process.
     pub exit: ShardExit,
     /// Reason why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
@@ -255,17 +255,17 @@ pub struct ShardRecord {
     pub last_ended: Option<Nanos>,
     /// Use of its budgets, those of hosts included; empty for a shard with a fault.
     pub budgets: Vec<(Scope, BudgetUse)>,
-    /// How it kept the timetable of an open loop; none in a closed one, or of a shard with a fault.
+    /// Use of the timetable of an open loop; none in a closed one, or of a shard with a fault.
     pub timetable: Option<TimetableUse>,
-    /// What of it all was in the warm-up; nothing of a shard with a fault.
+    /// Counts of its warm-up; zero for a shard with a fault.
     pub warmup: WarmUp,
-    /// What held it back; of a shard with a fault, until it last said so.
+    /// Times for which each limit held it back; of a shard with a fault, until its last report.
     pub binding: BindingTimes,
-    /// How it behaved when the target asked for patience; nothing of a shard with a fault.
+    /// Counts of throttle pauses and retries; zero for a shard with a fault.
     pub courtesy: Courtesy,
-    /// What it used of the machine; none of a shard with a fault.
+    /// Resource usage of its process; none of a shard with a fault.
     pub usage: Option<Usage>,
-    /// What it saw of its CPU; none of a shard with a fault.
+    /// Readings of its CPU; none of a shard with a fault.
     pub cpu: Option<CpuHealth>,
 }
 
@@ -338,7 +338,8 @@ impl Live {
 }
 
 impl LivePause {
-    /// How many of `of` hosts want to be left alone beyond `now`, given the end of the last pause of each that asked.
+    /// Return the pause at `now` of a target with `of` hosts, given the end of the last pause of each that asked; none when none is
+    /// paused.
     pub(super) fn at(now: Nanos, paused_until: &BTreeMap<u32, Nanos>, of: u32) -> Option<Self> {
         let paused = || paused_until.values().filter(|until| **until > now);
         let left = Duration::from_nanos(paused().min()?.since(now));
@@ -347,7 +348,7 @@ impl LivePause {
 }
 
 impl ShardRecord {
-    /// What became of `member`, which is over.
+    /// Create the record of `member`, which is over.
     pub(super) fn of<L: Line>(mut member: Member<L>) -> Self {
         let bounds = Bounds::for_timeout(member.plan.timeout);
         let exit = member.exit.unwrap_or(ShardExit::Unknown);

@@ -1,4 +1,4 @@
-//! What wakes the supervisor: a signal, the time, or a shard that rings. One `poll(2)` waits for all of it.
+//! Wake-ups of the supervisor: by a signal, the time, or a shard that rings. One `poll(2)` waits for all of them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use super::signals::Signals;
 use crate::shard::Bell;
 
-/// How often the loop looks at the time and the observer at the run.
+/// Interval at which the loop looks at the time and the observer at the run.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// What the loop woke up for.
+/// Events for which the loop woke up.
 #[derive(Debug, Default)]
 pub(super) struct Event {
     /// The members that have said something.
@@ -35,7 +35,7 @@ impl Event {
     }
 }
 
-/// What wakes the loop.
+/// Sources of the loop's wake-ups.
 #[derive(Debug)]
 pub(super) struct Wakers {
     signals: Signals,
@@ -69,7 +69,7 @@ impl Wakers {
     }
 }
 
-/// Which of the descriptors have something to read, once one has or the time is over; perhaps none.
+/// Return for each descriptor true if it has something to read, once one has or the time is over; perhaps none has.
 fn look<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>, timeout: PollTimeout) -> Result<Vec<bool>, Errno> {
     let mut fds: Vec<PollFd<'_>> = fds.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
     match poll(&mut fds, timeout) {

@@ -66,7 +66,7 @@ pub enum RateError {
     Steps {
         /// As typed.
         text: String,
-        /// How many it would take.
+        /// Number of steps that it would take.
         steps: u64,
     },
 }
@@ -205,7 +205,7 @@ fn whole_instead(text: &str, period: Period) -> Option<String> {
     Some(format!("{permits}/{}", chosen.name()))
 }
 
-/// How a rate changes in the course of a run.
+/// Course of a rate over a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateShape {
@@ -225,9 +225,9 @@ pub enum RateShape {
         from: Rate,
         /// At the end; the last step may be a shorter one.
         to: Rate,
-        /// How much each step adds, or takes off when `to` is below `from`.
+        /// Size of each step, which is added, or taken off when `to` is below `from`.
         step: Rate,
-        /// How long each rate but the last stays, in nanoseconds; at least 1.
+        /// Duration of each rate but the last, ns; at least 1.
         every_ns: u64,
     },
 }
@@ -248,7 +248,7 @@ impl RateShape {
 pub struct ShapedRate {
     /// The rate; the highest one when it changes.
     pub peak: Rate,
-    /// How it changes.
+    /// Course of the rate.
     pub shape: RateShape,
 }
 

@@ -1,4 +1,4 @@
-//! What crosses the pipes, as types: `Frame` up, `Control` down, and the parts of both.
+//! Types that cross the pipes: `Frame` up, `Control` down, and the parts of both.
 //!
 //! Everything that is counted is cumulative or sent exactly once; the doc of each frame says which. It must not know how
 //! it is written.
@@ -16,14 +16,14 @@ use crate::sample::Outcome;
 use crate::stats::{Counters, Exact, Series};
 use crate::units::IdRange;
 
-/// What a shard tells its supervisor.
+/// Message from a shard to its supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Frame {
     /// The workload stands; the shard waits for [`Control::Go`].
     Ready,
     /// The workload could not be built.
     Refused(String),
-    /// How far it is. Cumulative.
+    /// Progress of the shard. Cumulative.
     Progress(Box<Progress>),
     /// One interval, complete. Sent once.
     Interval(Box<IntervalFrame>),
@@ -31,7 +31,7 @@ pub enum Frame {
     Open(Vec<OpenSecond>),
     /// Requests sent under a rate limit, by [slot](SLOT). Told once for each slot.
     Sends(Sends),
-    /// The target asks for patience, which concerns every shard that it takes for the same client.
+    /// The target asks for a pause, which concerns every shard that it takes for the same client.
     Pause(PauseOrder),
     /// The target was at a request of this shard then; told of limits that keep any two requests apart.
     Arrived {
@@ -54,7 +54,7 @@ pub enum Frame {
     Final(Box<FinalFrame>),
 }
 
-/// What a supervisor tells its shard.
+/// Message from a supervisor to its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
     /// Start at this moment.
@@ -91,14 +91,14 @@ pub enum PauseCause {
     UsedUp,
 }
 
-/// The target asks for patience.
+/// Pause that the target asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseOrder {
     /// The number of the host that is the target.
     pub host: u32,
-    /// Reason why nobody may go.
+    /// Reason for the pause.
     pub cause: PauseCause,
-    /// When it did.
+    /// When the target asked for it.
     pub at: Nanos,
     /// Nothing goes before this moment.
     pub until: Nanos,
@@ -132,7 +132,7 @@ pub struct Sends {
     pub complete: u64,
 }
 
-/// What holds a shard back.
+/// Limit that holds a shard back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
@@ -197,7 +197,7 @@ impl BindingTimes {
         }
     }
 
-    /// What was added since these were `earlier`.
+    /// Return the times added since these were `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         let Self { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = earlier;
@@ -211,8 +211,7 @@ impl BindingTimes {
     }
 }
 
-/// How a shard behaved when the target asked for patience. Promises and pauses are counted by each shard that knew of
-/// them.
+/// Counts of a shard's throttle pauses and retries. Promises and pauses are counted by each shard that knew of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Courtesy {
     /// Throttled answers that said how long to wait.
@@ -223,13 +222,13 @@ pub struct Courtesy {
     pub honoured: u64,
     /// Waits in which something went.
     pub violated: u64,
-    /// What went in them.
+    /// Attempts that went in such waits.
     pub early_attempts: u64,
     /// Waits that were cut to the longest pause allowed.
     pub cut_pauses: u64,
     /// Time in which nothing was allowed to go because the target had asked for that, ns.
     pub paused_ns: u64,
-    /// How often good answers came again after throttling.
+    /// Number of times that good answers came again after throttling.
     pub recoveries: u64,
     /// From the throttled answer to the first good one after the pause, summed over them, ns.
     pub recovery_sum_ns: u64,
@@ -272,7 +271,7 @@ impl Courtesy {
     }
 }
 
-/// How far a shard is.
+/// Progress of a shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// When this was so.
@@ -287,7 +286,7 @@ pub struct Progress {
     pub waiting_again: u64,
     /// In an open loop, for how long the next request to go has been due, ms: 0 when it is not. 0 in a closed one.
     pub behind_ms: u32,
-    /// What has held it back so far.
+    /// Times for which each limit has held it back so far.
     pub binding: BindingTimes,
 }
 
@@ -333,9 +332,9 @@ pub struct IntervalFrame {
     pub cpu_us: u64,
     /// The client's greatest lateness in it, ns.
     pub max_sched_lag_ns: u64,
-    /// What held the shard back in it.
+    /// Times for which each limit held the shard back in it.
     pub binding: BindingTimes,
-    /// What it allowed itself at its end; none unless it is adaptive.
+    /// Limit and pace of the shard at its end; none unless it is adaptive.
     pub standing: Option<Standing>,
     /// Counts of what ended in it, and of what was due in it and never went.
     pub counters: Counters,
@@ -370,7 +369,7 @@ pub struct LowerBound {
 /// Everything a shard knows at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinalFrame {
-    /// What was counted.
+    /// Counts of items, attempts, connections and bytes.
     pub counters: Counters,
     /// Its distributions.
     pub timings: Vec<EncodedTiming>,
@@ -388,26 +387,26 @@ pub struct FinalFrame {
     pub last_ended: Nanos,
     /// The hardest-used window of each limit that any request was sent under, and whether every window kept to it.
     pub budgets: Vec<(Scope, BudgetUse)>,
-    /// How the timetable of an open loop was kept; none in a closed one.
+    /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
-    /// What of it all was in the warm-up.
+    /// Counts of the warm-up.
     pub warmup: WarmUp,
-    /// What held it back.
+    /// Times for which each limit held it back.
     pub binding: BindingTimes,
-    /// How it behaved when the target asked for patience.
+    /// Counts of throttle pauses and retries.
     pub courtesy: Courtesy,
-    /// What it used of the machine since the start.
+    /// Resource usage of its process since the start.
     pub usage: Usage,
-    /// What it saw of its CPU.
+    /// Readings of its CPU.
     pub cpu: CpuHealth,
 }
 
-/// How a shard kept the timetable of an open loop.
+/// Use of an open loop's timetable by a shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimetableUse {
     /// Requests that the timetable held until the end, whether they went, were dropped or postponed; as the timetable counts them.
     pub scheduled: u64,
-    /// Of these, those that throttle pauses moved past the end, so that they never went.
+    /// Scheduled requests that throttle pauses moved past the end, so that they never went.
     pub postponed: u64,
     /// The limit that the requests waited for which were due at the end and were dropped; none when none was.
     pub dropped_by: Option<Binding>,
@@ -415,7 +414,7 @@ pub struct TimetableUse {
     pub shifted_ns: u64,
 }
 
-/// What was intended while a run warmed up, which its times and rates leave out.
+/// Counts of what was scheduled while a run warmed up, which its times and rates leave out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Attempts.
@@ -435,7 +434,7 @@ impl WarmUp {
     }
 }
 
-/// How a shard used its budget.
+/// Use of a budget by a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetUse {
     /// The window with the greatest excess.
@@ -444,7 +443,7 @@ pub struct BudgetUse {
     pub kept: bool,
 }
 
-/// What a process used of the machine.
+/// Resource usage of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// User CPU, us.
@@ -460,7 +459,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What was added since `earlier`. The largest resident set is that of the whole life.
+    /// Return the usage since `earlier`. The largest resident set is that of the whole life.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -479,7 +478,7 @@ impl Usage {
     }
 }
 
-/// How the CPU of a shard fared while it measured: its own one, or all of them when it was not kept on one.
+/// Readings of a shard's CPU while it measured: of its own one, or of all of them when it was not kept on one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuHealth {
     /// From the start to its end, over which everything here and in its [`Usage`] was read, ns.
@@ -489,6 +488,6 @@ pub struct CpuHealth {
     /// A fixed piece of work before the start, ns of CPU time; none when the kernel does not say, or when another shard on
     /// the same CPU probes it.
     pub speed_before_ns: Option<u64>,
-    /// The same piece of work after the end, ns.
+    /// CPU time of the same piece of work after the end, ns.
     pub speed_after_ns: Option<u64>,
 }

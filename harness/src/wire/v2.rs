@@ -95,7 +95,7 @@ pub fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u32::from_be_bytes)
 }
 
-/// The same of two words.
+/// Return the two words that begin at this byte; 0 beyond the end.
 fn long(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_be_bytes)
 }

@@ -21,7 +21,7 @@ use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::wire::{Binding, BudgetUse, Scope, Sends, TimetableUse};
 
-/// What paces a shard: the timetable of an open loop, or a budget.
+/// Create the pacer of a shard: the timetable of an open loop, or a budget.
 fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
     let curve = Curve::of(plan.shape, plan.duration);
     let ends = plan.duration.map_or(Nanos(u64::MAX), |duration| start.plus(duration));
@@ -42,14 +42,14 @@ pub(in crate::shard) struct Dropped {
     pub(in crate::shard) admitted: Option<Nanos>,
 }
 
-/// What a gate asks.
+/// Work and limits of a shard, by which its gate decides.
 pub(super) struct Limits {
     pub(super) supply: Supply,
     pub(super) hosts: Vec<Host>,
     pub(super) host_of: HostOf,
     /// The numbers of the hosts that something was deferred for, whoever was served last at the end.
     pub(super) behind: VecDeque<u32>,
-    /// What the lanes that wait are waiting for.
+    /// Event that the waiting lanes wait for.
     pub(super) waits: Waits,
     /// Pacer of the run.
     pub(super) limiter: Limiter,
@@ -83,7 +83,7 @@ struct Turn {
 /// Answer to a request that has its connection and wants to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clearance {
-    /// It may.
+    /// The request may be written now.
     Go,
     /// Not before this moment.
     At(Nanos),
@@ -103,12 +103,12 @@ struct LeftOver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// It has said that it has nothing to do.
+    /// Reported to the supervisor as having nothing to do.
     Idle,
     Closed,
 }
 
-/// What waiting lanes wait for, beside being called.
+/// Event that waiting lanes wait for, beside being called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waits {
     /// A moment.
@@ -118,10 +118,10 @@ pub(super) enum Waits {
     ForAnEnd,
 }
 
-/// What asking for an attempt came to.
+/// Answer to a lane that asks for an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Asked {
-    /// It goes.
+    /// The attempt may go.
     Go(Permit),
     /// Not before this moment.
     At(Nanos, Binding),
@@ -129,7 +129,7 @@ pub(super) enum Asked {
     Blocked(Binding),
 }
 
-/// What an attempt that goes had to wait for.
+/// Moments since which each limit has allowed an attempt, and the moment at which it goes.
 #[derive(Debug, Clone, Copy)]
 struct Moments {
     /// Since when the pacer has let it go.
@@ -145,7 +145,7 @@ struct Moments {
 /// Items that may wait for another attempt at once: it bounds the memory of a shard whose target asks for long waits.
 const MOST_WAITING: u64 = 10_000;
 
-/// What is said when there is nothing to do.
+/// Answer when there is nothing to do.
 const NOTHING: Leave = Leave::Blocked(Binding::Idle);
 
 impl Limits {
@@ -182,7 +182,7 @@ impl Limits {
         self.deferred().map(Deferred::agains).sum()
     }
 
-    /// What adaptive hosts allow themselves; none unless they are.
+    /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are adaptive.
     pub(super) fn standing(&self) -> Option<Standing> {
         self.hosts.iter().filter_map(Host::standing).reduce(Standing::plus)
     }
@@ -202,7 +202,7 @@ impl Limits {
         &mut self.hosts[host]
     }
 
-    /// What had to let others go first.
+    /// Return the work that had to let others go first, by host.
     fn deferred(&self) -> impl Iterator<Item = &Deferred> {
         self.behind.iter().map(|host| &self.hosts[*host as usize].deferred)
     }
@@ -226,8 +226,8 @@ impl Limits {
         }
     }
 
-    /// What is binding when the budget allows nothing before `next`: it is not the budget if there is nothing to do, or a
-    /// host that would not allow it then.
+    /// Return the refusal of an attempt that the budget allows no sooner than `next`. The limit that it names is not the budget if there
+    /// is nothing to do, or if a host would not allow the attempt then.
     fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
         if self.hosts.len() > 1 {
             // What one of them wants says nothing of the others.
@@ -258,9 +258,9 @@ impl Limits {
         }
     }
 
-    /// What the turn of an open loop that is intended at `due` is for, if its host allows it at `now`, and since when it does.
+    /// Take the task for the turn of an open loop that is scheduled at `due`, if its host allows it at `now`, and since when it does.
     ///
-    /// Nothing goes first: the turn would be given to another host's item, and the wait be nobody's.
+    /// No other item goes first: the turn would be given to another host's item, and the wait would belong to no item.
     fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
         let Some(id) = self.supply.peek(due) else {
             return Err(match self.supply.next(now) {
@@ -333,7 +333,7 @@ impl Limits {
         }
     }
 
-    /// What was deferred and may go at `now`.
+    /// Take a deferred task that may go at `now`, and since when it may.
     fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
         for at in 0..self.behind.len() {
             let number = self.behind[at] as usize;
@@ -403,7 +403,7 @@ impl Limits {
         }
     }
 
-    /// What an open loop has not let go yet, it intends later by as long as the target has asked to be left alone.
+    /// Postpone what an open loop has not let go yet by as long as the target has asked to be left alone.
     pub(super) fn shift(&mut self) {
         // Of several hosts, the others go on.
         if let [host] = &mut self.hosts[..]
