@@ -173,7 +173,7 @@ impl Child {
         let _ = kill(self.pid, signal);
     }
 
-    /// Return the exit of the child, if it has ended. After that, the child no longer exists.
+    /// Return the exit of the child, if it has ended. Once this has returned one, the child no longer exists.
     #[must_use]
     pub fn try_wait(&self) -> Option<ShardExit> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))

@@ -2,7 +2,7 @@
 //!
 //! For tests (feature `virtual-time`). Each shard is a task that lives the whole life of a shard; a supervisor receives its
 //! frames, relays its pauses, moves IDs and budget and merges what it measured, by the code that does so between processes.
-//! What differs: there is no process and no pipe of the kernel's, reading and writing take no time, nothing is said of CPU
+//! The differences: there is no process and no pipe of the kernel's, reading and writing take no time, nothing is said of CPU
 //! and memory, and the alarm that lets requests go has whole milliseconds. What falls due at one instant comes to run in an
 //! order that is not always the same, so a count may differ by one where that decides. It must not measure anything itself.
 

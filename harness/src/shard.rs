@@ -93,7 +93,7 @@ where
 }
 
 /// Lives the shard's life as a task of the current thread, by the runtime's own time, and returns what would be the exit code.
-/// It speaks through `stream`, which it closes at its end.
+/// The shard sends and receives frames over `stream`, which it closes at its end.
 #[cfg(feature = "virtual-time")]
 pub(crate) async fn rehearse<W>(plan: ShardPlan, clock: Clock, workload: W, stream: tokio::io::DuplexStream) -> u8
 where

@@ -1,4 +1,4 @@
-//! Types for what people type: ID ranges, counts, rates and durations; and numbers as people read them.
+//! Types of user input: ID ranges, counts, rates and durations; and numbers as people read them.
 //!
 //! Called by the command line (through `FromStr`) and by the plan. Parsing touches nothing but its text; every error
 //! says what was wrong and what would be right.

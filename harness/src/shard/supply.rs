@@ -137,8 +137,8 @@ impl Supply {
         Some(id)
     }
 
-    /// Return the number of the range, of those that it had one after another, that the next ID comes from: within one it has had all IDs
-    /// in between.
+    /// Return the number of the range that the next ID comes from; ranges are numbered in the order of their use. Within one, it has had
+    /// all IDs in between.
     pub(super) const fn stretch(&self) -> u64 {
         self.stretch
     }

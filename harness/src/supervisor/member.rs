@@ -29,7 +29,7 @@ pub enum ShardFault {
     Silent(Duration),
     /// Bytes that are no frame; the shard was ended.
     Junk(String),
-    /// Not over when the grace after a stop was; the shard was ended.
+    /// Still running when the grace after a stop was over; the shard was ended.
     Overdue,
 }
 

@@ -19,7 +19,7 @@ const STARVED: f64 = 0.1;
 /// A shard that waited for its budget for less than this part of a look has more of it than it uses.
 const SATED: f64 = 0.02;
 
-/// Multiple of its use that a shard keeps which does not use its share: what it used, and a fifth for what it might.
+/// Multiple of its use that a shard keeps if it does not use its whole share: what it used, and a fifth for what it might.
 const ROOM: f64 = 1.2;
 
 /// A change smaller than this part of an equal share is not worth a message.

@@ -62,7 +62,7 @@ pub struct Live {
     pub stopping: bool,
 }
 
-/// Throttle pause that the target asked for, and is given.
+/// Throttle pause that the target asked for, in effect now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LivePause {
     /// Number of its hosts that asked for a pause; at least 1.

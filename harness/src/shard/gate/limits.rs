@@ -258,7 +258,8 @@ impl Limits {
         }
     }
 
-    /// Take the task for the turn of an open loop that is scheduled at `due`, if its host allows it at `now`, and since when it does.
+    /// Take the task for the turn of an open loop that is scheduled at `due`, and the moment since which its host has allowed it; the
+    /// refusal if its host does not allow it at `now`.
     ///
     /// No other item goes first: the turn would be given to another host's item, and the wait would belong to no item.
     fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
@@ -333,7 +334,7 @@ impl Limits {
         }
     }
 
-    /// Take a deferred task that may go at `now`, and since when it may.
+    /// Take a deferred task that may go at `now`, and the moment since which its host has allowed it.
     fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
         for at in 0..self.behind.len() {
             let number = self.behind[at] as usize;
