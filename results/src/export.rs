@@ -42,7 +42,7 @@ pub enum Format {
     Junit,
     /// `OpenMetrics` 1.0, as Prometheus reads it.
     OpenMetrics,
-    /// What k6 hands to `handleSummary`.
+    /// Fields that k6 passes to `handleSummary`.
     K6Summary,
 }
 

@@ -1,6 +1,5 @@
-//! What was judged as `JUnit` XML, one test case each, as CI services read it: the gates of a run, the metrics of a
-//! comparison. What they were judged by is told by properties of the suite: a measurement that is not valid passes none for
-//! sure.
+//! `JUnit` XML, one test case per gate of a run or per metric of a comparison, as CI services read it. Properties of the
+//! suite state the validity of the measurement: one that is not valid passes none for sure.
 
 use std::fmt::Write;
 
@@ -13,28 +12,28 @@ use crate::studies::compare::{Contest, Verdict, metric_words, row};
 /// Something that was judged.
 struct Case {
     name: String,
-    /// What was seen of it.
+    /// Result in words.
     said: String,
-    /// What kind of thing it is.
+    /// Kind of the gate or of the metric.
     kind: &'static str,
     outcome: Outcome,
 }
 
-/// What was found.
+/// Outcome of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It holds.
+    /// The gate or the metric holds.
     Passed,
-    /// It does not: a failure.
+    /// The gate or the metric does not hold: a failure.
     Failed,
-    /// It could not be decided: an error.
+    /// Undecided: an error.
     Undecided,
 }
 
-/// What the cases have in common.
+/// Properties that the cases share.
 struct Suite<'a> {
     name: &'a str,
-    /// What they are: `gates`, `comparison`.
+    /// Class name of the cases: `gates`, `comparison`.
     class: &'a str,
     /// RFC 3339.
     timestamp: &'a str,

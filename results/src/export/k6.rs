@@ -16,7 +16,7 @@ use crate::run::gates::{Measured, Metric, Quantity, Stat, of_report};
 use crate::run::report::{GateReport, Latency, Report, Verdict};
 use crawlmark_harness::stats::{Percentile, Series};
 
-/// What every trend of a k6 summary has.
+/// Statistics of every trend of a k6 summary.
 const STATS: [&str; 6] = ["avg", "min", "med", "max", "p(90)", "p(95)"];
 
 /// Its percentiles; the last two where they are known.

@@ -101,7 +101,7 @@ fn write_attempts(text: &mut Text, report: &Report) {
     }
 }
 
-/// What is told by shard: attempts, whose sum is the run's, and CPU, which a shard that died did not tell.
+/// Write the figures by shard: attempts, whose sum is the run's, and CPU, which a shard that died did not report.
 fn write_shards(text: &mut Text, shards: &[ShardReport]) {
     text.family("crawlmark_attempts", Kind::Counter, "", "Requests tried.");
     for shard in shards {

@@ -10,7 +10,7 @@ use crate::run::gates::{Measured, Metric, Quantity, Stat, of_report};
 use crate::run::report::{Latency, Report, Verdict};
 use crawlmark_harness::stats::Series;
 
-/// Which way is better.
+/// Direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Better {
     /// More.
@@ -22,13 +22,13 @@ pub(super) enum Better {
 /// A figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Point {
-    /// What it is, as in `service p99`.
+    /// Name, as in `service p99`.
     pub(super) name: String,
-    /// What it is counted in: `us` or `1/s`.
+    /// Unit: `us` or `1/s`.
     pub(super) unit: &'static str,
     /// Finite and above 0.
     pub(super) value: f64,
-    /// Which way is better.
+    /// Direction in which the metric improves.
     pub(super) better: Better,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn left_out(report: &Report) -> Vec<String> {
     series(report).flat_map(of_series).collect()
 }
 
-/// What is said of the run beside each point.
+/// Describe the run, for the text beside each point.
 pub(super) fn about(report: &Report) -> String {
     let validity = &report.validity;
     let mut lines = vec![format!("validity: {}", validity.verdict.name())];

@@ -148,7 +148,7 @@ fn write_gates(out: &mut String, report: &Report) {
     }
 }
 
-/// How the run went, second by second, in characters.
+/// Write the course of the run, second by second, in characters.
 fn write_course(out: &mut String, report: &Report) {
     let end = report.intervals.iter().map(|row| row.start_s + 1).max().unwrap_or(0);
     let row = |of: fn(&IntervalRow) -> Option<f64>| {

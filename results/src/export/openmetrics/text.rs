@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Names and values.
 pub(super) type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
 
-/// What kind of metric a family is.
+/// Metric type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Goes up.

@@ -1,4 +1,4 @@
-//! What part of a run is asked for, and which part of this run that is.
+//! The part of a run that is requested, and its resolution to seconds and shards of this run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -121,7 +121,7 @@ pub enum SecondError {
     Part(String),
 }
 
-/// What part of a run is asked for.
+/// Request for a part of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     /// Its seconds.
@@ -138,7 +138,7 @@ impl Ask {
         Self { span: Span::Seconds { from: None, to: None }, shards: None, outcomes: Outcomes::All };
 }
 
-/// How the seconds were chosen.
+/// Way in which the seconds were chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Chosen {
     /// They are all that was measured.
@@ -173,7 +173,7 @@ pub enum CutError {
     /// Beyond the end.
     #[error("{flag} {second}s is outside the run, whose seconds are {measured}")]
     Outside {
-        /// What was typed.
+        /// Flag as typed.
         flag: &'static str,
         /// The point.
         second: u64,
@@ -183,9 +183,9 @@ pub enum CutError {
     /// Nothing lies between.
     #[error("--from {from}s is not before --to {to}s: there is no second between them")]
     Backwards {
-        /// What was typed, or follows.
+        /// First second, as typed or as implied.
         from: u64,
-        /// What was typed, or follows.
+        /// Second after the last, as typed or as implied.
         to: u64,
     },
     /// No such shard.

@@ -10,7 +10,7 @@ use crate::run::report::{BindingReport, Latency, Verdict};
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.cut/1";
 
-/// What a part of a run came to.
+/// Report on a part of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CutReport {
     /// [`SCHEMA`].
@@ -19,11 +19,11 @@ pub struct CutReport {
     pub crawlmark_version: String,
     /// The result that it is a part of.
     pub source: Source,
-    /// Which seconds.
+    /// The seconds.
     pub part: Part,
-    /// Which shards, in order.
+    /// The shards, in order.
     pub shards: Vec<u32>,
-    /// Of which answers the times are told: `all`, `ok`, `throttled` or `error`.
+    /// Answers whose times are reported: `all`, `ok`, `throttled` or `error`.
     pub outcome: String,
     /// Attempts that were intended in these seconds, were sent and ended by themselves, by what they came to: `ok`, `throttled`,
     /// `error`.
@@ -32,7 +32,7 @@ pub struct CutReport {
     pub latency: BTreeMap<String, Latency>,
     /// Counts of what ended in these seconds; null for a part of the shards, for it is only known of all of them.
     pub counted: Option<Counted>,
-    /// What is not known of this part, or should be known of it, in sentences.
+    /// Unknown figures and caveats of this part, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -45,15 +45,15 @@ pub struct Source {
     pub name: String,
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// What was crawled.
+    /// Target that was crawled.
     pub target: String,
-    /// How many shards crawled.
+    /// Number of shards that crawled.
     pub shards: u32,
     /// Validity of the whole result.
     pub verdict: Verdict,
 }
 
-/// Which seconds of the run.
+/// Seconds of the run that were cut out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// The first, from the common start.
@@ -62,15 +62,15 @@ pub struct Part {
     pub to_s: u64,
     /// Length of time that rates are counted over: without the time after the run's last answer.
     pub duration_s: f64,
-    /// Where the run's last second ends.
+    /// End of the run's last second.
     pub run_s: u64,
     /// `whole`, `asked` or `steady`.
     pub chosen: String,
-    /// How the steady state was found; null unless it was asked for.
+    /// Steady state, and the way it was found; null unless requested.
     pub steady: Option<Steady>,
 }
 
-/// How many answers of a kind.
+/// Number and rate of answers of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// In these seconds.
@@ -79,12 +79,12 @@ pub struct Answered {
     pub per_s: f64,
 }
 
-/// What the seconds of a result hold, summed.
+/// Sums over the seconds of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     /// Attempts that ended or were cut off.
     pub attempts: u64,
-    /// The same over the duration.
+    /// Attempts per second, over the duration.
     pub attempts_per_s: f64,
     /// Items that ended or were cut off.
     pub items: u64,
@@ -114,6 +114,6 @@ pub struct Counted {
     pub max_sched_lag_us: f64,
     /// CPU of the shards, user and system; null without an attempt.
     pub cpu_us_per_attempt: Option<f64>,
-    /// Which limit held the shards back: the mean over the seconds.
+    /// Limits that held the shards back, as parts of their time: the mean over the seconds.
     pub binding: BindingReport,
 }

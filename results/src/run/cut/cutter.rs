@@ -12,27 +12,27 @@ use crawlmark_harness::units::{grouped, micros};
 /// A line that is not of the run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Foreign {
-    /// Of a shard that the run did not have.
+    /// A shard that the run did not have.
     #[error("it is of shard {0}, which the result does not have: the log is another run's")]
     Shard(u32),
-    /// Of a second that the run did not have.
+    /// A second that the run did not have.
     #[error("it is of second {0}, which the result does not have: the log is another run's")]
     Second(u64),
 }
 
-/// What the log holds of a shard's series, of the seconds that the report's times are of.
+/// Counts that the log holds of a shard's series, for the seconds that the report's times cover.
 #[derive(Debug, Clone, Copy, Default)]
 struct Logged {
     times: u64,
     ages: u64,
 }
 
-/// What of a series is in no line of the log, though the result has it.
+/// Values of a series that are in no line of the log, though the result has them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Astray {
     /// Times beyond the histogram's bounds.
     overflow: u64,
-    /// What was cut off.
+    /// Values that were cut off.
     censored: u64,
     /// Times that the log should have.
     missing: u64,
@@ -101,7 +101,7 @@ impl<'a> Cutter<'a> {
         Ok(())
     }
 
-    /// What the lines came to.
+    /// Build the report from the lines that were added.
     #[must_use]
     pub fn finish(self) -> CutReport {
         let report = self.report;
@@ -187,7 +187,7 @@ impl<'a> Cutter<'a> {
         Latency::of_timing(&timing, Detail::Histogram)
     }
 
-    /// What the shards of the cut have of a series, and the log does not.
+    /// Count the values of a series that the shards of the cut have and the log does not.
     fn astray(&self, series: Series) -> Astray {
         let mut astray = Astray::default();
         for shard in self.report.shards.iter().filter(|shard| self.cut.shards.contains(&shard.shard)) {

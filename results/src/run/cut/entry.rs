@@ -11,36 +11,36 @@ use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{Bounds, Cells, Series};
 use crawlmark_harness::wire::v2::{DEFLATED_COOKIE, DEFLATED_HEADER, HEADER, LONGEST_NUMBER, read_cells, word};
 
-/// What the name of a series of ages ends in.
+/// Suffix of the name of a series of ages.
 pub const CENSORED: &str = "_censored";
 
-/// Of what the values of a series are.
+/// Kind of the values of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Times that were measured.
     Times,
-    /// How old those were that were cut off.
+    /// Ages of attempts that were cut off.
     Ages,
 }
 
-/// What a line holds.
+/// Contents of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The shard's number.
     pub shard: u32,
-    /// Which distribution.
+    /// Distribution.
     pub series: Series,
-    /// Of what.
+    /// Kind of the values.
     pub kind: Kind,
     /// When its interval began, s after the common start.
     pub second: u64,
     /// The cells that are not empty, by their number in the histogram, and how many values each holds.
     pub cells: Vec<(usize, u64)>,
-    /// How many values that is.
+    /// Number of values.
     pub count: u64,
 }
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Not `Tag=..,start,length,max,histogram`.
@@ -82,7 +82,7 @@ impl LineReader {
         BEFORE + (self.plain.capacity() + self.plain.capacity() / 100 + DEFLATED_HEADER + BEFORE).div_ceil(3) * 4
     }
 
-    /// What `line`, without its end, holds; none of a comment, a legend, or a series that this version does not know.
+    /// Parse `line`, given without its end. Return none for a comment, a legend, or a series that this version does not know.
     ///
     /// # Errors
     /// When it is no line of this run's log.

@@ -14,7 +14,7 @@ use flate2::write::ZlibEncoder;
 use super::LineReader;
 use crawlmark_harness::stats::Bounds;
 
-/// What a deflated histogram begins with.
+/// First bytes of a deflated histogram.
 const COOKIE: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
 
 /// Checks all laws on any bytes: as the lines of a log, and as what a line's histogram inflates to, where a checksum would

@@ -1,4 +1,4 @@
-//! What the lines of a log add up to: counts by cell, and the distribution that they are.
+//! Sum of the lines of a log: counts by cell, and the distribution that they form.
 
 use hdrhistogram::Histogram;
 
@@ -27,12 +27,12 @@ impl Pile {
         }
     }
 
-    /// How many times there are.
+    /// Return the number of times.
     pub(super) fn count(&self) -> u64 {
         sum(&self.times)
     }
 
-    /// How many were cut off.
+    /// Return the number of attempts that were cut off.
     pub(super) fn censored(&self) -> u64 {
         sum(&self.ages)
     }

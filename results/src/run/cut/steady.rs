@@ -43,7 +43,7 @@ const ALIKE: f64 = 0.05;
 /// differ most there, and where a second goes a little with the one before.
 const LIKELY: f64 = 5.0;
 
-/// What must lie on either side of a division, as a part of the whole, and in values.
+/// Least size of either side of a division, as a part of the whole, and in values.
 const SIDE: f64 = 0.15;
 const LEAST_SIDE: usize = 2;
 
@@ -56,9 +56,9 @@ pub struct Steady {
     pub to_s: u64,
     /// Seconds that a value of the series is the mean of: 5 (MSER-5), or 1 in a run of less than a minute.
     pub batch_s: u64,
-    /// What was looked at, and how much of its start MSER left out.
+    /// Series that were examined, with the part of its start that MSER left out of each.
     pub series: Vec<Settled>,
-    /// What was left out at the end, s.
+    /// Time left out at the end, s.
     pub end_left_out_s: u64,
     /// The choice in a sentence.
     pub sentence: String,
@@ -69,7 +69,7 @@ pub struct Steady {
 pub struct Settled {
     /// `items_per_s`, `service_p50` or `response_p50`.
     pub name: String,
-    /// What was left out at its start, after the warm-up, s.
+    /// Time left out at its start, after the warm-up, s.
     pub left_out_s: u64,
 }
 
@@ -81,7 +81,7 @@ pub enum NotSteady {
         "{whole_s} whole seconds between warm-up and end are too few: {SHORTEST_S} are needed; name a window with --from and --to"
     )]
     Short {
-        /// What there is, s.
+        /// Time available, s.
         whole_s: u64,
     },
     /// The load was meant to change.
@@ -89,7 +89,7 @@ pub enum NotSteady {
         "the rate was planned to change ({0}): no part of the run is like the others; name a window with --from and --to"
     )]
     Planned(String),
-    /// It settled for too long.
+    /// The series took too long to settle.
     #[error(
         "{series} still changed when half of the run was over ({from} at first, {to} at the end); name a window with --from \
          and --to"
@@ -102,7 +102,7 @@ pub enum NotSteady {
         /// Its mean in the last tenth, with its unit.
         to: String,
     },
-    /// It did not stay.
+    /// The series did not stay at one level.
     #[error(
         "{series} went from {from} in the mean until {at_s} s to {to} after it; name a window \
          with --from and --to"
@@ -110,7 +110,7 @@ pub enum NotSteady {
     Drifting {
         /// What.
         series: &'static str,
-        /// Where the two parts meet that differ most.
+        /// Boundary between the two parts that differ most, s.
         at_s: u64,
         /// Its mean before, with its unit.
         from: String,
@@ -215,7 +215,7 @@ fn courses(report: &Report, start: u64, end: u64) -> Vec<Course> {
     courses
 }
 
-/// How many of the first values MSER leaves out, in whole batches; none when it would leave out half of them.
+/// Return the number of first values that MSER leaves out, in whole batches; none when it would leave out half of them.
 fn settle(values: &[f64], batch: usize) -> Option<usize> {
     let batches: Vec<f64> = values.chunks_exact(batch).map(mean).collect();
     let last_allowed = batches.len() / 2;

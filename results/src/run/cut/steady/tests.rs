@@ -24,7 +24,7 @@ fn run(items: &[u64]) -> Report {
     report
 }
 
-/// The same with a median time in each second.
+/// Add a median time to each second of the report.
 fn with_medians(mut report: Report, median_us: impl Fn(u64) -> Option<f64>) -> Report {
     report.intervals.iter_mut().for_each(|row| row.p50_us = median_us(row.start_s));
     report
@@ -128,7 +128,7 @@ fn what_falls_off_for_good_is_not_steady_and_what_recovers_is() {
     assert!(refused.contains("(10.4 ms at first, 19.4 ms at the end)"), "{refused}");
 }
 
-/// How often something is left out of, and how often refused, what is nothing but noise.
+/// Return how often the method leaves something out of pure noise, how often it refuses pure noise, and how much it leaves out.
 fn false_cuts(seconds: usize, kind: (f64, f64)) -> (f64, f64, f64) {
     const ROUNDS: u32 = 400;
     let mut random = fastrand::Rng::with_seed(7);
