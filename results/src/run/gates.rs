@@ -1,4 +1,4 @@
-//! What must hold of a run: objectives such as `service_p99 < 250ms`, read, watched while the run goes on, and judged.
+//! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and judged.
 //!
 //! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`Lookout`] hears the seconds of a run
 //! and closes its report with a verdict for each. Everything here is pure; nothing of it runs in a shard. Not to be confused
@@ -28,7 +28,7 @@ use crate::run::report::GateReport;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Series;
 
-/// What a broken condition leads to.
+/// Consequence of a broken condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breach {
     /// The run is judged to have failed, at its end.
@@ -60,9 +60,9 @@ impl Breach {
 /// A condition, and what follows when it is broken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Objective {
-    /// What must hold.
+    /// Condition that must hold.
     pub condition: Condition,
-    /// What follows when it does not.
+    /// Consequence when it does not hold.
     pub breach: Breach,
 }
 

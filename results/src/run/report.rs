@@ -53,7 +53,7 @@ use crawlmark_harness::wire::{BindingTimes, Usage, WarmUp};
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.result/1";
 
-/// What the user calls the run.
+/// Name and labels that the user gives the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     /// A short name; part of the directory's name.
@@ -90,33 +90,33 @@ pub struct Report {
     pub stopped_by: Option<String>,
     /// The plan as resolved.
     pub plan: Plan,
-    /// How the plan can be asked for again; null of a run that no command line asked for.
+    /// Command line that repeats the plan; null of a run that no command line started.
     #[serde(default)]
     pub command: Option<CommandLine>,
     /// The machine.
     pub environment: Environment,
     /// Each planned item in exactly one state.
     pub ledger: Ledger,
-    /// What was counted.
+    /// Counts of the run.
     pub totals: Totals,
     /// Connections opened and closed before the start to check that hosts can be reached; not in `connections_opened`. Absent where
     /// nothing was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_connections: Option<u64>,
-    /// How the budget was used; null without one.
+    /// Use of the budget; null without one.
     pub budget: Option<BudgetReport>,
     /// Use of the budgets of the hosts; null without them, and in results of older versions.
     #[serde(default)]
     pub host_budget: Option<HostBudgetReport>,
-    /// How an open loop kept its timetable; null in a closed loop.
+    /// Adherence of an open loop to its timetable; null in a closed loop.
     pub schedule: Option<ScheduleReport>,
-    /// What the run warmed up with; null without a warm-up.
+    /// Counts of the warm-up; null without a warm-up.
     pub warmup: Option<WarmUpReport>,
-    /// How the run behaved when its target asked for patience.
+    /// Throttling: pauses, waits that the target asked for, and recoveries.
     pub manners: MannersReport,
-    /// Which limit held the shards back.
+    /// Limits that held the shards back, as parts of their time.
     pub binding: BindingReport,
-    /// What moved between the shards.
+    /// Work and budget moved between the shards.
     pub moved: MovedReport,
     /// Times over all shards, by series.
     pub latency: BTreeMap<String, Latency>,
@@ -124,9 +124,9 @@ pub struct Report {
     pub shards: Vec<ShardReport>,
     /// Each second.
     pub intervals: Vec<IntervalRow>,
-    /// What the supervisor used.
+    /// Resources that the supervisor used.
     pub supervisor: SupervisorReport,
-    /// What the machine counted meanwhile.
+    /// Counters of the machine during the run.
     pub host: HostReport,
     /// Validity of the result.
     pub validity: Validity,
@@ -146,7 +146,7 @@ pub struct Plan {
     pub config_hash: String,
 }
 
-/// What the supervisor used.
+/// Resources that the supervisor used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SupervisorReport {
     /// User and system CPU.
@@ -172,7 +172,7 @@ pub struct SupervisorReport {
 }
 
 impl SupervisorReport {
-    /// What the record says of it. It works for longer than the shards: it starts them, and hears them out.
+    /// Build the report from the record. The supervisor works for longer than the shards: it starts them, and receives their results.
     fn new(record: &RunRecord, worked_s: f64) -> Self {
         let RunRecord { supervisor, effort, start, shards, .. } = record;
         let ms = |at: Nanos| at.0 as f64 / 1e6;
@@ -189,7 +189,7 @@ impl SupervisorReport {
     }
 }
 
-/// What the target's own books say beside ours.
+/// Comparison of the target's own counts with the client's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Witness {
     /// True if the target counted the same attempts, statuses and IDs; null when a shard, or a process of the
@@ -197,24 +197,24 @@ pub struct Witness {
     pub agrees: Option<bool>,
     /// Requests that may or may not have arrived, because they were cut off: the counts may differ by so many.
     pub cut_off: u64,
-    /// Where it did not.
+    /// Differences between the two counts.
     pub differences: Vec<String>,
     /// Its books.
     pub ledger: serde_json::Value,
 }
 
-/// What a report is made of.
+/// Inputs of a report.
 #[derive(Debug)]
 pub struct Source<'a> {
-    /// What was asked.
+    /// Plan of the run.
     pub plan: &'a RunPlan,
-    /// What the user calls it.
+    /// Name and labels that the user gives it.
     pub labels: &'a Labels,
-    /// What happened.
+    /// Record of the run.
     pub record: &'a RunRecord,
     /// Each second.
     pub intervals: Vec<IntervalRow>,
-    /// Where it happened.
+    /// Machine and system on which it ran.
     pub environment: Environment,
 }
 

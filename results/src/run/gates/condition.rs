@@ -10,11 +10,11 @@ use crawlmark_harness::stats::Series;
 /// `metric[window] op limit`: what must hold of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Condition {
-    /// What is looked at.
+    /// Metric to compare.
     pub metric: Metric,
     /// Over how long; none for the whole run.
     pub window: Option<Window>,
-    /// How it is to compare.
+    /// Comparison with the limit.
     pub op: Op,
     /// With what, in the metric's unit: finite and not negative.
     pub limit: f64,
@@ -24,7 +24,7 @@ pub struct Condition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window(u8);
 
-/// How a figure is to compare with its limit.
+/// Comparison of a figure with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// `<`
@@ -58,7 +58,7 @@ impl Window {
         self.0.into()
     }
 
-    /// How many seconds of a history it covers.
+    /// Return the number of seconds of a history that the window covers.
     pub(super) fn len(self) -> usize {
         self.0.into()
     }
@@ -134,7 +134,7 @@ impl Condition {
         }
     }
 
-    /// How far `value` is within the limit, as a part of the limit: negative beyond it. None where nearer is no better.
+    /// Return the distance of `value` from the limit, as a part of the limit: negative beyond it. None where nearer is no better.
     #[must_use]
     pub fn margin(&self, value: f64) -> Option<f64> {
         let sign = match self.op {

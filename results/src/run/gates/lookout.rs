@@ -35,7 +35,7 @@ pub struct Lookout {
     so_far: Option<ShardStats>,
     /// The times that are bounded from below in a second that is not complete.
     waited: Series,
-    /// Which objective wants the run to stop.
+    /// Index of the objective that wants the run to stop.
     stop: Option<usize>,
     /// Windows of that one that were judged before their seconds were complete; the last one broke it.
     foreseen: Vec<Finding>,
@@ -58,14 +58,14 @@ struct Watched {
     why: Option<String>,
 }
 
-/// What was seen, up to a second after the start.
+/// Value that was measured up to a second after the start.
 #[derive(Debug, Clone)]
 struct Finding {
     measured: Measured,
     until_s: u64,
 }
 
-/// What is to be looked at. Some need a second that is whole, which it is known to be when the next one is there.
+/// Objectives to judge. Some need a second that is whole, which it is known to be when the next one is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     WholeSeconds,
@@ -245,7 +245,7 @@ impl Lookout {
         }
     }
 
-    /// What the last seconds say; none while the window is not full.
+    /// Measure the objective over its last seconds; none while the window is not full.
     fn measure(&self, objective: &Objective) -> Option<Measured> {
         let metric = objective.condition.metric;
         let Some(window) = objective.condition.window else {
@@ -362,7 +362,7 @@ mod tests {
         Lookout::new(&[Objective { condition: text.parse().unwrap(), breach }], &plan)
     }
 
-    /// How many of these seconds it takes until the run is stopped.
+    /// Return the number of these seconds that it takes until the run is stopped; none if it is never stopped.
     fn stops_after(text: &str, warmup_s: f64, seconds: &[[u64; 3]]) -> Option<usize> {
         let mut lookout = lookout(text, Breach::Stops, warmup_s);
         seconds.iter().enumerate().find_map(|(i, numbers)| {

@@ -1,4 +1,4 @@
-//! What a run, or a part of it, says about a metric.
+//! Measured value of a metric for a run, or for a part of it.
 //!
 //! Of a whole run by its report alone, so that a saved one can be judged as well; of some seconds by their merged
 //! statistics. What too few samples speak for is unknown, with the reason.
@@ -14,7 +14,7 @@ pub const SAMPLES_BEYOND: u64 = 100;
 /// Samples that a part of a run must have before its means and shares are judged.
 pub(super) const SAMPLES_LIVE: u64 = 100;
 
-/// What is known of a metric, in its unit.
+/// Known value of a metric, in its unit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
     /// Its value.
@@ -25,7 +25,7 @@ pub enum Measured {
     Unknown(String),
 }
 
-/// What a figure is one of.
+/// Basis of a figure: a whole run or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// A whole run: its means and shares are what they are.
@@ -49,7 +49,7 @@ impl Measured {
     }
 }
 
-/// What the report of a run says about `metric`.
+/// Measure `metric` from the report of a run.
 #[must_use]
 pub fn of_report(metric: Metric, report: &Report) -> Measured {
     let quantity = match metric {
@@ -75,7 +75,7 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
     }
 }
 
-/// What some seconds of a run, merged, say about `metric`. What only the end of a run shows is unknown.
+/// Measure `metric` from the merged statistics of some seconds of a run. A figure that only the end of a run shows is unknown.
 #[must_use]
 pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
     let per_second = |n: u64| rate_of(n as f64 / seconds.max(1) as f64, seconds as f64);
@@ -360,7 +360,7 @@ mod tests {
         ShardStats::from_parts(bounds(), Counters::default(), timings)
     }
 
-    /// What a part, and a report, say of the same.
+    /// Measure one metric from a part, and from a report.
     fn both(name: &str, stats: &ShardStats) -> [Measured; 2] {
         let metric = metric(name);
         let Metric::Time(series, stat) = metric else { panic!("{name} is no time") };

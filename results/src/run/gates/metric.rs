@@ -1,4 +1,4 @@
-//! What can be judged: the figures of a report by name, with the unit of each.
+//! Metrics that can be judged: the figures of a report by name, with the unit of each.
 //!
 //! A name is that of the report's JSON where it has one. Used by the parser and by whoever measures; measures nothing itself.
 
@@ -65,13 +65,13 @@ pub enum Quantity {
     Lost,
     /// Attempts.
     Attempts,
-    /// Of these, beyond the first of their item.
+    /// Attempts beyond the first of their item.
     Retries,
     /// Throttled ones.
     Throttled,
     /// Those that were answered with a challenge page.
     SoftBlocked,
-    /// What [`Quantity::ErrorRate`] counts.
+    /// Errors counted by [`Quantity::ErrorRate`].
     Errors,
     /// Requests of an open loop that never went.
     Dropped,
@@ -85,7 +85,7 @@ pub enum Quantity {
     Valid,
 }
 
-/// What a figure is counted in.
+/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds.
@@ -203,7 +203,7 @@ impl Quantity {
 }
 
 impl Metric {
-    /// What it is counted in.
+    /// Return the unit of the metric.
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
@@ -291,7 +291,7 @@ impl Quantile {
         f64::from(self.0) / f64::from(Self::WHOLE)
     }
 
-    /// How many samples there must be for so many of them to lie beyond it.
+    /// Return the number of samples needed for `beyond` of them to lie beyond the percentile.
     #[must_use]
     pub fn samples_for(self, beyond: u64) -> u64 {
         samples_for(self.part(), beyond)

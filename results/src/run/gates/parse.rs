@@ -18,16 +18,16 @@ use crawlmark_harness::units::nearest;
 pub struct ConditionError {
     /// The text.
     pub text: String,
-    /// Where in it, in characters from 1.
+    /// Column in the text, in characters from 1.
     pub column: usize,
-    /// What was wrong there, and what would be right.
+    /// Error there, and its correction.
     pub fault: Fault,
 }
 
-/// What is wrong with a text that is no condition.
+/// Error in a text that is no condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It does not begin with a name.
+    /// Missing name at the start.
     #[error("a metric comes first, as in service_p99 < 250ms")]
     NoMetric,
     /// There is no such metric.
@@ -35,7 +35,7 @@ pub enum Fault {
     UnknownMetric {
         /// As written.
         name: String,
-        /// What may have been meant.
+        /// Suggestion of a name that may have been meant.
         hint: String,
     },
     /// A bracket that is not closed.
@@ -97,7 +97,7 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// What is wrong, and from which byte on.
+/// Byte offset of the error, and the error.
 type Wrong = (usize, Fault);
 
 impl<'a> Reader<'a> {
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What would be right.
+/// Return an example of a valid value of this unit.
 const fn right(unit: Unit) -> &'static str {
     match unit {
         Unit::Us => "write a time, as in 250ms",
@@ -248,7 +248,7 @@ fn scaled(number: &str, exponent: i32) -> Option<f64> {
     (value <= GREATEST).then_some(value)
 }
 
-/// What whoever wrote `name` may have meant.
+/// Suggest the metric that was probably meant by `name`.
 fn hint(name: &str) -> String {
     let others = [
         ("items_per_s", "rate"),

@@ -13,7 +13,7 @@ use crawlmark_harness::supervisor::{BusiestWindow, RunRecord, ShardRecord};
 use crawlmark_harness::units::Rate;
 use crawlmark_harness::wire::{BudgetUse, Scope};
 
-/// How a budget was used.
+/// Use of a budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BudgetReport {
     /// As asked, for people.

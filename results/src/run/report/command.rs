@@ -1,4 +1,4 @@
-//! How a run was asked for, so that it can be asked for again.
+//! Command line of a run, recorded so that the run can be repeated.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,6 @@ use serde::{Deserialize, Serialize};
 pub struct CommandLine {
     /// Its arguments, the program's name first. No secret is among them.
     pub arguments: Vec<String>,
-    /// What has to be added by hand because it may be a secret, or was never seen: for people.
+    /// Parts to be added by hand because they may be secret, or were never seen: for people.
     pub withheld: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What each shard did over time, in few enough steps to be saved for every shard of a long run.
+//! Course of each shard over time, in few enough steps to be saved for every shard of a long run.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::IntervalRow;
 /// The most steps of a course: as many as a wide plot can show.
 const MOST_STEPS: u64 = 600;
 
-/// What a shard did over time, by columns. Null where it reported nothing.
+/// Course of a shard over time, by columns. Null where it reported nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Course {
     /// Seconds in a step; 0 without a step.

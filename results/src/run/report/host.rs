@@ -1,4 +1,4 @@
-//! What the machine counted while the run went on: everybody's doing, not the run's alone.
+//! Counters of the machine during the run: system-wide, not the run's alone.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use crawlmark_harness::machine::HostRecord;
 /// shorter than this, too much of what was counted lies before it.
 pub(crate) const SHORTEST_FOR_PRESSURE: Duration = Duration::from_secs(10);
 
-/// What the machine counted while the run went on, in this network namespace where it has several. Null is what it does not
-/// say.
+/// Counters of the machine during the run, in this network namespace where it has several. Null where it does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     /// The part of the time in which something was ready to run and had no CPU; null of a run that is too short to tell.

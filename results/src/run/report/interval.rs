@@ -70,16 +70,16 @@ pub struct IntervalRow {
     pub max_sched_lag_us: f64,
     /// CPU used by the shards.
     pub cpu_us: u64,
-    /// Which limit held the shards back in it.
+    /// Limits that held the shards back in it, as parts of their time.
     pub binding: BindingReport,
     /// Requests in flight that adaptive shards allowed themselves at its end; null unless they are adaptive.
     pub limit: Option<u32>,
     /// Requests per second that they allowed themselves then; null unless they have learnt of a pace.
     pub pace_per_s: Option<f64>,
-    /// How many good answers took how long: the response time in an open loop, the service time in a closed one. Null when
-    /// there was none.
+    /// Distribution of the times of good answers: the response time in an open loop, the service time in a closed one.
+    /// Null when there was none.
     pub spread: Option<Spread>,
-    /// What each shard did in it, on its way to [`ShardReport::course`](super::ShardReport::course): the report has it there.
+    /// Course of each shard in it, on its way to [`ShardReport::course`](super::ShardReport::course): the report has it there.
     #[serde(skip)]
     pub shards: Vec<ShardSecond>,
 }

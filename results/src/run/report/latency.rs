@@ -24,7 +24,7 @@ pub enum Detail {
 /// A distribution in microseconds. A percentile with fewer than ten samples beyond it is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// The least; absent when there is none.
     pub min_us: Option<f64>,
@@ -60,7 +60,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of a series of `stats`; empty when nothing was recorded.
+    /// Summarize a series of `stats`; empty when nothing was recorded.
     #[must_use]
     pub fn of(stats: &ShardStats, series: Series, detail: Detail) -> Self {
         match stats.timing(series) {
@@ -69,13 +69,13 @@ impl Latency {
         }
     }
 
-    /// Of these series of `stats`, by name.
+    /// Summarize these series of `stats`, by name.
     #[must_use]
     pub fn all(stats: &ShardStats, kept: &[Series], detail: Detail) -> BTreeMap<String, Self> {
         kept.iter().map(|series| (series.name().to_owned(), Self::of(stats, *series, detail))).collect()
     }
 
-    /// Of a distribution.
+    /// Summarize a distribution.
     pub(crate) fn of_timing(timing: &Timing, detail: Detail) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         let exact = timing.exact();

@@ -1,4 +1,4 @@
-//! How the run behaved when its target asked for patience, and what held it back.
+//! Throttling during the run, and the limits that held it back.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use super::{Totals, share};
 use crawlmark_harness::supervisor::{Moved, RunRecord};
 use crawlmark_harness::wire::{BindingTimes, Courtesy};
 
-/// How the run behaved when its target asked for patience.
+/// Throttling during the run: pauses, waits that the target asked for, and recoveries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MannersReport {
     /// Throttled attempts over all attempts.
     pub throttled_share: f64,
     /// Attempts that brought no item, over all attempts: throttled, failed, or tried again.
     pub wasted_share: f64,
-    /// How often the target made all shards wait.
+    /// Number of times that the target made all shards wait.
     pub pauses: u64,
     /// Time in which nothing was allowed to go because of that: the mean over the shards.
     pub paused_s: f64,
@@ -26,11 +26,11 @@ pub struct MannersReport {
     pub honoured: u64,
     /// Waits in which something was sent although its shard knew of them.
     pub violated: u64,
-    /// What was sent in them.
+    /// Attempts sent in them.
     pub early_attempts: u64,
     /// Waits that were cut to `--max-pause`.
     pub cut_pauses: u64,
-    /// How often good answers came again after throttling, counted by each shard.
+    /// Number of times that good answers came again after throttling, counted by each shard.
     pub recoveries: u64,
     /// From the throttled answer to the first good one after the pause, in the mean; null without a recovery.
     pub recovery_mean_s: Option<f64>,
@@ -75,7 +75,7 @@ impl MannersReport {
     }
 }
 
-/// Which limit held the shards back, as parts of their time; they add up to 1, or are all 0 of no time.
+/// Limits that held the shards back, as parts of their time; they add up to 1, or are all 0 of no time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct BindingReport {
     /// The budget: a connection was free and waited for it.
@@ -104,14 +104,14 @@ impl BindingReport {
     }
 }
 
-/// What moved between the shards while the run went on.
+/// IDs and budget moved between the shards while the run went on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedReport {
     /// Ranges of IDs that went from a shard to another that was done.
     pub ranges: u64,
     /// The IDs in them.
     pub ids: u64,
-    /// How often shares of the budget were moved.
+    /// Number of times that shares of the budget were moved.
     pub shares: u64,
 }
 

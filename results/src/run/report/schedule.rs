@@ -1,4 +1,4 @@
-//! How an open loop kept its timetable, and what a run warmed up with.
+//! Adherence of an open loop to its timetable, and the counts of a run's warm-up.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord, Stopped};
 use crawlmark_harness::wire::{Binding, TimetableUse, WarmUp};
 
-/// How an open loop kept its timetable.
+/// Adherence of an open loop to its timetable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleReport {
-    /// How requests arrived: `constant` or `poisson`.
+    /// Arrival process: `constant` or `poisson`.
     pub arrivals: String,
     /// The rate as asked.
     pub rate: String,
@@ -23,7 +23,7 @@ pub struct ScheduleReport {
     /// Requests that the timetable held until the end of the run, as far as there were items for them: attempts, dropped and
     /// postponed ones.
     pub scheduled: u64,
-    /// Of these, those that were due and never went, because a limit held them back until the end; see `dropped_by`.
+    /// Scheduled requests that were due and never went, because a limit held them back until the end; see `dropped_by`.
     pub dropped: u64,
     /// The dropped ones by the limit that they waited for at the end, by the names of `binding`. Empty of an older version.
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct ScheduleReport {
     pub untold_shards: usize,
 }
 
-/// What was intended while the run warmed up. It is counted, and left out of the times and the rates.
+/// Counts of the requests that were scheduled in the warm-up. They are left out of the times and the rates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
     /// For how long.

@@ -27,18 +27,18 @@ pub struct ShardReport {
     pub held: Vec<IdRange>,
     /// Its requests in flight at most.
     pub connections: u32,
-    /// How its processes ended: one, as long as none is replaced.
+    /// Ends of its processes: one, as long as none is replaced.
     pub exits: Vec<String>,
     /// Reason why its result is not whole.
     pub fault: Option<String>,
-    /// What held it back.
+    /// Limits that held it back, as parts of its time.
     pub binding: BindingReport,
     /// Its items by state.
     pub ledger: Ledger,
     /// Requests that its part of an open loop's timetable held; null in a closed loop.
     pub scheduled: Option<u64>,
-    /// Of these, those that throttle pauses moved past the end; see [`ScheduleReport::postponed`](super::ScheduleReport::postponed).
-    /// Null in a closed loop, and of an older version.
+    /// Scheduled requests that throttle pauses moved past the end; see
+    /// [`ScheduleReport::postponed`](super::ScheduleReport::postponed). Null in a closed loop, and of an older version.
     #[serde(default)]
     pub postponed: Option<u64>,
     /// The limit that its dropped requests waited for at the end; null when none was dropped, and of an older version.
@@ -52,18 +52,18 @@ pub struct ShardReport {
     /// fault, and of an older version.
     #[serde(default)]
     pub last_ended_s: Option<f64>,
-    /// What it counted.
+    /// Its counts.
     pub totals: Totals,
-    /// What it did over time.
+    /// Its course over time.
     pub course: Course,
     /// Its times, by series; empty of a shard with a fault.
     pub latency: BTreeMap<String, Latency>,
-    /// What it used.
+    /// Resources that it used.
     #[serde(flatten)]
     pub usage: UsageReport,
 }
 
-/// What a shard used of the machine. All null of a shard with a fault.
+/// Resources of the machine that a shard used. All null of a shard with a fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// User CPU.
@@ -76,7 +76,7 @@ pub struct UsageReport {
     pub cpu_share: Option<f64>,
     /// Runnable without a CPU; null when the kernel does not say.
     pub run_delay_s: Option<f64>,
-    /// The same over `measured_s`.
+    /// `run_delay_s` over `measured_s`.
     pub run_delay_share: Option<f64>,
     /// Largest resident set.
     pub max_rss_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! How many answers of a second took how long, coarsely: what a heat map is painted from.
+//! Coarse distribution of the times of a second's answers: the data of a heat map.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct Spread {
     /// The number of the first cell. Cell `n` holds what took from 10^(n/10) us to below 10^((n+1)/10) us; cell 0 holds what
     /// was faster as well.
     pub first: u32,
-    /// How many answers lie in it and in each cell above, up to the last that has any.
+    /// Number of answers in it and in each cell above, up to the last that has any.
     pub counts: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What was counted, over the run or over a shard: items by state, attempts by what they came to.
+//! Counts of the run or of a shard: items by state, attempts by outcome.
 
 use std::collections::BTreeMap;
 
@@ -31,12 +31,12 @@ pub struct Ledger {
     pub lost: u64,
 }
 
-/// What was counted over the run or a shard.
+/// Counts of the run or of a shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Requests tried.
     pub attempts: u64,
-    /// Of these, beyond the first of their item.
+    /// Attempts beyond the first of their item.
     pub retries: u64,
     /// Items that were good at their first attempt.
     pub ok_at_first: u64,

@@ -22,7 +22,7 @@ use crawlmark_harness::units::micros;
 /// The check that notes a suspended run.
 pub(crate) const SUSPENSION: &str = "suspension";
 
-/// What the checks come to, the gravest last.
+/// Result of the checks, the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -60,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// What it says about the numbers, in a sentence.
+    /// Return the meaning of the verdict for the numbers, in a sentence.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -96,31 +96,31 @@ pub struct Validity {
     pub checked: Vec<String>,
     /// The checks that could not be made.
     pub unavailable: Vec<String>,
-    /// Of each of these, why. Absent from results of earlier versions.
+    /// Reasons, by check, why these could not be made. Absent from results of earlier versions.
     #[serde(default)]
     pub unavailable_reasons: BTreeMap<String, String>,
 }
 
-/// What a run is judged by.
+/// Evidence that a run is judged by.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// What was asked.
+    /// Plan of the run.
     pub plan: &'a RunPlan,
     /// Where.
     pub environment: &'a Environment,
-    /// What the machine counted meanwhile.
+    /// Counters of the machine during the run.
     pub host: &'a HostReport,
     /// Each shard.
     pub shards: &'a [ShardReport],
-    /// What they counted together.
+    /// Counts of all shards.
     pub totals: &'a Totals,
-    /// What became of the items.
+    /// Items by state.
     pub ledger: &'a Ledger,
     /// Each second, in order.
     pub intervals: &'a [IntervalRow],
 }
 
-/// What a gate saw.
+/// Result of a check.
 #[derive(Debug, PartialEq)]
 enum Seen {
     /// Its findings; none when all is well.
@@ -160,7 +160,7 @@ impl Seen {
 /// A check.
 struct Gate {
     name: &'static str,
-    /// What a finding makes of the run, at least.
+    /// Least grave verdict that a finding leads to.
     verdict: Verdict,
     look: fn(&Evidence<'_>) -> Seen,
 }

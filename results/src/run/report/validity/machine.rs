@@ -8,7 +8,7 @@ use crate::run::report::SHORTEST_FOR_PRESSURE;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::units::grouped;
 
-/// What can be done about a lack of ports.
+/// Remedies for a lack of ports.
 const MORE_PORTS: &str = "use fewer connections, keep them alive, or widen net.ipv4.ip_local_port_range";
 
 /// Something waited for a CPU, where the kernel does not say whether it was a shard.

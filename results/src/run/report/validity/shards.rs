@@ -44,7 +44,7 @@ pub(super) fn sums(evidence: &Evidence<'_>) -> Seen {
     Seen::Findings(shards().filter_map(out_of_sum).chain(shards().filter_map(out_of_schedule)).collect())
 }
 
-/// What the timetable counted is not what went and what was dropped.
+/// Report a shard whose scheduled requests are not the sum of those sent, dropped and postponed.
 fn out_of_schedule(shard: &ShardReport) -> Option<String> {
     let (scheduled, attempts, dropped) = (shard.scheduled?, shard.totals.attempts, shard.totals.dropped);
     let postponed = shard.postponed.unwrap_or(0);

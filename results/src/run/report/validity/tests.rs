@@ -484,7 +484,7 @@ fn g_speed() {
     });
 }
 
-/// What a machine with such files counts in ten seconds.
+/// Return the counters of a machine with these files before and after a watch of ten seconds.
 fn counted(before: &[(&str, &str)], after: &[(&str, &str)]) -> HostReport {
     let (directory, proc) = proc_with(before);
     let watch = Watch::begin(proc, Nanos(0));

@@ -11,7 +11,7 @@ pub(super) struct Worst<'a> {
 }
 
 impl<'a> Worst<'a> {
-    /// Of readings, none of which is no number.
+    /// Find the greatest of readings, none of which is NaN; none without a reading.
     pub(super) fn of(beyond: impl Iterator<Item = (&'a ShardReport, f64)>) -> Option<Self> {
         let beyond: Vec<_> = beyond.collect();
         let (shard, reading) = *beyond.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
