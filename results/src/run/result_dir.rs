@@ -59,7 +59,7 @@ pub enum ResultError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the system.
         error: io::Error,
     },
     /// A file of a result could not be written; what is there stays.
@@ -77,9 +77,9 @@ pub enum ResultError {
     /// The finished result cannot have its name.
     #[error("rename the result, which lies in {kept}, to {path}: {error}")]
     Rename {
-        /// Where it is.
+        /// Path where it is.
         kept: PathBuf,
-        /// Where it should be.
+        /// Path where it should be.
         path: PathBuf,
         /// Error of the system.
         error: io::Error,
@@ -221,7 +221,7 @@ impl ResultDir {
         &self.path
     }
 
-    /// Where it lies until it is finished: for what is put into it by others.
+    /// Return the directory that holds the result until it is finished, for callers that add files to it.
     #[must_use]
     pub fn place(&self) -> &Path {
         &self.temporary

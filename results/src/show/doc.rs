@@ -121,7 +121,7 @@ impl Column {
         }
     }
 
-    /// The same column, which a narrow terminal leaves out as the `order`-th, from 1.
+    /// Return the column, marked as the `order`-th, from 1, that a narrow terminal leaves out.
     #[must_use]
     pub fn leaving(self, order: u8) -> Self {
         Self { leaves: Some(order), ..self }
@@ -183,7 +183,7 @@ impl Doc {
         self.with(Part::Plot(path, title))
     }
 
-    /// The same document; the terminal leaves out the parts that are added from here on.
+    /// Return the document in a state in which the terminal leaves out the parts that are added from here on.
     #[must_use]
     pub fn in_files(self) -> Self {
         Self { readers: Readers::Files, ..self }

@@ -43,7 +43,7 @@ pub fn html(report: &Report, plots: &[Plot]) -> String {
     })
 }
 
-/// What this is: the run, when, of whom, by which version.
+/// Write the title: the run, its time, its target and its version.
 fn title(html: &mut Html, report: &Report) {
     html.element("header", |html| {
         html.say("h1", &text::heading(report));

@@ -26,7 +26,7 @@ use crawlmark_harness::wire::v2::{DEFLATED_COOKIE, DEFLATED_HEADER};
 /// The name of the file.
 pub const LOG: &str = "latency.hlog";
 
-/// What the tools are told to divide the greatest value of a line by: it is in ms.
+/// Divisor of a line's greatest value, stated for the tools: that value is in ms.
 const MAX_DIVISOR: f64 = 1e6;
 
 /// The open file of `latency.hlog`.
@@ -170,8 +170,8 @@ fn max(told: &EncodedTiming) -> io::Result<u64> {
     if told.exact.overflow == 0 { Ok(highest_beside(told.exact.max_ns)) } else { Ok(read(&told.v2)?.max()) }
 }
 
-/// How old those were that were cut off; none when none was. An age beyond the bounds is in the topmost cell: that the time
-/// was no less holds of it, too.
+/// Return the ages of the attempts that were cut off; none when none was. An age beyond the bounds is in the topmost cell:
+/// there, too, the time was no less.
 fn ages(told: &EncodedTiming) -> io::Result<Option<Histogram<u64>>> {
     let Some(v2) = &told.ages else { return Ok(None) };
     let mut ages = read(v2)?;

@@ -19,7 +19,7 @@ pub enum LogError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// A line is no line of it.
@@ -29,18 +29,18 @@ pub enum LogError {
         path: PathBuf,
         /// The line's number, from 1 on.
         line: u64,
-        /// What is wrong with it.
+        /// Fault of the line.
         wrong: Wrong,
     },
 }
 
-/// What may be wrong with a line.
+/// Fault of a line.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
-    /// It is no line of any log of such a run.
+    /// Not a line of any log of such a run.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// It is of another run.
+    /// A line of another run.
     #[error(transparent)]
     Foreign(#[from] Foreign),
     /// Longer than any.
@@ -54,7 +54,7 @@ pub enum Wrong {
     Short,
 }
 
-/// How far the reading of a log is.
+/// Progress in reading a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Bytes read.

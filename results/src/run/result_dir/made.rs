@@ -1,4 +1,4 @@
-//! What a result directory holds for people and other tools: made from the report, and made again whenever somebody asks.
+//! Files of a result directory for people and other tools: made from the report, and made again on request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub fn made_from(report: &Report) -> Vec<(String, String)> {
     files
 }
 
-/// What several results are made into, and the plots in it.
+/// Files made from several results, and their plots.
 #[derive(Debug)]
 pub struct Overlaid {
     /// Files by their names, which may lie in a folder.

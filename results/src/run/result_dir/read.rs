@@ -25,25 +25,25 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It is of another format.
+    /// Another format.
     #[error("{path} is of the format `{found}`; this version reads `{wanted}`")]
     Schema {
         /// The file.
         path: PathBuf,
-        /// What it says it is.
+        /// Format that the file names.
         found: String,
-        /// What can be read here.
+        /// Format that this version reads.
         wanted: &'static str,
     },
-    /// It is damaged, or no result at all.
+    /// A damaged file, or no result at all.
     #[error("{path} is no result: {}", one_line(.error))]
     Json {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// Error, with its position.
         error: serde_json::Error,
     },
     /// A value is one that no run can have.
@@ -79,7 +79,7 @@ impl fmt::Display for Contradiction {
     }
 }
 
-/// What every version of a format has.
+/// Field that every version of a format has.
 #[derive(serde::Deserialize)]
 struct Versioned {
     schema: String,

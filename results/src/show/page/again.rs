@@ -1,10 +1,10 @@
-//! How to do the run again: its command for a POSIX shell, what has to be added to it, and the plan.
+//! Reproduction of the run: its command for a POSIX shell, parts to add to it, and the plan.
 
 use super::frame::Html;
 use super::machine::json;
 use crate::run::report::{CommandLine, Report};
 
-/// Where a command is broken: what a line of a page or of a terminal shows.
+/// Width at which a command is broken: that of a line of a page or of a terminal.
 const WIDTH: usize = 84;
 
 pub(super) fn write(html: &mut Html, report: &Report) {

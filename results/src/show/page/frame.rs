@@ -1,4 +1,4 @@
-//! What every page is made of: markup that no text can break out of, the document around it, figures and tables.
+//! Building blocks of every page: markup that no text can break out of, the document around it, figures and tables.
 //!
 //! Pages are well-formed XML as well as HTML, so that a test can read them. Tags and the names of attributes are ours and
 //! are part of the program; everything else passes through [`Html::text`] and is escaped.
@@ -7,7 +7,7 @@ use crate::show::doc::Table;
 use crate::show::plot::{self, Plot};
 use crate::show::visible;
 
-/// What pages look like; the colours are the plots'.
+/// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
 
 /// Makes the buttons work that copy something. Without it there are none, and nothing else is missing.
@@ -91,7 +91,7 @@ impl Html {
         self.element(tag, |html| html.text(text));
     }
 
-    /// The same of a class.
+    /// Write an element with this class that holds this text and nothing else.
     pub(in crate::show) fn say_as(&mut self, tag: &'static str, class: &'static str, text: &str) {
         self.with(tag, &[("class", class)], |html| html.text(text));
     }
@@ -122,7 +122,7 @@ impl Html {
         });
     }
 
-    /// What is folded away until somebody asks for it.
+    /// Write a section that stays folded until the reader opens it.
     pub(in crate::show) fn details(&mut self, summary: &str, inside: impl FnOnce(&mut Self)) {
         self.element("details", |html| {
             html.say("summary", summary);

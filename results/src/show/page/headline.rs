@@ -12,7 +12,7 @@ use crawlmark_harness::stats::Series;
 /// A number that was not measured.
 const UNKNOWN: &str = "-";
 
-/// What the times of a run are: those from when requests were intended where there are such.
+/// Times of a run: those from when requests were scheduled where they exist.
 pub(super) enum Clocked<'a> {
     Response(&'a Latency),
     Service(&'a Latency),
@@ -44,7 +44,7 @@ impl<'a> Clocked<'a> {
         }
     }
 
-    /// What it is worth.
+    /// Return the description of the times in a sentence: corrected for coordinated omission or not.
     const fn worth(&self) -> &'static str {
         match self {
             Self::Response(_) => CORRECTED,
@@ -106,7 +106,7 @@ fn per_s(rate: f64) -> String {
     format!("{}/s", decimal(rate))
 }
 
-/// What had to hold; nothing without gates.
+/// Write the thresholds; nothing without gates.
 pub(super) fn gates(html: &mut Html, report: &Report) {
     if report.gates.is_empty() {
         return;

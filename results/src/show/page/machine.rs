@@ -5,7 +5,7 @@ use crate::run::report::{Environment, HostReport, Report, SHORTEST_FOR_PRESSURE}
 use crate::show::doc::{Column, Table};
 use crate::show::text::{bytes, grouped, percent, seconds};
 
-/// What a machine does not say.
+/// Placeholder for a figure that a machine does not give.
 const UNTOLD: &str = "not told";
 
 pub(super) fn write(html: &mut Html, report: &Report) {

@@ -86,7 +86,7 @@ fn attempts(html: &mut Html, report: &Report) {
     .write(html);
 }
 
-/// What a series is of, in a few words.
+/// Describe the times of a series in a few words.
 fn meaning(series: &str) -> &'static str {
     match Series::ALL.into_iter().find(|known| known.name() == series) {
         Some(Series::ServiceOk) => "sent to answered, good and not-found answers",
@@ -204,7 +204,7 @@ fn shard(shard: &ShardReport) -> Vec<String> {
     ]
 }
 
-/// What else there is to say, in the words of the summary: pacing, patience, the budget, what was held back and moved.
+/// Write the rest of the summary's rows: pacing, throttling, the budget, what was held back and moved.
 pub(super) fn course(html: &mut Html, report: &Report) {
     let told = rows(report).into_iter().filter(|(name, _)| !ELSEWHERE.contains(name));
     // What the times of an open loop say beside each other is not in the table of times.

@@ -122,7 +122,7 @@ fn rates(place: &str, totals: &Totals, ledger: &Ledger, warm: Warm) -> Result<()
     Ok(())
 }
 
-/// How the timetable was kept is what was counted.
+/// Check `schedule` against the counts and the plan.
 fn schedule(report: &Report) -> Result<(), String> {
     let (plan, totals) = (&report.plan.run, &report.totals);
     let rate = plan.shaped_rate().filter(|_| !plan.has_budget());
@@ -153,7 +153,7 @@ fn schedule(report: &Report) -> Result<(), String> {
     close("schedule.achieved_per_s", *achieved_per_s, "attempts over the time of the schedule", wanted)
 }
 
-/// How the budget was used is what was counted.
+/// Check the use of the budget against the counts and the plan.
 fn budget(report: &Report) -> Result<(), String> {
     let (plan, totals) = (&report.plan.run, &report.totals);
     let died = report.shards.iter().filter(|shard| shard.fault.is_some()).count();
@@ -195,7 +195,7 @@ fn windows(name: &str, kept: bool, mut windows: impl Iterator<Item = (u64, u64)>
     }
 }
 
-/// What the rate offered in each second is what the plan says; without shards that died, whose part is missing.
+/// Check that the rate offered in each second is that of the plan; without shards that died, whose part is missing.
 fn offers(report: &Report) -> Result<(), String> {
     let (plan, duration_s) = (&report.plan.run, report.totals.duration_s);
     if !is_whole(report) || plan.rate.is_none() {
@@ -213,7 +213,7 @@ fn offers(report: &Report) -> Result<(), String> {
     })
 }
 
-/// What a shard used, per attempt and per time.
+/// Check the usage of a shard, per attempt and per time.
 fn usage(place: &str, shard: &ShardReport) -> Result<(), String> {
     let usage = shard.usage;
     let named = |name: &str| format!("{place}.{name}");

@@ -9,7 +9,7 @@ use crawlmark_harness::stats::{CLOSE, SAMPLES_BEYOND, Series, rank, samples_for}
 /// The percentiles that a report carries, by the names of their keys.
 const NAMED: [(f64, &str); 4] = [(0.5, "p50_us"), (0.9, "p90_us"), (0.99, "p99_us"), (0.999, "p999_us")];
 
-/// How far a figure that is read from the cells of a histogram may be from the exact one.
+/// Limit on the error of a figure read from the cells of a histogram, as a part of the exact one.
 const CELL: f64 = 0.0011;
 
 pub(super) fn check(report: &Report) -> Result<(), String> {
@@ -52,7 +52,7 @@ fn percentiles(latency: &Latency) -> [(f64, &'static str, Option<f64>); 4] {
     std::array::from_fn(|i| (NAMED[i].0, NAMED[i].1, values[i]))
 }
 
-/// What a distribution says of itself.
+/// Check that the figures of a distribution agree with each other.
 fn figures(field: &str, latency: &Latency) -> Result<(), String> {
     let Latency { count, min_us, mean_us, mean_at_least_us, max_us, overflow, censored, .. } = *latency;
     let slowest_us = latency.slowest_us();
@@ -94,7 +94,7 @@ fn figures(field: &str, latency: &Latency) -> Result<(), String> {
     in_order(&named("p50_us"), min_us.filter(|_| censored == 0).into_iter().chain(values))
 }
 
-/// What a distribution says of itself is what its histogram says.
+/// Check the figures of a distribution against its histogram.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are positive, far below 2^63 ns")]
 fn histogram(field: &str, latency: &Latency) -> Result<(), String> {
     let Some(distribution) = latency.distribution() else { return Ok(()) };

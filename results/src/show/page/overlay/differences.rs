@@ -12,13 +12,13 @@ use crawlmark_harness::units::micros;
 /// The longest label: longer ones would push what stands beside them off a plot.
 const LONGEST: usize = 24;
 
-/// What the workload of a run against the bundled target has, and no other.
+/// Key that only the workload of a run against the bundled target has.
 const BUNDLED: &str = "target_processes";
 
 /// Something that is not the same for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// What it is a part of.
+    /// Group that it is a part of.
     pub(super) group: &'static str,
     pub(super) name: String,
     /// One for each run.
