@@ -45,9 +45,9 @@ pub const FOLDER: &str = "plots";
 pub struct Plot {
     /// The name of its file, without `.svg`.
     pub name: &'static str,
-    /// What it is of.
+    /// Title of the plot.
     pub title: &'static str,
-    /// What it shows in this run, in a sentence.
+    /// Caption: the plot's finding in this run, in a sentence.
     pub caption: String,
     /// The picture: a whole SVG document, 640 wide.
     pub svg: String,
@@ -56,8 +56,8 @@ pub struct Plot {
     pub figure: String,
 }
 
-/// What a page with [figures](Plot::figure) has once: the colours as `--paper`, `--text`, `--quiet`, `--grid` and by hue, light
-/// and dark, and the rules of the plots.
+/// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as `--paper`, `--text`, `--quiet`,
+/// `--grid` and by hue, light and dark, and the rules of the plots.
 #[must_use]
 pub fn style_sheet() -> String {
     palette::variables() + &palette::style_sheet()

@@ -85,7 +85,7 @@ fn shards(report: &Report) -> Table {
     }
 }
 
-/// What the run is called, and whether it is whole.
+/// Return the name of the run, and a note when it is partial.
 pub(crate) fn heading(report: &Report) -> String {
     let partial = match (&report.stopped_by, report.interrupted) {
         (Some(_), _) => " (stopped by a threshold, partial)",
@@ -106,7 +106,7 @@ pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
     }
 }
 
-/// What there is to say about a run: names and values of one or several lines.
+/// Return the summary of a run: names and values of one or several lines.
 pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
     let mut rows = vec![
@@ -416,7 +416,7 @@ pub(crate) fn shard_percentiles(shard: &ShardReport) -> (String, String) {
     (shown(service.and_then(|s| s.p50_us)), shown(service.and_then(|s| s.p99_us)))
 }
 
-/// How its process ended.
+/// Return the fault of the shard, or the ends of its processes.
 pub(crate) fn shard_end(shard: &ShardReport) -> String {
     shard.fault.clone().unwrap_or_else(|| shard.exits.join(", "))
 }

@@ -3,7 +3,7 @@
 use super::frame::{Html, capital};
 use crate::run::report::{Report, Verdict};
 
-/// How grave a verdict is: the colour of the box, and a sign for those who do not tell colours apart.
+/// Return the style of a verdict by its gravity: the colour of the box, and a sign for readers who do not distinguish colours.
 pub(super) const fn gravity(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Valid => ("verdict good", "\u{2713}"),

@@ -24,7 +24,7 @@ pub(super) struct Bar {
     pub(super) ink: Ink,
 }
 
-/// Where the bars may lie: left end, and length of a whole one.
+/// Return the field of the bars: left end, and length of a whole one.
 pub(super) fn field(bars: &[Bar]) -> (f64, f64) {
     let widest = |of: fn(&Bar) -> &str| bars.iter().map(|bar| text_width(of(bar), LABEL)).fold(0.0, f64::max);
     let left = 16.0 + widest(|bar| &bar.name) + 10.0;

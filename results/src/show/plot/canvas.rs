@@ -34,7 +34,7 @@ const CAPTION: f64 = 14.0;
 /// The size of keys, ticks and units.
 pub(super) const LABEL: f64 = 13.0;
 
-/// What stands above the panels.
+/// Head of a plot, above the panels.
 pub(super) struct Head<'a> {
     /// The file's name without its ending.
     pub(super) name: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Head<'a> {
     pub(super) keys: Vec<Key<'a>>,
 }
 
-/// How a line or an area looks, and what it is.
+/// Key of a line or an area: label and mark.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(super) label: &'a str,
@@ -57,7 +57,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What is drawn.
+/// Mark that is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Mark {
     /// A line of this width.
@@ -70,24 +70,24 @@ pub(super) enum Mark {
     Ring(Ink),
 }
 
-/// How a text is set.
+/// Style of a text.
 #[derive(Clone, Copy)]
 pub(super) struct Lettering {
     pub(super) size: f64,
     pub(super) ink: Ink,
     pub(super) weight: FontStyle,
-    /// Which part of it lies at its place.
+    /// Part of the text that lies at its place.
     pub(super) hold: HPos,
 }
 
 impl Lettering {
-    /// Of a label, held by this part.
+    /// Return the style of a label, held by this part.
     pub(super) const fn label(ink: Ink, hold: HPos) -> Self {
         Self { size: LABEL, ink, weight: FontStyle::Normal, hold }
     }
 }
 
-/// Where shapes go.
+/// Surface that shapes are drawn on.
 pub(super) struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
 }
@@ -125,7 +125,7 @@ pub(super) fn sheet(mut head: Head<'_>, height: f64, draw: impl FnOnce(&Canvas<'
     Plot { name: head.name, title: head.title, caption: head.caption, svg, figure }
 }
 
-/// Where each key goes, in rows from left to right, counted from the first one.
+/// Return the place of each key, in rows from left to right, counted from the first one.
 pub(super) fn key_places(keys: &[Key<'_>]) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (MARGIN, 0.0);
     let place = |key: &Key<'_>| {
@@ -140,7 +140,7 @@ pub(super) fn key_places(keys: &[Key<'_>]) -> Vec<(f64, f64)> {
     keys.iter().map(place).collect()
 }
 
-/// What the backend drew, without its own head, which is its first line.
+/// Return the shapes that the backend drew, without its own head, which is its first line.
 fn body(svg: &str) -> String {
     let body = svg.split_once('\n').map_or("", |(_, body)| body);
     // What it writes of every shape although it goes without saying is a third of a heat map.

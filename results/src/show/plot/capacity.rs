@@ -72,7 +72,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
     })
 }
 
-/// What the rates read, where their probes did.
+/// Return the points of the rates at which the probes read a time.
 fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Vec<Point> {
     let known = rates.iter().filter(|rate| rate.standing != Standing::Unknown);
     let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: read(rate)? });

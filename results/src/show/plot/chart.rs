@@ -32,7 +32,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What the values are.
+/// Kind of the values, with their unit.
 #[derive(Clone, Copy)]
 pub(super) enum Values {
     /// Counts or rates, from 0.
@@ -45,11 +45,11 @@ pub(super) enum Values {
 pub(super) struct Chart<'a> {
     pub(super) seconds: &'a Seconds<'a>,
     pub(super) values: Values,
-    /// What a step holds of its seconds, when it holds several: `the mean of`.
+    /// Meaning of a step that holds several seconds: `the mean of`.
     pub(super) each: &'static str,
     /// The first one at the back.
     pub(super) lines: Vec<Line<'a>>,
-    /// What is said when no line has anything.
+    /// Text shown when no line has a value.
     pub(super) nothing: &'static str,
 }
 

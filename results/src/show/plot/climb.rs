@@ -17,7 +17,7 @@ use crate::studies::ladder::{ladder_headline, published};
 /// Left and right of everything.
 const MARGIN: f64 = 16.0;
 
-/// Where the bars begin: right of the numbers of the rungs.
+/// Left end of the bars: right of the numbers of the rungs.
 const LEFT: f64 = 52.0;
 
 /// A rung: its name, two bars, and the space to the next one.
@@ -36,7 +36,7 @@ const NAME: f64 = 17.0;
 const VALUE: f64 = 16.0;
 const SMALL: f64 = 14.0;
 
-/// How much wider bold letters are than others.
+/// Width of bold letters as a multiple of others.
 const BOLD: f64 = 1.12;
 
 /// Between a bar and its figure.
@@ -78,7 +78,7 @@ impl Words {
         if n == 0 { Self::Told } else { Self::Known }
     }
 
-    /// What stands behind the bars: what was measured, what limited it, and what was published.
+    /// Return the texts behind the bars: the measured rate, its limit, and the published rate.
     fn about(self, rung: &RungReport) -> [String; 3] {
         let measured = format!("{}/s", decimal(rung.reading.ok_per_s));
         let (limit, published) = (rung.limit.by.name(), published(rung.published));

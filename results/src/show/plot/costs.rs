@@ -1,4 +1,4 @@
-//! What a request costs with one program and with others: bars of CPU time, in which user time is told apart.
+//! Cost of a request with one program and with others: bars of CPU time, in which user time is a separate part.
 
 use plotters::style::text_anchor::HPos;
 
@@ -12,7 +12,7 @@ use crate::show::text::grouped_f64;
 /// Below the last bar.
 const BELOW: f64 = 16.0;
 
-/// What a request costs with a program.
+/// Cost of a request with a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
     /// The program.

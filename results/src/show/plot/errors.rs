@@ -1,4 +1,4 @@
-//! What went wrong over time, and what it was.
+//! Errors over time, by kind.
 
 use super::bars::{self, Bar, ROW};
 use super::canvas::{Head, Lettering, Mark, sheet};
@@ -14,7 +14,7 @@ use plotters::style::text_anchor::HPos;
 
 const FIELD: f64 = 180.0;
 
-/// Where nothing went wrong.
+/// Height of the field of a run without errors.
 const EMPTY_FIELD: f64 = 60.0;
 
 /// The most causes that are listed one by one.

@@ -13,7 +13,7 @@ use crawlmark_harness::units::grouped;
 
 const FIELD: f64 = 170.0;
 
-/// How much of its last second a run may lack: the last answers may end before the time is over.
+/// Time that a run may lack of its last second, s: the last answers may end before the time is over.
 const LAST_S: f64 = 0.01;
 
 const RIBBON: f64 = 64.0;
@@ -21,7 +21,7 @@ const RIBBON: f64 = 64.0;
 /// The part of the time in which something held a shard back.
 type Part = fn(&BindingReport) -> f64;
 
-/// What can hold a shard back, in the order in which it is stacked.
+/// Limits that can hold a shard back, in the order in which they are stacked.
 const LIMITS: [(&str, Ink, Part); 5] = [
     ("the rate asked for", Ink::Blue, |b| b.rate),
     ("connections", Ink::Orange, |b| b.concurrency),
@@ -104,7 +104,7 @@ fn ribbon(canvas: &Canvas<'_>, seconds: &Seconds<'_>, top: f64) {
     panel.horizontal(&Axis { unit: &seconds.axis_name("the highest, or the mean share, of"), label: &trimmed });
 }
 
-/// What held something back the longest, and for which part of its time; none when nothing is known.
+/// Return the limit that held something back the longest, and the part of its time; none when nothing is known.
 pub(super) fn foremost(binding: &BindingReport) -> Option<(&'static str, f64)> {
     let parts = LIMITS.iter().map(|(name, _, part)| (*name, part(binding))).filter(|(_, part)| *part > 0.0);
     parts.reduce(|a, b| if b.1 > a.1 { b } else { a })

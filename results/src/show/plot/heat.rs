@@ -1,4 +1,4 @@
-//! How many answers took how long, second by second: what percentiles hide, such as two modes or a stall.
+//! Distribution of the times of answers, second by second: it shows what percentiles hide, such as two modes or a stall.
 
 use super::canvas::{Head, Key, Mark, sheet};
 use super::palette::Ink;

@@ -31,7 +31,7 @@ const LATE_US: f64 = 10_000.0;
 /// Lateness in the levels of the heat map, us.
 const LAGS: [f64; 5] = [100.0, 1e3, 1e4, 1e5, 1e6];
 
-/// What a panel shows, from a step of a course: none where nothing is known.
+/// Measure that a panel shows, from a step of a course: none where nothing is known.
 struct Measure {
     unit: &'static str,
     of: fn(&Course, &[usize], f64) -> Option<f64>,
@@ -109,7 +109,7 @@ fn gathered(steps: usize, lanes: usize) -> Vec<Vec<usize>> {
     all.chunks(steps.div_ceil(columns).max(1)).map(<[usize]>::to_vec).collect()
 }
 
-/// How time is cut.
+/// Division of time into steps.
 struct Steps<'a> {
     groups: &'a [Vec<usize>],
     step_s: u64,
@@ -261,7 +261,7 @@ fn caption(report: &Report, straggler: Option<u32>) -> String {
     format!("No shard straggled: the slowest made {} of the attempts of the median one{late}{shown}.", percent(part))
 }
 
-/// What its own figures say of a shard that was slow.
+/// Explain from a shard's own figures why it was slow.
 fn why(shard: &ShardReport) -> String {
     if let Some(fault) = &shard.fault {
         return format!(" ({fault})");
@@ -293,7 +293,7 @@ fn sum(column: &[Option<u64>], steps: &[usize]) -> Option<f64> {
     Some(values().sum::<u64>() as f64)
 }
 
-/// Which sixth of a whole a part lies in, from 0.
+/// Return the sixth of a whole in which a part lies, from 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held between 0 and 5")]
 fn sixth(part: f64) -> usize {
     (part * 6.0).floor().clamp(0.0, 5.0) as usize

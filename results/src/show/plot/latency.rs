@@ -17,7 +17,7 @@ type Column = fn(&IntervalRow) -> Option<f64>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
     P99,
-    /// Where hardly a second has the thousand requests that a 99th takes.
+    /// 90th percentile, for runs in which hardly a second has the thousand requests that a 99th takes.
     P90,
 }
 

@@ -24,13 +24,13 @@ pub const MOST_RUNS: usize = Ink::LINES.len();
 /// A run among others.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// What it is called: no other is called so.
+    /// Unique label of the run.
     pub label: &'a str,
-    /// What it came to.
+    /// Report of the run.
     pub report: &'a Report,
 }
 
-/// Which times are drawn.
+/// Times that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clocked {
     /// From when a request was intended; every run is an open loop.
@@ -42,7 +42,7 @@ pub enum Clocked {
 }
 
 impl Clocked {
-    /// What all of them can be compared by.
+    /// Choose the times by which all of them can be compared.
     #[must_use]
     pub fn of(runs: &[Run<'_>]) -> Self {
         match runs.iter().filter(|run| run.report.schedule.is_some()).count() {
@@ -69,7 +69,7 @@ impl Clocked {
         }
     }
 
-    /// What a reader must know, behind a caption.
+    /// Return a warning to add to a caption.
     const fn warning(self) -> &'static str {
         match self {
             Self::ServiceAlthough => "; what requests of an open loop waited before they were sent is not in them",
@@ -186,7 +186,7 @@ const MEDIAN: Figure = Figure { name: "median", key: "p50_us", of: |latency| lat
 const P90: Figure = Figure { name: "p90", key: "p90_us", of: |latency| latency.p90_us };
 const P99: Figure = Figure { name: "p99", key: "p99_us", of: |latency| latency.p99_us };
 
-/// Which run had the highest figure of all its times, and which the lowest.
+/// Return a sentence on the run with the highest figure of all its times, and the run with the lowest.
 fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figure) -> String {
     let (what, warning) = (clocked.name(), clocked.warning());
     let found = Extremes::of(drawn, |report| report.latency(clocked.series()).and_then(of));
@@ -258,7 +258,7 @@ fn curves<'a>(drawn: &[Drawn<'a>], clocked: Clocked) -> Plot {
 struct Extremes<'a> {
     least: (&'a str, f64),
     greatest: (&'a str, f64),
-    /// How many have it.
+    /// Number of runs that have it.
     known: usize,
 }
 

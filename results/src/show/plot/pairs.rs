@@ -15,7 +15,7 @@ const FIELD: f64 = 84.0;
 /// Between two fields, for the next one's name.
 const GAP: f64 = 30.0;
 
-/// How far axes reach to either side, percent: their ticks are round, and one of them is 0.
+/// Reach of the axes to either side, percent: their ticks are round, and one of them is 0.
 const REACHES: [f64; 8] = [1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 100.0, 200.0];
 
 /// The plot of a contest.
@@ -59,7 +59,7 @@ pub fn pairs(contest: &Contest) -> Plot {
 /// A metric's field.
 struct Lane {
     metric: Metric,
-    /// Of each undisturbed pair, percent.
+    /// Change of each undisturbed pair, percent.
     changes: Vec<f64>,
     evidence: Evidence,
 }

@@ -10,10 +10,10 @@ use plotters::style::RGBColor;
 
 use super::png::Ground;
 
-/// Where the part of the style sheet begins that depends on the reader. Paper is white, whatever the reader prefers.
+/// Start of the part of the style sheet that depends on the reader. Paper is white, whatever the reader prefers.
 const DARK: &str = "@media screen and (prefers-color-scheme:dark){";
 
-/// What something is drawn with.
+/// Colour that something is drawn in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     /// The ground.
@@ -24,7 +24,7 @@ pub(super) enum Ink {
     Quiet,
     /// Lines of the grid.
     Grid,
-    /// What was asked for: wide and pale, below what came of it.
+    /// Requested value: wide and pale, below the value that was reached.
     Asked,
     Blue,
     Orange,
@@ -33,7 +33,7 @@ pub(super) enum Ink {
     Purple,
     Sky,
     Olive,
-    /// Of the most contrast.
+    /// Ink of the most contrast.
     Black,
     /// A level of a heat map, from [`Ink::HEAT`].
     Heat(u8),
@@ -62,7 +62,7 @@ impl Ink {
         Self::Heat(5),
     ];
 
-    /// What tells lines apart, each by its colour and by its dash.
+    /// Inks of lines, each distinguished by its colour and by its dash.
     pub(super) const LINES: [Self; 8] =
         [Self::Blue, Self::Vermilion, Self::Green, Self::Purple, Self::Orange, Self::Black, Self::Sky, Self::Olive];
 
@@ -101,7 +101,7 @@ impl Ink {
         RGBColor(r, g, b)
     }
 
-    /// How a line of it is broken, in quarters of a pixel; none when it is whole.
+    /// Return the dash pattern of a line in this ink, in quarters of a pixel; none when the line is solid.
     const fn dash(self) -> Option<&'static str> {
         match self {
             Self::Orange => Some("28 14"),
@@ -154,7 +154,7 @@ pub(super) fn resolved(svg: &str, ground: Ground) -> String {
     }
 }
 
-/// What followed the beginning of a colour.
+/// Return `part`, the text after `"#`, with the colour at its start replaced by the dark one if it is that of an ink.
 fn darkened(part: &str) -> String {
     let ink = Ink::ALL.into_iter().map(Ink::colours).find(|[light, _]| part.starts_with(&format!("{light:06X}\"")));
     match (ink, part.get(6..)) {
@@ -163,7 +163,7 @@ fn darkened(part: &str) -> String {
     }
 }
 
-/// The same colours by name, as custom properties of a page around plots. On paper a page is always light.
+/// Return the same colours by name, as custom properties of a page around plots. On paper a page is always light.
 pub(super) fn variables() -> String {
     let named = [
         ("paper", Ink::Paper),

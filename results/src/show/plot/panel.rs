@@ -6,10 +6,10 @@ use super::canvas::{Canvas, LABEL, Lettering, WIDTH, text_width};
 use super::palette::Ink;
 use super::scale::Scale;
 
-/// Where panels begin: room for the labels of the axis.
+/// Left end of panels: room for the labels of the axis.
 pub(super) const LEFT: f64 = 72.0;
 
-/// Where they end: room for half a label.
+/// Right end of panels: room for half a label.
 pub(super) const RIGHT: f64 = WIDTH - 24.0;
 
 /// Above a panel, for its unit.
@@ -44,7 +44,7 @@ impl<'c, 'b> Panel<'c, 'b> {
         self.vertical_at(&self.y.ticks(), axis);
     }
 
-    /// The same with a grid at these values.
+    /// Draw the vertical axis with a grid at these values.
     pub(super) fn vertical_at(&self, ticks: &[f64], axis: &Axis<'_>) {
         for tick in ticks.iter().copied() {
             let y = self.y_of(tick);
@@ -59,7 +59,7 @@ impl<'c, 'b> Panel<'c, 'b> {
         self.canvas.text(label, (LEFT - 8.0, self.y_of(at)), Lettering::label(Ink::Quiet, HPos::Right));
     }
 
-    /// What the vertical axis shows, above it.
+    /// Write the unit of the vertical axis above it.
     pub(super) fn unit(&self, unit: &str) {
         self.canvas.text(unit, (16.0, self.top - 15.0), Lettering::label(Ink::Quiet, HPos::Left));
     }
@@ -69,7 +69,7 @@ impl<'c, 'b> Panel<'c, 'b> {
         self.horizontal_at(&self.x.ticks(), axis);
     }
 
-    /// The same with ticks at these values.
+    /// Draw the horizontal axis with ticks at these values.
     pub(super) fn horizontal_at(&self, ticks: &[f64], axis: &Axis<'_>) {
         self.base();
         for (tick, label) in ticks.iter().map(|tick| (*tick, (axis.label)(*tick))) {

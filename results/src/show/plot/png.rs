@@ -10,7 +10,7 @@ use self::raster::Raster;
 use super::Plot;
 use super::palette::resolved;
 
-/// What a plot is drawn on. A PNG cannot follow its reader's.
+/// Background of a plot. A PNG cannot follow its reader's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ground {
     /// White.
@@ -25,7 +25,7 @@ pub enum Ground {
 pub struct PngError {
     /// The plot's name.
     pub plot: String,
-    /// What the one who should draw it said.
+    /// Reason reported by the renderer.
     pub why: String,
 }
 

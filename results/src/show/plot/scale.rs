@@ -5,7 +5,7 @@ use crawlmark_harness::units::grouped;
 /// The most ticks of an axis: more would crowd the labels.
 const MOST_TICKS: f64 = 6.0;
 
-/// How values become places, between 0 and 1.
+/// Scale that maps values to places between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     /// In equal steps from the first to the second.

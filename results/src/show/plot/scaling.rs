@@ -1,4 +1,4 @@
-//! How throughput grows: four fields over one axis of sizes. Throughput beside what would be linear, efficiency, CPU per attempt,
+//! Growth of throughput: four fields over one axis of sizes. Throughput beside its linear growth, efficiency, CPU per attempt,
 //! and the balance of the shards.
 
 use super::Plot;
@@ -24,7 +24,7 @@ const APART: f64 = 6.0;
 /// Points that a curve of a law is drawn through.
 const SMOOTH: u32 = 64;
 
-/// How much higher than all else a ceiling may be and still be drawn: it would press the rest to the ground.
+/// Limit on a ceiling that is drawn, as a multiple of all else: a higher one would press the rest to the ground.
 const NEAR: f64 = 1.6;
 
 /// The plot of a scaling.
@@ -105,12 +105,12 @@ struct Field<'a> {
     ceiling: Option<f64>,
 }
 
-/// What a field shows.
+/// Measure that a field shows.
 struct Shown {
     unit: &'static str,
     label: fn(f64) -> String,
     value: fn(&Point) -> Option<Estimate>,
-    /// What a curve would be at if nothing got worse.
+    /// Value of a curve if nothing got worse.
     ideal: fn(&Curve, f64) -> Option<f64>,
     /// The grid of its field.
     grid: fn(Scale) -> Vec<f64>,

@@ -18,7 +18,7 @@ pub(super) struct Seconds<'a> {
     pub(super) end_s: f64,
     /// Seconds in a step.
     pub(super) width: u64,
-    /// What is left out of the run's figures at its start, s; in plots over time it is shown.
+    /// Time left out of the run's figures at its start, s; in plots over time it is shown.
     pub(super) warmup_s: f64,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Seconds<'a> {
         out
     }
 
-    /// What was counted, per second.
+    /// Return the counts per second, by step.
     pub(super) fn rates(&self, count: impl Fn(&IntervalRow) -> Option<f64>) -> Vec<Step> {
         self.steps(|rows, time_s| {
             let counts: Vec<f64> = rows.iter().filter_map(&count).collect();
@@ -115,7 +115,7 @@ impl<'a> Seconds<'a> {
         }
     }
 
-    /// What the time axis shows; `each` says what a step of several seconds holds of them.
+    /// Return the label of the time axis; `each` says what a step of several seconds holds of them.
     pub(super) fn axis_name(&self, each: &str) -> String {
         let unit = self.unit().1;
         let warmup = match self.warmup_s {

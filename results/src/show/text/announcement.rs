@@ -1,10 +1,10 @@
-//! What a run is about to do, before it does it.
+//! Announcement of a run, before it starts.
 
 use super::{decimal, write_row};
 use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crawlmark_harness::units::{RateShape, grouped};
 
-/// What the run is about to do: the effective totals, said before anything is sent, for a terminal of so many columns.
+/// Return the announcement of a run: the effective totals, shown before anything is sent, for a terminal of `columns` columns.
 #[must_use]
 pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     let parts = plan.split(&[]);
@@ -48,7 +48,7 @@ pub fn announcement(plan: &RunPlan, columns: usize) -> String {
     out
 }
 
-/// How soon connections are closed on this side, if at all.
+/// Return a note on the reuse of connections: the number of requests after which they are closed on this side, if any.
 fn reuse(plan: &RunPlan) -> String {
     match plan.workload.get(REQUESTS_PER_CONNECTION).map(String::as_str) {
         None => String::new(),
@@ -57,7 +57,7 @@ fn reuse(plan: &RunPlan) -> String {
     }
 }
 
-/// What paces the run: a budget, or the timetable of an open loop.
+/// Return the pace of the run: a budget, or the timetable of an open loop.
 fn pace(plan: &RunPlan) -> (&'static str, String) {
     let Some(rate) = plan.shaped_rate() else { return ("budget", "none: as fast as it goes".to_owned()) };
     let share = decimal(rate.peak.per_second() / f64::from(plan.shards));
@@ -75,7 +75,7 @@ fn pace(plan: &RunPlan) -> (&'static str, String) {
     }
 }
 
-/// How many hosts there are, and what each of them is spared.
+/// Return the number of hosts, and the limits that apply to each of them.
 fn hosts(per_host: &PerHost, shards: u32) -> String {
     let PerHost { hosts, connections, rate } = per_host;
     let mut limits = Vec::new();

@@ -58,7 +58,7 @@ fn rows(cut: &CutReport) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Which seconds and which shards.
+/// Return the seconds and the shards of the cut.
 fn part(cut: &CutReport) -> String {
     let Part { from_s, to_s, run_s, chosen, steady, .. } = &cut.part;
     let mut part = match (&**chosen, steady) {

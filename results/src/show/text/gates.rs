@@ -1,11 +1,11 @@
-//! What must hold, before a run, and whether it did, after it: for a terminal and for Markdown.
+//! Thresholds before a run, and their results after it: for a terminal and for Markdown.
 
 use super::{decimal, grouped_f64, micros, write_row};
 use crate::run::gates::{Breach, Objective};
 use crate::run::report::{GateReport, Report};
 use crate::show::doc::{Column, Table};
 
-/// What must hold of the run that is about to begin, a row each, for a terminal of so many columns.
+/// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns` columns.
 #[must_use]
 pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
     let mut out = String::new();
@@ -79,7 +79,7 @@ impl Words {
     }
 }
 
-/// What was seen, in words: the value, how far it is from the limit, where; or why nothing can be said.
+/// Return the finding in words: the value, its distance from the limit, the window; or why nothing can be said.
 pub(crate) fn seen(gate: &GateReport) -> String {
     let parts = [value(gate), margin(gate), where_seen(gate), gate.why.clone()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -120,7 +120,7 @@ fn margin(gate: &GateReport) -> Option<String> {
     })
 }
 
-/// Which window it was, and of how many.
+/// Return the window of the value, and the number of windows judged.
 fn where_seen(gate: &GateReport) -> Option<String> {
     let end = gate.until_s?;
     let Some(length) = gate.window_s else { return Some(format!("after {end} s")) };

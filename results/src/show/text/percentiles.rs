@@ -7,7 +7,7 @@ use super::{grouped, micros};
 use crate::run::report::{Latency, Report};
 use crawlmark_harness::stats::{Percentile, Series};
 
-/// What is shown, in percent.
+/// Percentiles that are shown, with their labels in percent.
 const SHOWN: [(&str, f64); 11] = [
     ("50", 0.5),
     ("75", 0.75),

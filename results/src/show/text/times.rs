@@ -8,10 +8,10 @@ use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::wire::Binding;
 
-/// What a closed loop's times are worth, in one sentence.
+/// Meaning of a closed loop's times, in one sentence.
 pub(crate) const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
 
-/// What an open loop's are.
+/// Meaning of an open loop's times, in one sentence.
 pub(crate) const CORRECTED: &str = "open loop: from when each request was intended, corrected for coordinated omission";
 
 /// Waits that make a percentile longer by less than this part, or by less than a millisecond, need no explanation.
@@ -57,7 +57,7 @@ pub(crate) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<St
     Some(format!("{what}: counted at the age reached, so >= figures are lower bounds"))
 }
 
-/// What it means that response and service times differ, or that they do not; none when that cannot be said.
+/// Explain the difference between response and service times, or its absence; none when that cannot be said.
 fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<String> {
     let pairs = [
         ("p99_us", "100", "99 in 100", response.p99_us, service.p99_us),
@@ -88,7 +88,7 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
     ))
 }
 
-/// What requests waited for most before they were sent, of all time that they did.
+/// Return the main cause of the waits of requests before they were sent, with its part of that time.
 fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
     let opening = spent(Series::Connect);
@@ -149,7 +149,7 @@ fn unsent(report: &Report) -> Unsent {
     }
 }
 
-/// How the timetable of an open loop was kept.
+/// Return the adherence of an open loop to its timetable.
 pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     let mut row = format!(
         "{} arrivals, {} asked; {} requests due, {} sent ({})",

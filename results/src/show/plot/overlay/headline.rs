@@ -16,7 +16,7 @@ use crawlmark_harness::units::micros;
 /// Below each group of bars.
 const BELOW: f64 = 14.0;
 
-/// What is compared, and how it is written.
+/// Figure that is compared, and its format.
 struct Figure {
     unit: String,
     of: fn(&Report, Clocked) -> Option<f64>,

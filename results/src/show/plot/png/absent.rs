@@ -1,4 +1,4 @@
-//! What there is without the feature `png`: an explanation.
+//! Stub for builds without the feature `png`: an explanation.
 
 /// Draws nothing.
 pub(super) struct Raster;
