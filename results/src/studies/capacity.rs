@@ -115,8 +115,8 @@ pub fn sees_growth(rate_per_s: f64, question: &Question) -> bool {
     rate_per_s >= MEDIANS_FROM && whole_seconds >= LEAST_SECONDS as f64
 }
 
-/// How many requests at once a limit would have to allow, beyond what it refills, to have hidden from a full probe that it is
-/// lower than `rate_per_s` by the precision.
+/// Return the requests at once that a limit would have to allow, beyond what it refills, to have hidden from a full probe
+/// that it is lower than `rate_per_s` by the precision.
 #[must_use]
 pub fn credit(rate_per_s: f64, question: &Question) -> f64 {
     let hidden = rate_per_s * question.bounds.precision;

@@ -13,13 +13,13 @@ use crate::run::report::IntervalRow;
 /// Seconds that a line needs: with fewer, a third or a sixth of all orders of them rise.
 pub(super) const LEAST_SECONDS: usize = 4;
 
-/// How sure it must be.
+/// Confidence required.
 const LEVEL: f64 = 0.99;
 
-/// How the median response time of good answers went over the seconds of a probe.
+/// Growth of the median response time of good answers over the seconds of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// How much longer it got each second: seconds per second, which is the part of what is offered that the target does not manage.
+    /// Increase per second: seconds per second, which is the part of what is offered that the target does not manage.
     pub slope: f64,
     /// The standard error of that.
     error: f64,
@@ -28,7 +28,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Of these seconds; none of fewer than four that have a median.
+    /// Fit the growth over these seconds; none of fewer than four that have a median.
     #[must_use]
     pub fn of<'a>(rows: impl Iterator<Item = &'a IntervalRow>) -> Option<Self> {
         let medians = rows.filter_map(|row| Some((row.start_s as f64, row.response_p50_us? / 1e6)));

@@ -34,7 +34,7 @@ const UNEVEN: f64 = 0.1;
 pub enum Cause {
     /// The target refused or failed requests, and what it lets through then could not be read: a limit over a longer period does that.
     Refusals {
-        /// What it let through at the least once it refused some.
+        /// Least rate that it let through once it refused some, per second.
         let_through_per_s: f64,
         /// The longest wait that it asked for, s.
         wait_s: f64,

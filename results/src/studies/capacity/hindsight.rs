@@ -49,7 +49,7 @@ const TOLERANCE: f64 = 0.25;
 pub(super) struct Limit {
     /// As it was read.
     per_s: f64,
-    /// It is no less than this: see [`ProbeReport::let_through_least_per_s`].
+    /// Lower bound: see [`ProbeReport::let_through_least_per_s`].
     pub(super) least_per_s: f64,
     /// True if it lets requests fail, as by closing connections, rather than throttle them.
     fails: bool,

@@ -1,4 +1,4 @@
-//! Where the curve of latency against rate turns upward.
+//! Knee: the rate at which the curve of latency against rate turns upward.
 //!
 //! Kneedle (Satopaa, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a Haystack", 2011): both axes are scaled to 0..1, and the
 //! knee of a rising convex curve is where it lies furthest below its chord. The points are few and are medians of probes
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 /// Points that a curve needs before it may have a knee.
 const LEAST_POINTS: usize = 5;
 
-/// How many times the least time the greatest must be: a flat line has no knee.
+/// Least ratio of the greatest time to the least: a flat line has no knee.
 const LEAST_RISE: f64 = 2.0;
 
-/// How far below its chord a knee lies at least, as a part of the height.
+/// Least depth of a knee below its chord, as a part of the height.
 const LEAST_BEND: f64 = 0.1;
 
 /// A point of the curve.

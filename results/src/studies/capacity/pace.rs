@@ -70,7 +70,7 @@ impl Pace {
         Self(self.0.saturating_mul(2))
     }
 
-    /// How many times another rate it is.
+    /// Return the ratio of this rate to another.
     #[must_use]
     pub fn over(self, other: Self) -> f64 {
         self.0 as f64 / other.0 as f64

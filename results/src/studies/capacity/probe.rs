@@ -19,7 +19,7 @@ pub const SENT: f64 = 0.99;
 /// Lateness of this client as a part of the least time that is wanted, with which a probe may pass.
 const PASSABLE: f64 = 0.1;
 
-/// What stands for a time that nobody wants anything of, us.
+/// Stand-in for the least time of the objectives when none limits a time, and upper bound of that time, us.
 const UNSAID_US: f64 = 500_000.0;
 
 /// Standard deviations by which the answers of one probe lag behind its schedule by chance once in a thousand.
@@ -42,13 +42,13 @@ pub enum Connections {
 pub struct ProbeReport {
     /// Counted from 1.
     pub number: usize,
-    /// What was offered, requests per minute.
+    /// Offered rate, requests per minute.
     pub per_min: Pace,
-    /// The same per second.
+    /// Offered rate, requests per second.
     pub rate_per_s: f64,
-    /// How it was probed.
+    /// Kind of the probe.
     pub kind: Kind,
-    /// What it said.
+    /// Result of the probe.
     pub seen: Seen,
     /// Reason why it was no pass, in sentences.
     pub reasons: Vec<String>,
@@ -58,7 +58,7 @@ pub struct ProbeReport {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// What was found of the run itself.
+    /// Verdict on the run itself.
     pub validity: Verdict,
     /// Connections that it had.
     pub connections: u32,
@@ -94,7 +94,7 @@ pub struct ProbeReport {
     /// Requests and answers from the start until the end of the last whole second in which requests were scheduled.
     #[serde(default)]
     pub flow: Option<Flow>,
-    /// The same of the later half of the whole seconds after the warm-up; null when these are fewer than four.
+    /// Requests and answers of the later half of the whole seconds after the warm-up; null when these are fewer than four.
     #[serde(default)]
     pub later_flow: Option<Flow>,
     /// Requests per second that neither were refused nor failed once the target had begun to refuse or fail some, over the time
@@ -161,12 +161,12 @@ pub struct Slow {
     pub allowed: f64,
 }
 
-/// What makes a probe one of a search.
+/// Plan of a probe in a search.
 #[derive(Debug, Clone)]
 pub struct ProbePlan {
     /// Counted from 1.
     pub number: usize,
-    /// What is offered.
+    /// Rate that is offered.
     pub pace: Pace,
     /// How.
     pub kind: Kind,
@@ -176,12 +176,12 @@ pub struct ProbePlan {
     pub result: String,
 }
 
-/// What a probe must meet.
+/// Requirements that a probe must meet.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// What must hold.
+    /// Objectives that must hold.
     pub objectives: &'a [Condition],
-    /// How near to the truth a rate has to be, as a part of it: what grows by no more than half of that is no overload.
+    /// Precision required of a rate, as a part of it: what grows by no more than half of that is no overload.
     pub precision: f64,
 }
 
@@ -225,7 +225,7 @@ impl ProbeReport {
         }
     }
 
-    /// What the run of a probe says about what is wanted.
+    /// Build the report of a probe from its run, judged by the requirements.
     #[must_use]
     pub fn new(plan: ProbePlan, report: &Report, wanted: Wanted<'_>) -> Self {
         let Judged { seen, reasons, bunched, busy } = judged(report, wanted, plan.connections);
@@ -268,7 +268,7 @@ impl ProbeReport {
     }
 }
 
-/// What a run says about a target that is to meet what is wanted, and why it is no pass.
+/// Judge a target by its run and the requirements; return the result, and why it is no pass.
 ///
 /// A run that met them passes, whatever disturbed it: what this side does wrong only makes things look worse. One that did not
 /// speaks against the target only if this side was not the limit, see the module above.
@@ -439,8 +439,8 @@ fn value_in(unit: Unit, value: f64) -> String {
     }
 }
 
-/// What a probe says of an objective's metric. It is one of many, so it may say more with less than a single run may: a
-/// percentile with ten samples beyond it, and with fewer than those by the samples that are on the wrong side.
+/// Measure an objective's metric from a probe. A probe is one of many, so it may say more with less than a single run
+/// may: a percentile with ten samples beyond it, and with fewer than those by the samples that are on the wrong side.
 fn measured(objective: &Condition, report: &Report) -> Measured {
     match objective.metric {
         Metric::Of(Quantity::ThrottledRate) => worse_share(report, Counted::throttled),
@@ -672,7 +672,7 @@ fn passable_us(objectives: &[Condition]) -> f64 {
     least.min(UNSAID_US) * PASSABLE
 }
 
-/// This client was later than so.
+/// Return a reason if this client was later than `us`.
 fn late_beyond(report: &Report, us: f64) -> Option<String> {
     let lag = report.latency(Series::SchedLag)?;
     // Of few requests less is known.
@@ -709,7 +709,7 @@ fn within_bunches(objective: &Condition, report: &Report, late: f64) -> bool {
     late > 0.0 && value.is_some_and(|value| value - objective.limit <= 2.0 * late)
 }
 
-/// This client sent less than was due, and connections were not what it lacked.
+/// Return a reason if this client sent less than was due, and connections were not what it lacked.
 fn shortfall(report: &Report) -> Option<String> {
     let schedule = report.schedule.as_ref()?;
     let due = schedule.rate_per_s;

@@ -22,39 +22,39 @@ pub const FILE: &str = "capacity.json";
 /// The name of the journal: what was asked and with what in its first line, a probe in each of the others.
 pub const JOURNAL: &str = "probes.jsonl";
 
-/// Where a limit is read that the search did not read, as multiples of the rate that passes: far enough apart to be compared, and not so
-/// high that half is refused, which would end the probe.
+/// Rates at which a limit is read that the search did not read, as multiples of the rate that passes: far enough apart to be compared,
+/// and not so high that half is refused, which would end the probe.
 const LIMIT_CHECKS: [f64; 2] = [1.25, 1.6];
 
-/// What was asked. A search goes on from saved probes only of an equal question.
+/// Question that a search answers. A search goes on from saved probes only of an equal question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What was crawled, as typed, without secrets.
+    /// Target that was crawled, as typed, without secrets.
     pub what: String,
-    /// What must hold at a rate that passes.
+    /// Conditions that must hold at a rate that passes.
     pub objectives: Vec<String>,
     /// True if nobody named any.
     pub by_default: bool,
     /// `constant` or `poisson`.
     pub arrivals: String,
-    /// Where the search may go.
+    /// Bounds of the search.
     pub bounds: Bounds,
     /// The warm-up of each probe, s.
     pub warmup_s: f64,
-    /// What a full probe measures, s.
+    /// Measured time of a full probe, s.
     pub probe_s: f64,
     /// The seed of the first probe; each has the next one.
     pub seed: u32,
 }
 
-/// What was asked, and with what: probes of another program or machine are none of the same search.
+/// Question, program and machine: probes of another program or machine do not belong to the same search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begun {
     /// The version that probed.
     pub crawlmark_version: String,
     /// The machine that it ran on.
     pub environment: Environment,
-    /// What was asked.
+    /// Question of the search.
     pub question: Question,
     /// See [`fingerprint`]: it tells apart what `question` leaves out, for it may be secret.
     pub fingerprint: u32,
@@ -77,7 +77,7 @@ pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
     bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// What came of it.
+/// Outcome of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -89,7 +89,7 @@ pub enum Outcome {
     LeastFails,
     /// The greatest rate passes.
     NotReached,
-    /// This client cannot send more, or not at all.
+    /// Limit of this client: it cannot send more, or not at all.
     ClientLimited,
     /// The target fails at a rate below one that it passes.
     Unsteady,
@@ -124,11 +124,11 @@ pub struct RateReport {
     pub fails: u32,
     /// Probes that said nothing of the target.
     pub voids: u32,
-    /// What they come to.
+    /// Standing of the rate, from its probes.
     pub standing: Standing,
     /// The median over its probes that were not void; null where none read it.
     pub response_p50_us: Option<f64>,
-    /// The same of the 99th percentile.
+    /// Median of the 99th percentile over its probes that were not void; null where none read it.
     pub response_p99_us: Option<f64>,
     /// True if so many were cut off in the probe that it is of that it may be more.
     pub response_p99_at_least: bool,
@@ -141,7 +141,7 @@ pub struct Capacity {
     pub schema: String,
     /// The version that measured.
     pub crawlmark_version: String,
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
     /// RFC 3339, UTC: the start of the first probe.
     pub started_at: String,
@@ -153,9 +153,9 @@ pub struct Capacity {
     pub out_of_time: bool,
     /// The machine.
     pub environment: Environment,
-    /// What was asked.
+    /// Question of the search.
     pub question: Question,
-    /// What came of it.
+    /// Outcome of the search.
     pub outcome: Outcome,
     /// The requests per second that were accepted at the highest rate that passes, in the worst of its full probes, and no more than
     /// the limit that was read; null without such a rate.
@@ -174,7 +174,7 @@ pub struct Capacity {
     pub limit_per_s: Option<f64>,
     /// The lowest rate that is settled to fail; null without one.
     pub fails_at_per_s: Option<f64>,
-    /// Where the 99th percentile of the response time turns upward; null where it does not.
+    /// Rate and time at which the 99th percentile of the response time turns upward; null where it does not.
     pub knee: Option<Point>,
     /// Each rate, from the lowest on.
     pub rates: Vec<RateReport>,
@@ -182,7 +182,7 @@ pub struct Capacity {
     pub probes: Vec<ProbeReport>,
 }
 
-/// How the search ended.
+/// End of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// By itself.
@@ -231,7 +231,7 @@ fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
 }
 
 impl Capacity {
-    /// What these probes come to.
+    /// Build the capacity from these probes.
     #[must_use]
     pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
         let Begun { crawlmark_version, environment, question, .. } = begun;
@@ -319,7 +319,7 @@ impl Outcome {
     }
 }
 
-/// What was accepted of a rate in the worst of the full probes that passed.
+/// Return the accepted rate in the worst of the full probes that passed at this rate.
 fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
     let passed = probes
         .iter()
@@ -380,8 +380,8 @@ pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> 
     Ok(serde_json::to_string(line)? + "\n")
 }
 
-/// What differs between two searches, by name and as it was saved: why one cannot go on from the other. Of the machines only what makes
-/// another one of them: limits and the kernel's may be set anew.
+/// List the differences between two searches, by name and as saved: why one cannot go on from the other. Of the machines only what
+/// makes another one of them: limits and the kernel's settings may change.
 #[must_use]
 pub fn searches_differ(saved: &Begun, asked: &Begun) -> Vec<String> {
     let fields = |begun: &Begun| -> BTreeMap<String, String> {

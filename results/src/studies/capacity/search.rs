@@ -1,5 +1,5 @@
-//! Which rate to probe next, and when it is known: a function of the probes so far and of nothing else, so that a search goes on
-//! from saved probes as if it had never ended.
+//! Choice of the next rate to probe, and of the end of the search: a function of the probes so far and of nothing else, so that
+//! a search goes on from saved probes as if it had never ended.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,11 @@ pub const MOST_PROBES: i64 = 9;
 /// Probes of a rate, one after another, that said nothing of the target, before the rate is beyond this client.
 pub const MOST_VOID: u32 = 4;
 
-/// How near to what this client cannot send a search goes: nearer says little about the target.
+/// Ratio of the rate that this client cannot send to the rate that passes, from which down a search stops: nearer says
+/// little about the target.
 const NEAR_CEILING: f64 = 1.25;
 
-/// How a rate is probed.
+/// Kind of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -29,7 +30,7 @@ pub enum Kind {
     Full,
 }
 
-/// What a probe said.
+/// Result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
@@ -53,7 +54,7 @@ impl Seen {
     }
 }
 
-/// What to do next.
+/// Next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
     /// Probe this rate.
@@ -62,7 +63,7 @@ pub enum Step {
     Done(Ending),
 }
 
-/// How a search ends.
+/// End of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Between a rate that passes and one that fails, as near to each other as was asked for, or as noise allows.
@@ -89,14 +90,14 @@ pub enum Ending {
     Undecided,
 }
 
-/// Where a search may go.
+/// Bounds of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The least rate, probed first.
     pub least: Pace,
     /// The greatest.
     pub greatest: Pace,
-    /// How near the two ends of the interval are to come, as a part of the rate: 0.02.
+    /// Target width of the interval between a rate that passes and one that fails, as a part of the rate: 0.02.
     pub precision: f64,
 }
 
@@ -109,7 +110,7 @@ pub struct Tally {
     pub fails: u32,
     /// Those that said nothing.
     pub voids: u32,
-    /// What scouts said: passes less failures.
+    /// Balance of the scouts: passes less failures.
     scouts: i64,
     /// A probe of it had to be stopped.
     collapsed: bool,
@@ -119,19 +120,19 @@ pub struct Tally {
     fails_together: bool,
 }
 
-/// What is known of a rate.
+/// Standing of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It passes.
+    /// The rate passes.
     Passes,
-    /// It passed more often than not.
+    /// The rate passed more often than not.
     SeemsToPass,
     /// As often as not, or not settled after as many probes as it gets.
     Undecided,
-    /// It failed more often than not.
+    /// The rate failed more often than not.
     SeemsToFail,
-    /// It fails.
+    /// The rate fails.
     Fails,
     /// No probe of it said anything about the target.
     Unknown,
@@ -161,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// What is known of the rate. A full probe outweighs a scout.
+    /// Return the standing of the rate. A full probe outweighs a scout.
     #[must_use]
     pub fn standing(&self) -> Standing {
         let settled = self.net().abs() >= MARGIN;
@@ -240,7 +241,7 @@ impl Search {
         (self.where_it(|standing| standing == Standing::Passes).rfind(below), fail)
     }
 
-    /// What to do next.
+    /// Return the next step.
     #[must_use]
     pub fn next(&self) -> Step {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
@@ -310,7 +311,8 @@ impl Search {
         }
     }
 
-    /// What lies above the rate that passes is undecided: the search goes past it, but no further than twice that rate.
+    /// Return the next step when what lies above the rate that passes is undecided: the search goes past it, but no
+    /// further than twice that rate.
     fn above_the_undecided(&self, pass: Pace) -> Step {
         let next = pass.doubled().min(self.bounds.greatest);
         let is_above_all = self.rates().next_back().is_none_or(|(highest, _)| next > highest);

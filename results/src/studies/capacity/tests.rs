@@ -8,7 +8,7 @@ use super::*;
 /// Searches of each kind.
 const TRIALS: u64 = 1_000;
 
-/// Of these, so many may be more than 2 % off, or have an interval without the capacity: one in a hundred.
+/// Limit on the searches of each kind that may be more than 2 % off, or have an interval without the capacity: one in a hundred.
 const WRONG: usize = 10;
 
 /// Probes after which a search is given up by a test.
@@ -104,8 +104,8 @@ impl Target for Queue {
     }
 }
 
-/// What searches of many targets came to: how many were off by more than 2 %, had a wrong end, or found nothing; and the
-/// probes of the middle one.
+/// Results of searches of many targets: the numbers that were off by more than 2 %, had a wrong end, or found nothing;
+/// and the probes of the middle one.
 #[derive(Debug, Default)]
 struct Score {
     off: usize,

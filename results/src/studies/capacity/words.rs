@@ -29,7 +29,7 @@ pub fn offered(pace: Pace) -> String {
     rate(pace.per_s())
 }
 
-/// What came of it, in a sentence or two.
+/// Return the result in a sentence or two.
 #[must_use]
 pub fn capacity_headline(capacity: &Capacity) -> String {
     let pass = capacity.passes_at_per_s.map(rate);
@@ -223,7 +223,7 @@ fn table(capacity: &Capacity) -> Table {
     }
 }
 
-/// What else there is to know.
+/// Return the rows of the summary.
 fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
     let question = &capacity.question;
     let what = if question.what.is_empty() { "the bundled target" } else { &question.what };
