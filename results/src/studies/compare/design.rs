@@ -1,4 +1,4 @@
-//! How the rounds were run, and whether that allows a verdict: arms, rounds, pairs, their order, and what is refused.
+//! Design of a comparison: arms, rounds, pairs, their order, and the orders that allow no verdict and are refused.
 //!
 //! Used by [`super::judge`] on every call, and by whoever has rounds in the order in which they ran and wants pairs. It
 //! looks at order and disturbance only, never at a reading.
@@ -20,9 +20,9 @@ use super::metric::Readings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arm {
-    /// What is compared with.
+    /// The arm that is compared with.
     Base,
-    /// What is judged.
+    /// The arm that is judged.
     Candidate,
 }
 
@@ -57,7 +57,7 @@ pub enum Disturbance {
 pub struct Round {
     /// Whose it is.
     pub arm: Arm,
-    /// What it read.
+    /// Readings of the round.
     pub readings: Readings,
     /// State of the machine.
     pub disturbance: Disturbance,
@@ -66,7 +66,7 @@ pub struct Round {
 /// Two rounds that ran one right after the other, one of each arm, with the same seed and IDs: the unit of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Which of them ran first.
+    /// Order of the two: the arm that ran first.
     pub order: Order,
     /// The base's.
     pub base: Readings,
@@ -101,7 +101,7 @@ pub enum DesignError {
     Sequential {
         /// The arm that ran first.
         first: Arm,
-        /// How many rounds of it.
+        /// Number of rounds of that arm.
         rounds: usize,
     },
     /// Two rounds that should be a pair are of one arm.
@@ -175,7 +175,7 @@ impl Pair {
         self.disturbance == Disturbance::None
     }
 
-    /// The same pair with the arms' names exchanged.
+    /// Return the pair with the names of the arms exchanged.
     #[must_use]
     pub fn swapped(&self) -> Self {
         Self { order: self.order.reversed(), base: self.candidate, candidate: self.base, ..*self }

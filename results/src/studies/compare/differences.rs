@@ -1,4 +1,4 @@
-//! What differs between two results besides what they measured: the plan, the machine, the version. Printed before any
+//! Differences between two results besides their measurements: the plan, the machine, the version. Printed before any
 //! number, and where it means that the numbers are of different things, the comparison is refused.
 
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use crate::run::report::Report;
 pub struct Difference {
     /// Its key in `result.json`.
     pub what: String,
-    /// Of the base.
+    /// Value of the base.
     pub base: String,
-    /// Of the candidate.
+    /// Value of the candidate.
     pub candidate: String,
 }
 
@@ -27,7 +27,7 @@ pub struct Incomparable {
     because: &'static str,
 }
 
-/// What makes two results incomparable when it differs, and why.
+/// Keys that make two results incomparable when they differ, and why.
 const DECISIVE: [(&str, &str); 7] = [
     ("plan.arrivals", "an open loop's times count waits that a closed loop does not make"),
     ("plan.rate", "two loads are not compared but confused"),
@@ -38,7 +38,7 @@ const DECISIVE: [(&str, &str); 7] = [
     ("environment.cores", "two machines are compared, and not two programs"),
 ];
 
-/// What differs between the plans, environments and versions of two results, in the order of their keys.
+/// List the differences between the plans, environments and versions of two results, in the order of their keys.
 #[must_use]
 pub fn differences(base: &Report, candidate: &Report) -> Vec<Difference> {
     let (base, candidate) = (told(base), told(candidate));
@@ -70,7 +70,7 @@ pub fn comparable(differences: &[Difference]) -> Result<(), Incomparable> {
     decisive.map_or(Ok(()), Err)
 }
 
-/// What a result says of what it was made from, by keys.
+/// List the version, plan and environment of a result, by keys.
 fn told(report: &Report) -> Vec<(String, String)> {
     let mut told = vec![("crawlmark_version".to_owned(), report.crawlmark_version.clone())];
     let parts = [

@@ -1,4 +1,4 @@
-//! How large a tendency is: the Hodges-Lehmann estimate and its exact interval.
+//! Size of a tendency: the Hodges-Lehmann estimate and its exact interval.
 //!
 //! Hodges, J. L. and Lehmann, E. L. (1963), *Estimates of location based on rank tests*, Annals of Mathematical Statistics
 //! 34; the interval: Tukey, J. W. (1949), and Lehmann (1975), *Nonparametrics*, chapter 4.

@@ -1,4 +1,4 @@
-//! What a comparison found: a verdict per metric and over all, each with the numbers behind it, as saved in JSON.
+//! Result of a comparison: a verdict per metric and over all, each with the numbers behind it, as saved in JSON.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::estimate::Interval;
 use super::metric::Metric;
 use super::rule::Look;
 
-/// What is said of one metric.
+/// Verdict on one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
@@ -73,7 +73,7 @@ pub enum Mismatch {
     },
 }
 
-/// What is said of all metrics together, the gravest last.
+/// Verdict on all metrics together, the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overall {
@@ -90,7 +90,7 @@ pub enum Overall {
 /// The numbers behind a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// How many pairs were looked at.
+    /// Number of pairs that were looked at.
     pub pairs: usize,
     /// Candidate over base: Hodges and Lehmann's estimate.
     pub ratio: f64,
@@ -109,12 +109,12 @@ pub struct Evidence {
     pub p_adjusted: Option<f64>,
 }
 
-/// What was found of one metric.
+/// Result of a comparison for one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Which.
     pub metric: Metric,
-    /// What is said of it.
+    /// Verdict on the metric.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// The numbers; null when there are none.
@@ -131,7 +131,7 @@ pub struct LookTaken {
     pub look: Look,
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Over all metrics.
@@ -147,7 +147,7 @@ pub struct Comparison {
 }
 
 impl Verdict {
-    /// What it means for all metrics together; none when it means nothing.
+    /// Return the verdict on all metrics that this one leads to; none when it has no weight.
     pub(super) const fn weight(self) -> Option<Overall> {
         match self {
             Self::Regression => Some(Overall::Regression),
@@ -178,7 +178,7 @@ impl Overall {
 }
 
 impl Comparison {
-    /// Of these findings, at no look, and wanting no pairs.
+    /// Build a comparison of these findings, at no look, and wanting no pairs.
     pub(super) fn new(findings: Vec<Finding>, disturbed_pairs: usize) -> Self {
         Self { verdict: Overall::of(&findings), look: None, disturbed_pairs, pairs_wanted: 0, findings }
     }
@@ -193,7 +193,7 @@ impl Comparison {
         self.verdict == Overall::Regression || !self.findings.iter().any(undecided)
     }
 
-    /// What was found of `metric`; none when it was never read.
+    /// Return the finding of `metric`; none when it was never read.
     #[must_use]
     pub fn finding(&self, metric: Metric) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.metric == metric)

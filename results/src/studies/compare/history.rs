@@ -1,4 +1,4 @@
-//! Where a history of single runs changed: advice on where to look, and never a verdict.
+//! Changes in a history of single runs: advice on where to look, and never a verdict.
 //!
 //! Runs that are days apart differ by the machine, its neighbours and its kernel as well as by what was measured. A change
 //! that is found here says between which two results the world became another; which part of the world, only pairs can say.
@@ -54,7 +54,7 @@ pub struct Change {
     pub before: f64,
     /// The median of what came after, until the next one.
     pub after: f64,
-    /// How often chance alone parts a segment so well.
+    /// Probability that chance alone parts a segment so well.
     pub p: f64,
 }
 
@@ -63,7 +63,7 @@ pub struct Change {
 pub struct History {
     /// [`HISTORY_SCHEMA`].
     pub schema: String,
-    /// What every result of it is called.
+    /// Name that every result of it has.
     pub name: String,
     /// The results, the oldest first.
     pub results: Vec<PastResult>,
@@ -80,9 +80,9 @@ pub struct History {
 pub struct PastResult {
     /// RFC 3339, UTC.
     pub started_at: String,
-    /// Where it lies.
+    /// Path of the result.
     pub result: String,
-    /// What it read.
+    /// Readings of the result.
     pub readings: Readings,
 }
 
@@ -91,7 +91,7 @@ pub struct PastResult {
 pub struct MetricHistory {
     /// Which.
     pub metric: Metric,
-    /// Where it changed.
+    /// Changes, in order.
     pub changes: Vec<Change>,
 }
 
@@ -141,10 +141,10 @@ fn is_like(one: &Report, other: &Report) -> bool {
     one.name == other.name && !differences(one, other).iter().any(|difference| tells_apart(&difference.what))
 }
 
-/// What permutations are drawn from: the same history has the same changes, whoever asks.
+/// Seed of the permutations: the same history always has the same changes.
 const SEED: u64 = 1;
 
-/// Where a history of positive values changed, in order. The same seed gives the same answer.
+/// Find the changes in a history of positive values, in order. The same seed gives the same answer.
 #[must_use]
 pub fn changes(values: &[f64], seed: u64) -> Vec<Change> {
     let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -183,7 +183,8 @@ fn part(segment: &[f64], start: usize, draw: &mut fastrand::Rng, found: &mut Vec
     part(&segment[at..], start + at, draw, found);
 }
 
-/// Where the parts of a segment are furthest from each other, and how far; none when it is too short to be parted.
+/// Return the place where the parts of a segment are furthest from each other, and their distance; none when the
+/// segment is too short to be parted.
 fn best(segment: &[f64]) -> Option<(usize, f64)> {
     let n = segment.len();
     let distance = |one: f64, others: &[f64]| -> f64 { others.iter().map(|other| (one - other).abs()).sum() };

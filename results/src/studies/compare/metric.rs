@@ -1,4 +1,4 @@
-//! What is compared: the metrics, which way each gets worse, the smallest loss that counts, and a reading of one.
+//! Metrics of a comparison: the direction in which each gets worse, the smallest loss that counts, and a reading of one.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ const BEYOND_TO_SHOW: u64 = 10;
 /// comparison of equal sides in eight made a regression.
 const CPU_TO_GATE: Duration = Duration::from_millis(100);
 
-/// What is compared. No more than five of them decide, and four where nothing fails, because each more costs all of
-/// them power: the error that a comparison may make is shared by the metrics that may decide. Where the target's CPU is
-/// known, the client's is only shown.
+/// Metric that is compared. No more than five of them decide, and four where nothing fails, because each more costs all
+/// of them power: the error that a comparison may make is shared by the metrics that may decide. Where the target's CPU
+/// is known, the client's is only shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -35,7 +35,7 @@ pub enum Metric {
     ServiceP99,
 }
 
-/// Which way a metric gets worse.
+/// Direction in which a metric gets worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worse {
     /// A cost: the candidate is worse when it reads more.
@@ -68,7 +68,7 @@ impl Metric {
         }
     }
 
-    /// Which way it gets worse.
+    /// Return the direction in which it gets worse.
     #[must_use]
     pub const fn worse(self) -> Worse {
         match self {
@@ -88,8 +88,8 @@ impl Metric {
         }
     }
 
-    /// How much worse the candidate is, on the scale of logarithms: `ln(candidate/base)` for a cost, and minus that for a
-    /// yield. Positive is worse. It is its own inverse.
+    /// Convert between a log ratio and the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost,
+    /// and minus that for a yield. Positive is worse. The function is its own inverse.
     #[must_use]
     pub fn toward_worse(self, log_ratio: f64) -> f64 {
         match self.worse() {
@@ -118,7 +118,7 @@ impl Metric {
     }
 }
 
-/// What one round read of one metric. The unit is the caller's, the same in both arms: only ratios are looked at.
+/// Reading of one metric in one round. The unit is the caller's, the same in both arms: only ratios are looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -163,7 +163,7 @@ impl Reading {
     }
 }
 
-/// What one round read of each metric.
+/// Readings of each metric in one round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Readings {
     /// See [`Metric::TargetCpuPerAttempt`].

@@ -12,13 +12,13 @@ pub const PASSES_BELOW: f64 = 0.04;
 /// The power at which the minimum detectable effect is stated.
 pub const STATED_POWER: f64 = 0.95;
 
-/// Of the pairs run up to a look, no more than one in this many may be disturbed.
+/// Limit on disturbed pairs: no more than one in this many of the pairs run up to a look.
 const ONE_DISTURBED_IN: usize = 4;
 
 /// One look at the pairs so far.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// How many undisturbed pairs it looks at.
+    /// Number of undisturbed pairs that it looks at.
     pub pairs: usize,
     /// The adjusted p value that it takes for significant.
     pub alpha: f64,
@@ -90,14 +90,14 @@ impl Look {
     }
 }
 
-/// What a minimum detectable effect depends on beside the look.
+/// Inputs of a minimum detectable effect beside the look.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Noise {
-    /// How many pairs there are.
+    /// Number of pairs.
     pub(super) pairs: usize,
     /// The standard deviation of their log ratios.
     pub(super) deviation: f64,
-    /// How many metrics share the error.
+    /// Number of metrics that share the error.
     pub(super) family: usize,
     /// The smallest loss that counts, as a logarithm.
     pub(super) smallest: f64,

@@ -27,7 +27,7 @@ pub struct Contest {
     pub schema: String,
     /// The version that judged.
     pub crawlmark_version: String,
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
     /// RFC 3339, UTC: the start of the first round.
     pub started_at: String,
@@ -35,19 +35,19 @@ pub struct Contest {
     pub finished_at: String,
     /// True if a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
-    /// What is compared with.
+    /// The side that is compared with.
     pub base: Side,
-    /// What is judged.
+    /// The side that is judged.
     pub candidate: Side,
-    /// What differs between their plans and machines, besides what was measured.
+    /// Differences between their plans and machines, besides the measurements.
     pub differences: Vec<Difference>,
     /// Over all: the comparison's.
     pub verdict: Overall,
-    /// What was found.
+    /// Result of the comparison.
     pub comparison: Comparison,
-    /// How many of their items failed.
+    /// Parts of their items that failed or were given up.
     pub failures: Failures,
-    /// What equal arms showed on this machine just before; null when that was not asked for.
+    /// Result of two equal arms on this machine just before; null when that was not requested.
     pub noise_floor: Option<Comparison>,
     /// Every round, in the order in which they ran.
     pub rounds: Vec<RoundReport>,
@@ -56,18 +56,18 @@ pub struct Contest {
 /// One of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
-    /// What it is, as typed.
+    /// The side as typed.
     pub what: String,
 }
 
 /// Items that failed or were given up, as parts of those that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failures {
-    /// Of the base.
+    /// Part of the base.
     pub base: f64,
-    /// Of the candidate.
+    /// Part of the candidate.
     pub candidate: f64,
 }
 
@@ -84,15 +84,15 @@ pub struct RoundReport {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// What was found of the run itself.
+    /// Verdict on the run itself.
     pub validity: Verdict,
     /// State of the machine during its pair.
     pub disturbance: Disturbance,
-    /// What it read.
+    /// Readings of the round.
     pub readings: Readings,
     /// Items that ended by themselves.
     pub items: u64,
-    /// Of these, those that failed or were given up.
+    /// Items that failed or were given up.
     pub failed: u64,
 }
 
@@ -129,7 +129,7 @@ impl Failures {
     }
 }
 
-/// What rounds that ran in pairs come to.
+/// Judge rounds that ran in pairs.
 ///
 /// # Errors
 /// When they are no pairs, or their order does not allow a verdict: see [`DesignError`].
@@ -145,23 +145,23 @@ pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     judge(&pairs, &Rule::standard())
 }
 
-/// What a contest is made of beside its rounds.
+/// Parts of a contest other than its rounds.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
     /// The base and the candidate.
     pub sides: [Side; 2],
-    /// What differs between them.
+    /// Differences between them.
     pub differences: Vec<Difference>,
     /// True if a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
-    /// What equal arms showed.
+    /// Result of two equal arms.
     pub noise_floor: Option<Comparison>,
 }
 
 impl Contest {
-    /// What these rounds come to, given in the order in which they ran.
+    /// Build a contest from these rounds, given in the order in which they ran.
     ///
     /// # Errors
     /// When that order does not allow a verdict: see [`DesignError`].
@@ -195,7 +195,8 @@ impl Contest {
         self.rounds.chunks(2).all(|pair| pair.iter().any(|round| round.disturbance != Disturbance::None))
     }
 
-    /// What a metric read in the undisturbed rounds of an arm, in the order in which they ran; in all of them when there is none.
+    /// Return the readings of a metric in the undisturbed rounds of an arm, in the order in which they ran; in all of them when
+    /// there is none.
     #[must_use]
     pub fn values(&self, arm: Arm, metric: Metric) -> Vec<f64> {
         let all = self.is_all_disturbed();

@@ -1,4 +1,4 @@
-//! What one look sees: the undisturbed pairs up to it, and what they say of each metric.
+//! View of one look: the undisturbed pairs up to it, and what they say of each metric.
 //!
 //! Used by [`super::judge`], once per look.
 
@@ -33,24 +33,24 @@ struct Series {
 enum Role {
     Gating,
     Informational,
-    /// Of the base it would be the one, of the candidate the other, in so many pairs.
+    /// Gating by the base's readings, but informational by the candidate's in this number of pairs.
     Lopsided(usize),
 }
 
 impl<'a> Seen<'a> {
-    /// What is seen up to the `most`-th undisturbed pair, or to the last.
+    /// View the pairs up to the `most`-th undisturbed one, or to the last.
     pub(super) fn until(pairs: &'a [Pair], most: usize) -> Self {
         let places = pairs.iter().enumerate().filter(|(_, pair)| pair.undisturbed()).map(|(index, _)| index);
         let run = &pairs[..places.take(most).nth(most.saturating_sub(1)).map_or(pairs.len(), |last| last + 1)];
         Self { run, pairs: run.iter().filter(|pair| pair.undisturbed()).collect() }
     }
 
-    /// How many undisturbed pairs there are.
+    /// Return the number of undisturbed pairs.
     pub(super) fn pairs(&self) -> usize {
         self.pairs.len()
     }
 
-    /// How many pairs were disturbed.
+    /// Return the number of disturbed pairs.
     fn disturbed(&self) -> usize {
         self.run.len() - self.pairs.len()
     }
@@ -63,12 +63,12 @@ impl<'a> Seen<'a> {
         (self.pairs() < look.pairs).then_some(Doubt::TooFewPairs { needed: look.pairs })
     }
 
-    /// What this look says; see [`Seen::findings`].
+    /// Return the comparison at this look; see [`Seen::findings`].
     pub(super) fn comparison(&self, look: Look, doubt: Option<Doubt>) -> Comparison {
         Comparison::new(self.findings(look, doubt), self.disturbed())
     }
 
-    /// What is found of each metric that was read; a `doubt` leaves every metric undecided.
+    /// Return the finding of each metric that was read; a `doubt` leaves every metric undecided.
     fn findings(&self, look: Look, doubt: Option<Doubt>) -> Vec<Finding> {
         let series: Vec<Series> = Metric::ALL.into_iter().filter_map(|metric| self.series(metric)).collect();
         let evidence: Vec<Option<Evidence>> = series.iter().map(Series::evidence).collect();
@@ -110,8 +110,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What adjusted p values of so many metrics are multiplied by. The looks were chosen for four of them, and keep those to 1 %;
-/// the bound of Holm's correction, their sum of 1.2 %, is nearly reached by more. A fifth costs a quarter: 0.96 %.
+/// Return the factor of the adjusted p values of `family` metrics. The looks were chosen for four of them, and keep those to 1
+/// %; the bound of Holm's correction, their sum of 1.2 %, is nearly reached by more. A fifth costs a quarter: 0.96 %.
 fn crowd(family: usize) -> f64 {
     (family as f64 / 4.0).max(1.0)
 }
@@ -144,7 +144,7 @@ fn is_positive(reading: f64) -> bool {
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     look: Look,
-    /// How many metrics share the error.
+    /// Number of metrics that share the error.
     family: usize,
     doubt: Option<Doubt>,
 }

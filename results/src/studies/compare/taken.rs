@@ -15,7 +15,7 @@ use crawlmark_harness::stats::Series;
 pub type TargetCpu = Option<Duration>;
 
 impl Readings {
-    /// What a run read of each metric. Where the target's CPU is known, it decides in place of the client's.
+    /// Read each metric of a run. Where the target's CPU is known, it decides in place of the client's.
     #[must_use]
     pub fn taken_from(report: &Report, target_cpu: TargetCpu) -> Self {
         let client = report.shards.iter().map(|shard| shard.usage.cpu_s()).sum::<Option<f64>>();
@@ -92,7 +92,7 @@ impl Disturbance {
         }
     }
 
-    /// The same of the two runs of a pair: the CPU has to have been as fast in one as in the other, too.
+    /// Find the disturbance of a pair in its two runs: the CPU has to have been as fast in one as in the other, too.
     #[must_use]
     pub fn of_pair(runs: [&Report; 2]) -> Self {
         let found = runs.map(Self::of).into_iter().find(|found| *found != Self::None);

@@ -1,4 +1,4 @@
-//! Which verdicts come of which pairs. How often they are right is for `tests/truth_s`.
+//! Tests of the verdicts that given pairs lead to. The rate of right verdicts is tested in `tests/truth_s`.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn around(ratio: f64, spread: f64, count: usize) -> Vec<Pair> {
     pairs((0..count).map(|index| (100.0 + index as f64, (100.0 + index as f64) * ratio * (1.0 + step(index)))))
 }
 
-/// The same with the throughput alone.
+/// Return the pairs with the throughput alone.
 fn throughput_only(mut pairs: Vec<Pair>) -> Vec<Pair> {
     for pair in &mut pairs {
         for readings in [&mut pair.base, &mut pair.candidate] {

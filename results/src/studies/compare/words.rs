@@ -16,7 +16,7 @@ use crate::show::plot::{self, Plot};
 use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
 
-/// What a metric is, in words.
+/// Return the name of a metric in words.
 #[must_use]
 pub const fn metric_words(metric: Metric) -> &'static str {
     match metric {
@@ -219,7 +219,7 @@ fn worth_a_row(contest: &Contest) -> impl Iterator<Item = &Finding> {
     contest.comparison.findings.iter().filter(is_worth)
 }
 
-/// What was found of a metric.
+/// Describe the finding of a metric in a row.
 pub(crate) fn row(contest: &Contest, finding: &Finding) -> String {
     let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| typical(contest, arm, finding.metric));
     let measured = finding.evidence.map_or_else(String::new, |evidence| {
@@ -282,7 +282,7 @@ fn probability(p: f64) -> String {
     if p < 0.0001 { "below 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-/// What else there is to know.
+/// Return the notes: warnings and other circumstances.
 fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
     let mut notes = Vec::new();
     if contest.rounds.len() == 2 {
