@@ -72,7 +72,7 @@ pub const FILE: &str = "scale.json";
 /// From which part of the ceiling on a size is limited by this side: what is left is no more than rounds of a busy machine differ by.
 pub const NEAR_CEILING: f64 = 0.8;
 
-/// What was found, whole, as it is saved in `scale.json`.
+/// Result of the study, whole, as it is saved in `scale.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// [`SCHEMA`].
@@ -83,31 +83,31 @@ pub struct Scaling {
     pub started_at: String,
     /// RFC 3339, UTC: the end of the last one.
     pub finished_at: String,
-    /// What was asked for and where.
+    /// Settings and environment of the rounds.
     #[serde(flatten)]
     pub circumstances: Circumstances,
-    /// What the client could do at all.
+    /// Ceiling of the client.
     pub ceiling: Option<Ceiling>,
-    /// How throughput grows.
+    /// Growth of throughput, by curve.
     pub curves: Vec<Curve>,
     /// Every round, in the order in which they ran.
     pub rounds: Vec<Round>,
 }
 
-/// What rounds were run for and where.
+/// Settings and environment of the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
     /// True if a signal, or a round that failed, ended it before it was over.
     pub interrupted: bool,
-    /// What was crawled, in words.
+    /// Target that was crawled, in words.
     pub target: String,
     /// The longest that a round took to send, s.
     pub round_s: f64,
     /// Replicates that were asked for.
     pub repeats: usize,
-    /// What the order was drawn from.
+    /// Seed of the order of the rounds.
     pub seed: u64,
     /// The machine.
     pub environment: Environment,
@@ -115,7 +115,7 @@ pub struct Circumstances {
     pub target_processes: u32,
 }
 
-/// The same client against a target that answers at once: what this side could do.
+/// Rate of the same client against a target that answers at once: the most that this side could do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// At this size: the largest.
@@ -123,7 +123,7 @@ pub struct Ceiling {
     pub size: Size,
     /// Good items per second.
     pub items_per_s: f64,
-    /// What was found of the round.
+    /// Verdict on the round.
     pub validity: Verdict,
     /// The directory of its result.
     pub result: String,
@@ -139,7 +139,7 @@ impl Ceiling {
 }
 
 impl Scaling {
-    /// What these rounds come to, given in the order in which they ran. `held` says what each curve holds fixed.
+    /// Build the result of these rounds, given in the order in which they ran. `held` names what each curve holds fixed.
     #[must_use]
     pub fn new(rounds: Vec<Round>, held: &[Held], ceiling: Option<Ceiling>, circumstances: Circumstances) -> Self {
         let told = |round: Option<&Round>, time: fn(&Round) -> &String| {
@@ -170,13 +170,13 @@ impl Scaling {
     }
 }
 
-/// What sizes are judged by.
+/// Limits by which sizes are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
     /// CPUs of this machine.
     pub cores: usize,
     /// Processes of the target on it.
     pub target_processes: u32,
-    /// What this side could do, good items per second.
+    /// Ceiling of this side, good items per second.
     pub ceiling_per_s: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! What limited a rung, from what its run read and from nothing else.
+//! Limit of a rung, from what its run read and from nothing else.
 //!
 //! Asked in this order, the first that holds being the answer: refusals and failures (then the rate is not the crawl's own),
 //! the crawl's own budget, the CPU, and last the time in which its connections waited for answers. For that Little's law
@@ -30,7 +30,7 @@ const WAITED: f64 = 0.8;
 /// Part of a request's time that went into its connection: with more, that is what it waited for.
 const OPENING: f64 = 0.5;
 
-/// What limited a rung.
+/// Limit of a rung.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// The kind.
@@ -76,7 +76,7 @@ impl LimitedBy {
 }
 
 impl Limit {
-    /// What limited the rung that read this.
+    /// Find the limit of the rung that read this.
     #[must_use]
     pub fn of(reading: &Reading) -> Self {
         let found = refusals(reading).or_else(|| budget(reading)).or_else(|| cpu(reading)).or_else(|| waiting(reading));
@@ -126,7 +126,7 @@ fn cpu(reading: &Reading) -> Found {
     })
 }
 
-/// What a request occupies its connection for: what opening it takes, as often as that happens, and the answer.
+/// Return the time for which a request occupies its connection: opening it, as often as that happens, and the answer.
 fn occupied_us(reading: &Reading) -> Option<f64> {
     let opening = reading.connect_mean_us.unwrap_or(0.0) * reading.opened_per_attempt();
     Some(reading.service_mean_us? + opening)
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// The same with a new connection for each request.
+    /// Return a reading with a new connection for each request.
     fn unpooled() -> Reading {
         Reading {
             ok_per_s: 124.0,

@@ -1,5 +1,5 @@
-//! Where the differences from what was published come from, a sentence each. They are about what is different by design,
-//! and said only of rungs that were climbed.
+//! Causes of the differences from what was published, a sentence each. They are about what is different by design, and
+//! said only of rungs that were climbed.
 
 use super::saved::RungReport;
 use crawlmark_harness::units::micros;

@@ -1,4 +1,4 @@
-//! What a rung's run says of the rung.
+//! Readings of a rung's run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crawlmark_harness::units::parse_duration;
 /// The plan's note of what the bundled target adds to the first answer of each connection.
 const HANDSHAKE: &str = "target_handshake";
 
-/// What a run read. Rates and times are of after its warm-up, counts are of all of it.
+/// Readings of a run. Rates and times are of after its warm-up, counts are of all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// Good items per second: a refusal is no climb.
@@ -34,9 +34,9 @@ pub struct Reading {
     pub throttled: u64,
     /// Connections opened.
     pub connections_opened: u64,
-    /// What opening a connection took, in the mean; null when none was opened after the warm-up.
+    /// Mean time to open a connection; null when none was opened after the warm-up.
     pub connect_mean_us: Option<f64>,
-    /// What the bundled target held the first answer of each connection, for a handshake over a network.
+    /// Delay of the first answer of each connection in the bundled target, for a handshake over a network.
     pub handshake_us: f64,
     /// Good answers' times, from the first byte sent to the last one read, in the mean.
     pub service_mean_us: Option<f64>,
@@ -44,13 +44,13 @@ pub struct Reading {
     pub service_p50_us: Option<f64>,
     /// Their 99th percentile.
     pub service_p99_us: Option<f64>,
-    /// Which limit of its own held the crawl back, as parts of the time.
+    /// Limits of its own that held the crawl back, as parts of the time.
     pub binding: BindingReport,
-    /// How much of its budget was used; null without one.
+    /// Part of its budget that it used; null without one.
     pub budget_used: Option<f64>,
     /// The budget as typed; null without one.
     pub budget: Option<String>,
-    /// What it cost.
+    /// CPU of the round.
     pub cpu: CpuUse,
 }
 
@@ -59,9 +59,9 @@ pub struct Reading {
 pub struct CpuUse {
     /// CPUs that there are.
     pub cores: usize,
-    /// Of these, what the shards used.
+    /// CPUs that the shards used.
     pub client_cores: Option<f64>,
-    /// What all else of the round used: the target, the supervisor, and their start.
+    /// CPUs that the rest of the round used: the target, the supervisor, and their start.
     pub target_cores: Option<f64>,
     /// CPU of the shards per attempt.
     pub client_us_per_attempt: Option<f64>,
@@ -72,7 +72,7 @@ pub struct CpuUse {
 }
 
 impl Reading {
-    /// What `report` says; `all` is the CPU of all processes of the round, where it is known.
+    /// Read the figures of `report`; `all` is the CPU of all processes of the round, where it is known.
     #[must_use]
     pub fn of(report: &Report, all: Option<Duration>) -> Self {
         let (totals, ledger) = (&report.totals, &report.ledger);
@@ -108,7 +108,7 @@ impl Reading {
     }
 }
 
-/// What the plan says of the target's handshakes; nothing of one that is not bundled.
+/// Return the handshake delay of the bundled target from the plan; zero for a target that is not bundled.
 fn handshake(report: &Report) -> Duration {
     let told = report.plan.run.workload.get(HANDSHAKE);
     told.and_then(|text| parse_duration(text).ok()).unwrap_or_default()
@@ -133,7 +133,7 @@ impl CpuUse {
         }
     }
 
-    /// What all processes used; null where a part is not known.
+    /// Return the CPUs that all processes used; null where a part is not known.
     #[must_use]
     pub fn used_cores(&self) -> Option<f64> {
         Some(self.client_cores? + self.target_cores?)

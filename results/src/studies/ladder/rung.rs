@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct Rung {
     /// From 1, in the order of the climb.
     pub number: u8,
-    /// What is done on it, in a few words.
+    /// Name of the rung, in a few words.
     pub name: &'static str,
-    /// What was published of it.
+    /// Published rate.
     pub published: Published,
-    /// What its author said was the limit.
+    /// Limit according to its author.
     pub published_limit: &'static str,
 }
 

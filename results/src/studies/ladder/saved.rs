@@ -21,7 +21,7 @@ pub struct Ladder {
     pub schema: String,
     /// The version that climbed.
     pub crawlmark_version: String,
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
     /// RFC 3339, UTC: the start of the first rung.
     pub started_at: String,
@@ -33,9 +33,9 @@ pub struct Ladder {
     pub environment: Environment,
     /// Each rung, from the bottom.
     pub rungs: Vec<RungReport>,
-    /// What was tried to find the connections of the rung that goes as far as it can; empty without it.
+    /// Probes that were run to find the connections of the rung that goes as far as it can; empty without it.
     pub search: Vec<Probe>,
-    /// Where the differences from what was published come from.
+    /// Causes of the differences from what was published.
     pub notes: Vec<String>,
 }
 
@@ -58,14 +58,14 @@ pub struct RungReport {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// What was found of the run itself.
+    /// Verdict on the run itself.
     pub validity: Verdict,
     /// Its good items per second over those of the rung before; null for the first.
     pub times_before: Option<f64>,
-    /// What it read.
+    /// Readings of the run.
     #[serde(flatten)]
     pub reading: Reading,
-    /// What limited it.
+    /// Limit of the rung.
     pub limit: Limit,
 }
 
@@ -91,27 +91,27 @@ pub struct Climbed {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// What was found of the run itself.
+    /// Verdict on the run itself.
     pub validity: Verdict,
-    /// What it read.
+    /// Readings of the run.
     pub reading: Reading,
 }
 
-/// What a climb is made of beside its rungs.
+/// Parts of a climb other than its rungs.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
-    /// What the user calls it.
+    /// Name that the user gives it.
     pub name: String,
     /// The machine.
     pub environment: Environment,
     /// True if it was ended before it was over.
     pub interrupted: bool,
-    /// What was tried for the rung that goes as far as it can.
+    /// Probes for the rung that goes as far as it can.
     pub search: Vec<Probe>,
 }
 
 impl Ladder {
-    /// What these rungs come to, given in the order in which they were climbed.
+    /// Build a ladder from these rungs, given in the order in which they were climbed.
     #[must_use]
     pub fn new(climbed: Vec<Climbed>, circumstances: Circumstances) -> Self {
         let Circumstances { name, environment, interrupted, search } = circumstances;

@@ -8,7 +8,7 @@ use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
 use crawlmark_harness::units::grouped;
 
-/// What was published, with its unit: `5.83/s`, `1,000-2,000/s`.
+/// Return the published rate with its unit: `5.83/s`, `1,000-2,000/s`.
 #[must_use]
 pub fn published(published: Published) -> String {
     let Published { low_per_s, high_per_s } = published;
@@ -19,7 +19,7 @@ pub fn published(published: Published) -> String {
     }
 }
 
-/// How far the climb went, in a sentence.
+/// Describe the height of the climb in a sentence.
 #[must_use]
 pub fn ladder_headline(ladder: &Ladder) -> String {
     let Some((first, top)) = ladder.rungs.first().zip(ladder.top()) else { return "No rung was climbed.".to_owned() };
@@ -41,7 +41,7 @@ pub fn ladder_headline(ladder: &Ladder) -> String {
     )
 }
 
-/// What came of a rung, in a line.
+/// Describe the result of a rung in a line.
 #[must_use]
 pub fn ladder_standing(reading: &Reading, limited_by: LimitedBy, there: Published) -> String {
     let times = decimal(reading.ok_per_s / there.middle_per_s());
@@ -144,7 +144,7 @@ fn doubted(ladder: &Ladder) -> Option<String> {
     (!doubted.is_empty()).then(|| format!("{}: the reasons are in the results of their rounds", doubted.join(", ")))
 }
 
-/// What the search tried.
+/// Describe the probes of the search.
 fn search(ladder: &Ladder) -> Option<String> {
     let tried = ladder.search.iter().map(|probe| {
         format!("{} of {} connections", decimal(probe.ok_per_s) + "/s", grouped(u64::from(probe.connections)))

@@ -10,7 +10,7 @@ use super::point::Point;
 use super::round::{Round, Size};
 use super::usl::{self, Fit, NoFit};
 
-/// What sizes differ in.
+/// Quantity in which sizes differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// Shards.
@@ -30,7 +30,7 @@ impl Axis {
     }
 }
 
-/// What all sizes of a curve have in common.
+/// Quantity that all sizes of a curve have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
@@ -43,7 +43,7 @@ pub enum Held {
 }
 
 impl Held {
-    /// What differs.
+    /// Return the quantity in which the sizes differ.
     #[must_use]
     pub const fn axis(self) -> Axis {
         match self {
@@ -52,7 +52,7 @@ impl Held {
         }
     }
 
-    /// Where a size stands on the axis.
+    /// Return the position of a size on the axis.
     pub(super) fn n(self, size: Size) -> f64 {
         match self.axis() {
             Axis::Shards => f64::from(size.shards),
@@ -85,7 +85,7 @@ impl fmt::Display for Held {
 /// A curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What all of its sizes have in common.
+    /// Quantity that all of its sizes have in common.
     pub held: Held,
     /// Its sizes, the smallest first.
     pub points: Vec<Point>,
@@ -96,7 +96,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// What the rounds of its sizes come to.
+    /// Build the curve from the rounds of its sizes.
     #[must_use]
     pub fn new(held: Held, rounds: &[Round], room: Room) -> Self {
         let own: Vec<&Round> = rounds.iter().filter(|round| held.has(round.size)).collect();
@@ -115,7 +115,7 @@ impl Curve {
         Self { held, points, fit, no_fit }
     }
 
-    /// Where a point of it stands on the axis.
+    /// Return the position of one of its points on the axis.
     #[must_use]
     pub fn n(&self, point: &Point) -> f64 {
         self.held.n(point.size)

@@ -20,21 +20,21 @@ use crawlmark_harness::stats::median;
 /// The least level of an interval, where there are enough values for it.
 pub const LEVEL: f64 = 0.9;
 
-/// What some values tell of what they vary around.
+/// Estimate of the value that some values vary around.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Their median.
     pub median: f64,
-    /// Where the true median lies with a probability of `level`; none of a single value.
+    /// Interval that holds the true median with a probability of `level`; none of a single value.
     pub interval: Option<Interval>,
     /// See `interval`.
     pub level: Option<f64>,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Estimate {
-    /// Of finite values, in any order; none of none.
+    /// Estimate from finite values, in any order; none of none.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
@@ -64,7 +64,7 @@ fn level(n: usize, k: usize) -> f64 {
     1.0 - 2.0 * below
 }
 
-/// How many values of `n` may be left away at either end.
+/// Return the number of values of `n` that may be left away at either end.
 fn left_away(n: usize) -> usize {
     (1..n.div_ceil(2)).take_while(|k| level(n, *k) >= LEVEL).last().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What the rounds of one size come to, beside those of the smallest.
+//! Results of the rounds of one size, beside those of the smallest.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ pub struct Point {
     /// Which.
     #[serde(flatten)]
     pub size: Size,
-    /// How many times the smallest it is.
+    /// Size as a multiple of the smallest.
     pub factor: f64,
     /// Rounds that were run.
     pub rounds: usize,
-    /// Of these, those that do not count.
+    /// Rounds that do not count.
     pub left_out: usize,
     /// `X`: good items per second.
     pub items_per_s: Option<Estimate>,
@@ -34,7 +34,7 @@ pub struct Point {
     pub balance: Option<Estimate>,
     /// Median over the rounds of the median service time, us.
     pub p50_us: Option<f64>,
-    /// The same of its 99th percentile.
+    /// Median over the rounds of the 99th percentile of the service time, us.
     pub p99_us: Option<f64>,
     /// Karp and Flatt's serial fraction; none at a base that is not 1.
     pub serial_fraction: Option<Estimate>,
@@ -47,7 +47,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// What `rounds` at `size` come to, `base` being those of the smallest size.
+    /// Summarize `rounds` at `size`, `base` being those of the smallest size.
     pub(super) fn new(size: Size, held: Held, (rounds, base): (&[&Round], &[&Round]), room: Room) -> Self {
         let used: Vec<&Round> = rounds.iter().copied().filter(|round| round.counts()).collect();
         let smallest = base.first().map_or(size, |round| round.size);

@@ -12,7 +12,7 @@ use crawlmark_harness::stats::Series;
 /// The part of all CPUs from which on they are scarce. Below a half, who wants one mostly finds one free.
 const MUCH_CPU: f64 = 0.5;
 
-/// How large a round is.
+/// Size of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Size {
     /// Processes that crawl.
@@ -26,7 +26,7 @@ pub struct Size {
 pub struct Round {
     /// The replicate that it belongs to, counted from 1.
     pub replicate: usize,
-    /// How large it was.
+    /// Size of the round.
     #[serde(flatten)]
     pub size: Size,
     /// The directory of its result.
@@ -35,7 +35,7 @@ pub struct Round {
     pub started_at: String,
     /// RFC 3339, UTC.
     pub finished_at: String,
-    /// What was found of the run itself.
+    /// Verdict on the run itself.
     pub validity: Verdict,
     /// Reason why it does not count; empty when it does.
     pub left_out: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Round {
     pub items_per_s: f64,
     /// Items that ended by themselves.
     pub items: u64,
-    /// Of these, those that failed or were given up.
+    /// Items that failed or were given up.
     pub failed: u64,
     /// User and system CPU of the shards, us.
     pub cpu_us_per_attempt: Option<f64>,
@@ -105,7 +105,7 @@ impl Round {
     }
 }
 
-/// What is not the answer of this client at this size. A client that is its own limit is one.
+/// Return the reasons why a round is not the answer of this client at this size. A client that is its own limit is one.
 fn left_out(report: &Report) -> Vec<String> {
     if report.interrupted {
         return vec!["it was interrupted".to_owned()];

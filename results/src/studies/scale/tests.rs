@@ -1,4 +1,4 @@
-//! What known rounds come to.
+//! Tests of the results of known rounds.
 
 use proptest::prelude::*;
 

@@ -26,13 +26,13 @@ use super::estimate::Estimate;
 /// Sizes that a fit needs.
 const SIZES: usize = 4;
 
-/// How large the largest has to be.
+/// Least size of the largest one.
 const LARGEST: f64 = 8.0;
 
 /// A part of the throughput that nobody can measure: a term that makes less of a difference is rounding.
 const NEGLIGIBLE: f64 = 1e-6;
 
-/// How far beyond the largest size a peak is told.
+/// Limit on the position of a reported peak, as a multiple of the largest size.
 const BEYOND: f64 = 2.0;
 
 /// A round that counts.
@@ -57,13 +57,13 @@ pub struct Fit {
     pub sigma_by_replicate: Option<Estimate>,
     /// `kappa` by replicates, each without bounds.
     pub kappa_by_replicate: Option<Estimate>,
-    /// How far rounds are from the law, as a part of its value: the root of the mean square.
+    /// Distance of the rounds from the law, as a part of its value: the root of the mean square.
     pub misfit: f64,
-    /// Where more do less; none unless `kappa` is surely above 0, and none far beyond what was measured.
+    /// Peak above which more do less; none unless `kappa` is surely above 0, and none far beyond what was measured.
     pub peak: Option<Peak>,
 }
 
-/// Where throughput is greatest.
+/// Point of the greatest throughput.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
     /// `sqrt((1 - sigma) / kappa)`.
@@ -79,13 +79,13 @@ pub enum NoFit {
     /// Too few sizes count.
     #[error("it takes 4 sizes that count, and there {} {counted}", if *.counted == 1 { "is" } else { "are" })]
     TooFew {
-        /// How many.
+        /// Number of sizes that count.
         counted: usize,
     },
     /// The largest is too small.
     #[error("it takes sizes up to 8 at least, and the largest that counts is {largest}")]
     TooSmall {
-        /// How large.
+        /// Largest size that counts.
         largest: u32,
     },
     /// No law of this kind is near.
@@ -147,7 +147,7 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
     })
 }
 
-/// Where a law has its peak, if that is near enough to what was measured.
+/// Return the peak of a law, if that is near enough to what was measured.
 fn peak(law: Law, largest: f64) -> Option<Peak> {
     let n = ((1.0 - law.sigma) / law.kappa).sqrt();
     (n.is_finite() && n >= 1.0 && n <= BEYOND * largest).then(|| Peak { n, items_per_s: law.at(n) })

@@ -21,7 +21,7 @@ pub fn scaling_headline(scaling: &Scaling) -> String {
     scaling.curves.iter().map(sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// What the largest size does beside the smallest.
+/// Compare the largest size with the smallest in a sentence.
 fn answer(curve: &Curve) -> String {
     let (Some(base), Some(point)) = (curve.base(), curve.told()) else {
         return "No answer: no size has a round that counts beside one of the smallest.".to_owned();
@@ -43,7 +43,7 @@ fn answer(curve: &Curve) -> String {
     sentence + ". But client and target took the CPUs from each other: that is no answer about scaling."
 }
 
-/// How many times something is something else.
+/// Format a ratio.
 fn times(ratio: f64) -> String {
     format!("{ratio:.2}")
 }
@@ -53,7 +53,7 @@ fn range(estimate: &Estimate, told: impl Fn(f64) -> String) -> String {
     estimate.interval.map_or_else(String::new, |between| format!(" ({} .. {})", told(between.low), told(between.high)))
 }
 
-/// How many times what it costs at the smallest size an attempt costs.
+/// Return the CPU cost of an attempt as a multiple of that at the smallest size.
 fn cost(point: &Point) -> Option<f64> {
     point.cpu_work_efficiency.map(|work| 1.0 / work.median)
 }
@@ -117,7 +117,7 @@ fn table(curve: &Curve) -> Table {
     Table { caption: curve.held.to_string(), columns, rows: curve.points.iter().map(row).collect(), ..Table::default() }
 }
 
-/// What has to be known of a size, in a few words.
+/// Return the caveats on a size, in a few words.
 fn marks(point: &Point) -> String {
     let mut marks = Vec::new();
     if point.left_out > 0 {
@@ -132,7 +132,7 @@ fn marks(point: &Point) -> String {
     marks.join(", ")
 }
 
-/// What else there is to know.
+/// Return the notes.
 fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
     let circumstances = &scaling.circumstances;
     let mut notes = vec![("target", circumstances.target.clone()), ("rounds", rounds(scaling))];
@@ -194,7 +194,7 @@ fn decimal_or_whole(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { decimal(value) }
 }
 
-/// How many rounds do not count, and why: of each size, what was found of the first.
+/// Return the number of rounds that do not count, and why: of each size, the reason of the first.
 fn left_out(rounds: &[Round]) -> Option<String> {
     let mut by_size: Vec<(Size, usize, String)> = Vec::new();
     for round in rounds.iter().filter(|round| !round.counts()) {
@@ -225,7 +225,7 @@ fn in_words(Size { shards, connections }: Size) -> String {
     format!("{shards} shard{} and {connections} connection{of}", plural(shards))
 }
 
-/// What this side could do, beside the most that it did.
+/// Compare the ceiling of this side with the most that it did.
 fn ceiling(scaling: &Scaling) -> Option<String> {
     let ceiling = scaling.ceiling.as_ref()?;
     let points = scaling.curves.iter().flat_map(|curve| &curve.points);
@@ -296,7 +296,7 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
     )
 }
 
-/// Where this side was the limit.
+/// Report the sizes at which this side was the limit.
 fn client_limited(curve: &Curve) -> Option<String> {
     let points = curve.points.iter().filter(|point| point.limited_by_this_side);
     let sizes: Vec<String> = points.map(|point| curve.n(point).to_string()).collect();
@@ -304,7 +304,7 @@ fn client_limited(curve: &Curve) -> Option<String> {
     (!sizes.is_empty()).then(told)
 }
 
-/// What it means that sizes were colocated, and what could be done.
+/// Explain the meaning of colocated sizes, and the remedies.
 fn colocated(scaling: &Scaling, curve: &Curve) -> Option<String> {
     let of: Vec<&Point> =
         curve.points.iter().filter(|point| point.colocated && point.left_out < point.rounds).collect();
