@@ -1,7 +1,7 @@
 //! Results of crawlmark and the conclusions from them: one run's report and its validity, studies of several runs, and
 //! everything that shows or exports them.
 //!
-//! It reads what the engine recorded and files that were saved before. It knows nothing of HTTP, of command lines, of
+//! Reads the records of the engine and files that were saved before. Knows nothing of HTTP, of command lines, of
 //! processes or pipes. The modules are listed in the order in which they may import each other.
 //!
 //! | module | holds |

@@ -1,8 +1,8 @@
 //! The percentiles of the main series in milliseconds, in the text that `wrk2 --latency` prints and that the plotter of
 //! `HdrHistogram` and other tools read.
 //!
-//! What was cut off, or lies beyond the histogram's bounds, is slower than all that has a value as far as is known: it
-//! ranks last, and the table ends where it begins instead of ending with a greatest value. Lines that begin with `#` say so,
+//! An attempt that was cut off, or lies beyond the histogram's bounds, counts as slower than all that have a value: such
+//! attempts rank last, and the table ends where they begin instead of ending with a greatest value. Lines that begin with `#` say so,
 //! and whether the measurement is valid.
 
 use std::fmt::Write;

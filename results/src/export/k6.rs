@@ -1,10 +1,10 @@
-//! The summary that k6 hands to `handleSummary`, for reporters and scripts that were written for it.
+//! The summary that k6 passes to `handleSummary`, for reporters and scripts that were written for it.
 //!
 //! Metrics that k6 has are under its names: `http_req_duration` is the service time of good answers, `http_req_waiting` the
 //! time to the first byte, `iteration_duration` that of an item, `http_req_failed` counts attempts without a status from 200
 //! to 399. All others are ours and begin with `crawlmark_`.
 //!
-//! What reads such a summary takes it that every trend has each of k6's six figures, and has no word for one that is unknown:
+//! Programs that read such a summary expect each of k6's six figures in every trend, and have no value for an unknown one:
 //! a trend is there only when all of them are known for sure. Its `max` is of the answers that ended. Gates are thresholds of
 //! the metric that they look at, with their own expression, or of `crawlmark_gates`, the share of gates that passed; one that
 //! could not be decided is not `ok`. The verdict is a check, `the measurement is valid`.

@@ -1,11 +1,11 @@
 //! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and judged.
 //!
-//! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`Lookout`] hears the seconds of a run
+//! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`Lookout`] receives the seconds of a run
 //! and closes its report with a verdict for each. Everything here is pure; nothing of it runs in a shard. Not to be confused
-//! with the gate of a shard, which lets requests go, or with the checks of validity, which say whether the numbers may be
-//! believed.
+//! with the gate of a shard, which lets requests go, or with the checks of validity, which say whether the numbers are
+//! valid.
 //!
-//! A condition is what has to hold, as k6's thresholds and every other tool's are. What cannot be decided is neither kept nor
+//! A condition is what has to hold, as k6's thresholds and every other tool's are. An undecided one neither holds nor is
 //! broken: a percentile is judged only with [`SAMPLES_BEYOND`] samples beyond it, and one that is only known to be no less
 //! than its value breaks `<` when that value does, and leaves it undecided otherwise.
 

@@ -33,7 +33,7 @@
 //!
 //! Who asks for more than a token bucket refills is served from what it holds, `burst` requests, for `burst / (rate - limit)`
 //! seconds. The warm-up of a probe spends of that, and shares of refused answers are judged of the later half of a probe as well.
-//! What may hide nevertheless is [`credit`].
+//! The burst that may still hide is [`credit`].
 //!
 //! A target that queues whatever it does not manage would hide, too, for its times reach what is wanted only after a probe when the excess
 //! is small. So a probe fails as well when they grow throughout it: see [`Growth`].
@@ -115,8 +115,8 @@ pub fn sees_growth(rate_per_s: f64, question: &Question) -> bool {
     rate_per_s >= MEDIANS_FROM && whole_seconds >= LEAST_SECONDS as f64
 }
 
-/// Return the requests at once that a limit would have to allow, beyond what it refills, to have hidden from a full probe
-/// that it is lower than `rate_per_s` by the precision.
+/// Return the number of requests at once that a limit would have to allow, beyond what it refills, to have hidden from a full
+/// probe that it is lower than `rate_per_s` by the precision.
 #[must_use]
 pub fn credit(rate_per_s: f64, question: &Question) -> f64 {
     let hidden = rate_per_s * question.bounds.precision;

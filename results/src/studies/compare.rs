@@ -1,7 +1,7 @@
 //! `Verdict`: is the candidate worse than the base? Judges paired rounds of two arms, metric by metric.
 //!
-//! Called with the pairs of a comparison, all of them each time: by whoever runs pairs, to know whether more are needed, and
-//! by whoever reads them back, who then gets the same verdict. Pure: it runs nothing, reads no clock, draws no number. It
+//! Called with the pairs of a comparison, all of them each time: by the code that runs pairs, to know whether more are needed, and
+//! by the code that reads them back, which then gets the same verdict. Pure: it runs nothing, reads no clock, draws no number. It
 //! never compares two single runs, and never data that were taken one arm after the other.
 //!
 //! # Method
@@ -13,7 +13,7 @@
 //! d_i = ln(candidate_i / base_i)          w_i = d_i for a cost, -d_i for a yield: above 0 is worse
 //! ```
 //!
-//! What drifts slowly is in both readings and drops out of `d_i`; the random order makes either sign equally likely when
+//! A slow drift is in both readings and drops out of `d_i`; the random order makes either sign equally likely when
 //! the arms are equal, whatever else drifts or repeats between pairs. So the test needs no other assumption. What it does
 //! assume is that a round leaves nothing behind for the next one: hence fresh processes.
 //!
@@ -102,8 +102,8 @@ use self::seen::Seen;
 
 /// Judges the pairs, given in the order in which they ran, disturbed ones included.
 ///
-/// It takes one look after the other, as far as the pairs reach, and says what the first one found that ended the
-/// comparison, or else the last one; and how many more pairs the next look wants. Before the first look, the findings say
+/// Takes one look after the other, as far as the pairs reach, and returns the finding of the first one that ended the
+/// comparison, or else of the last one; and the number of further pairs that the next look needs. Before the first look, the findings say
 /// what the pairs show so far, and decide nothing.
 ///
 /// # Errors

@@ -15,7 +15,7 @@
 //! e(N) = (1/S - 1/N) / (1 - 1/N)                     Karp and Flatt's serial fraction, of a base of 1
 //! ```
 //!
-//! What is told is the median over the replicates, with the interval of [`Estimate`]: exact, and without an assumption about noise.
+//! The figure shown is the median over the replicates, with the interval of [`Estimate`]: exact, and without an assumption about noise.
 //!
 //! The *balance* of a round is the mean of its shards' times over the greatest: 1 when none lags behind. Rounds end by the clock,
 //! so all shards run equally long, and their wall time tells nothing. The time of a shard is therefore what it needs for
@@ -29,7 +29,7 @@
 //!
 //! Where shards and target processes together exceed the CPUs, a size is *colocated*. It counts none the less when CPU was not
 //! scarce ([`Round::lacked_cpu`]): its rounds used less than half of all CPUs, and no shard waited for one for more than 5 % of its time.
-//! What limits such a round is the wait for answers, and a process that sleeps takes a CPU from nobody. This is measured and not
+//! Such a round is limited by the wait for answers, and a process that sleeps uses no CPU. This is measured and not
 //! taken from the mode that was asked for: a latency-bound crawl with too many connections is as colocated as any other.
 //!
 //! # The Universal Scalability Law

@@ -53,7 +53,7 @@ pub struct Source {
     pub verdict: Verdict,
 }
 
-/// Seconds of the run that were cut out.
+/// Seconds that the cut holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// The first, from the common start.

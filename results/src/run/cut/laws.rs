@@ -1,7 +1,7 @@
 //! Laws that hold for any line whatever: a log is foreign by the time it is read. Fuzzing calls it, and so does a test, so
 //! that it cannot rot.
 //!
-//! It must not know how a line is read: it asks for what it reads, and looks at that.
+//! Must not depend on how a line is read: checks nothing but the result of reading.
 
 use std::io::Write;
 use std::time::Duration;

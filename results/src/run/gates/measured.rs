@@ -1,7 +1,7 @@
 //! Measured value of a metric for a run, or for a part of it.
 //!
-//! Of a whole run by its report alone, so that a saved one can be judged as well; of some seconds by their merged
-//! statistics. What too few samples speak for is unknown, with the reason.
+//! A whole run is measured by its report alone, so that a saved one can be judged as well; some seconds by their merged
+//! statistics. A figure with too few samples is unknown, with the reason.
 
 use super::{Metric, Quantile, Quantity, Stat};
 use crate::run::report::{Latency, Report, Verdict};

@@ -1,6 +1,6 @@
 //! Metrics that can be judged: the figures of a report by name, with the unit of each.
 //!
-//! A name is that of the report's JSON where it has one. Used by the parser and by whoever measures; measures nothing itself.
+//! A name is that of the report's JSON where it has one. Used by the parser and by the code that measures; measures nothing itself.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Use of the budgets of the run and of its hosts, and the proof that they were kept.
 //!
-//! What is audited is when requests were written, not when they were let through.
+//! The audit uses the times at which requests were written, not those at which they were let through.
 
 use std::ops::Range;
 

@@ -26,7 +26,7 @@ pub struct MannersReport {
     pub honoured: u64,
     /// Waits in which something was sent although its shard knew of them.
     pub violated: u64,
-    /// Attempts sent in them.
+    /// Attempts sent in the violated waits.
     pub early_attempts: u64,
     /// Waits that were cut to `--max-pause`.
     pub cut_pauses: u64,

@@ -16,8 +16,8 @@ pub const MOST_PROBES: i64 = 9;
 /// Probes of a rate, one after another, that said nothing of the target, before the rate is beyond this client.
 pub const MOST_VOID: u32 = 4;
 
-/// Ratio of the rate that this client cannot send to the rate that passes, from which down a search stops: nearer says
-/// little about the target.
+/// Ratio of the rate that this client cannot send to the rate that passes, down to which the search probes between them:
+/// nearer says little about the target.
 const NEAR_CEILING: f64 = 1.25;
 
 /// Kind of a probe.

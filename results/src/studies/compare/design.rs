@@ -1,6 +1,6 @@
 //! Design of a comparison: arms, rounds, pairs, their order, and the orders that allow no verdict and are refused.
 //!
-//! Used by [`super::judge`] on every call, and by whoever has rounds in the order in which they ran and wants pairs. It
+//! Used by [`super::judge`] on every call, and by callers that turn rounds, in the order in which they ran, into pairs. It
 //! looks at order and disturbance only, never at a reading.
 //!
 //! # Why so strict

@@ -1,7 +1,7 @@
 //! Changes in a history of single runs: advice on where to look, and never a verdict.
 //!
 //! Runs that are days apart differ by the machine, its neighbours and its kernel as well as by what was measured. A change
-//! that is found here says between which two results the world became another; which part of the world, only pairs can say.
+//! that is found here says between which two results the conditions changed; which of them, only pairs can say.
 //!
 //! # Method
 //!

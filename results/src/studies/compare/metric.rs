@@ -88,8 +88,8 @@ impl Metric {
         }
     }
 
-    /// Convert between a log ratio and the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost,
-    /// and minus that for a yield. Positive is worse. The function is its own inverse.
+    /// Return the candidate's loss, on the scale of logarithms: `ln(candidate/base)` for a cost, and minus that for a
+    /// yield. Positive is worse. The function is its own inverse.
     #[must_use]
     pub fn toward_worse(self, log_ratio: f64) -> f64 {
         match self.worse() {

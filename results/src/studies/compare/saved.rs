@@ -65,9 +65,9 @@ pub struct Side {
 /// Items that failed or were given up, as parts of those that ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failures {
-    /// Part of the base.
+    /// Part of the base's items.
     pub base: f64,
-    /// Part of the candidate.
+    /// Part of the candidate's items.
     pub candidate: f64,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! # The test
 //!
-//! Of differences `d_1 .. d_n`, let `r_i` be the rank of `|d_i|` among all, 1 for the smallest, and
+//! For differences `d_1 .. d_n`, let `r_i` be the rank of `|d_i|` among all, 1 for the smallest, and
 //!
 //! ```text
 //! W+ = sum of r_i over the i with d_i > 0

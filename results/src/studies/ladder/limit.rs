@@ -1,6 +1,6 @@
 //! Limit of a rung, from what its run read and from nothing else.
 //!
-//! Asked in this order, the first that holds being the answer: refusals and failures (then the rate is not the crawl's own),
+//! Causes are tested in this order, and the first that holds is the limit: refusals and failures (then the rate is not the crawl's own),
 //! the crawl's own budget, the CPU, and last the time in which its connections waited for answers. For that Little's law
 //! (Little, "A Proof for the Queuing Formula L = λW", 1961) is what ties the figures together: `L` requests in flight, each
 //! of which takes `W`, are `L / W` per second and cannot be more.

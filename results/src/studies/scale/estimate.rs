@@ -9,8 +9,8 @@
 //! | from the | least | least | least | least | least | least | 2nd | 2nd | 2nd |
 //! | level, % | 50 | 75 | 87.5 | 93.8 | 96.9 | 98.4 | 93.0 | 96.1 | 97.9 |
 //!
-//! Of fewer than five it is the whole range, with the level that this has. A bootstrap of so few values would pretend to know more: its
-//! percentiles cannot lie outside of them either, and its 95 % of five are about 83 %.
+//! For fewer than five values it is the whole range, with the level that this has. A bootstrap of so few values would pretend to know more:
+//! its percentiles cannot lie outside of them either, and its 95 % of five are about 83 %.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,8 @@ pub(crate) const RUN_DELAY: f64 = 0.05;
 /// Lateness of a paced run's requests, at the 99th percentile: below 2 ms nobody who measures over a network would notice.
 pub(crate) const SCHED_LAG_US: f64 = 2_000.0;
 
-/// Limit on that lateness as a part of the median service time: beside answers that take a second, 50 ms change nothing.
+/// Limit on the lateness of a paced run's requests, at the 99th percentile, as a part of the median service time: beside
+/// answers that take a second, 50 ms change nothing.
 pub(crate) const SCHED_LAG_OF_SERVICE: f64 = 0.1;
 
 /// Lateness of a shard's loop at the 99th percentile. Its timer is up to 1 ms late by itself and a CPU that is shared makes
@@ -31,7 +32,7 @@ pub(crate) const STEAL: f64 = 0.02;
 /// of them are no proof of anything.
 pub(crate) const SHORTEST_FOR_STEAL_S: f64 = 1.0;
 
-/// Limit on the extra time, as a part, that the same work takes after the run beside before it, or the other way round. In
+/// Limit on the difference between the times that the same work takes before and after the run, as a part of the shorter one. In
 /// 80 readings of 40 short runs on a virtual machine of two cores that were busy with other things, too, all but two were
 /// within 7 %, and these within 10 %.
 pub(crate) const SPEED: f64 = 0.15;
