@@ -83,7 +83,7 @@ pub struct Report {
     pub interrupted: bool,
     /// The signal's number.
     pub interrupted_by: Option<i32>,
-    /// For how long the run was suspended after its start (Ctrl-Z): times and rates include it. 0 of an older version.
+    /// Time for which the run was suspended after its start (Ctrl-Z), s: times and rates include it. 0 of an older version.
     #[serde(default)]
     pub suspended_s: f64,
     /// The expression of the gate that stopped it; of a run that a signal stopped, null.

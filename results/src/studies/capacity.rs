@@ -31,7 +31,7 @@
 //! mislead, some void, scouts that see a third more than there is), and hold that at most 1 in 100 capacities is off by more than 2 %, and at
 //! most 1 in 100 intervals has an end at which nine probes in ten say otherwise. Where one probe in ten misleads it is 2 in 100.
 //!
-//! Who asks for more than a token bucket refills is served from what it holds, `burst` requests, for `burst / (rate - limit)`
+//! A client that requests more than a token bucket refills is served from what it holds, `burst` requests, for `burst / (rate - limit)`
 //! seconds. The warm-up of a probe spends of that, and shares of refused answers are judged of the later half of a probe as well.
 //! The burst that may still hide is [`credit`].
 //!

@@ -69,7 +69,7 @@ pub const SCHEMA: &str = "crawlmark.scale/1";
 /// The name of the file.
 pub const FILE: &str = "scale.json";
 
-/// From which part of the ceiling on a size is limited by this side: what is left is no more than rounds of a busy machine differ by.
+/// Part of the ceiling from which on a size is limited by this side: what is left is no more than rounds of a busy machine differ by.
 pub const NEAR_CEILING: f64 = 0.8;
 
 /// Result of the study, whole, as it is saved in `scale.json`.

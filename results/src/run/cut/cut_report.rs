@@ -41,7 +41,7 @@ pub struct CutReport {
 pub struct Source {
     /// See [`Report`](crate::run::report::Report).
     pub run_id: String,
-    /// The same.
+    /// See [`Report`](crate::run::report::Report).
     pub name: String,
     /// RFC 3339, UTC.
     pub started_at: String,

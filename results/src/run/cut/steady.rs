@@ -95,7 +95,7 @@ pub enum NotSteady {
          and --to"
     )]
     Settling {
-        /// What.
+        /// Name of the series.
         series: &'static str,
         /// Its mean in the first tenth, with its unit.
         from: String,
@@ -108,7 +108,7 @@ pub enum NotSteady {
          with --from and --to"
     )]
     Drifting {
-        /// What.
+        /// Name of the series.
         series: &'static str,
         /// Boundary between the two parts that differ most, s.
         at_s: u64,

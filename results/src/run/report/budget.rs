@@ -55,7 +55,7 @@ pub struct BusiestReport {
 /// A window in which a budget was used hard.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WindowReport {
-    /// In which shard.
+    /// Number of the shard.
     pub shard: u32,
     /// The number of its host, from 0; absent of the run's budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -41,16 +41,16 @@ pub struct ScheduleReport {
     /// Attempts per second of the timetable: after the warm-up, until the last request was intended. Answers may take longer
     /// than that, so this is no throughput; that is `totals.attempts_per_s`.
     pub achieved_per_s: f64,
-    /// By how much throttle pauses put the timetable off within the run, in the shard where it was most.
+    /// Delay of the timetable by throttle pauses within the run, in the shard with the longest one.
     pub shifted_s: f64,
-    /// Shards that died before they could tell how they kept it.
+    /// Shards that died before they could report how they kept it.
     pub untold_shards: usize,
 }
 
 /// Counts of the requests that were scheduled in the warm-up. They are left out of the times and the rates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
-    /// For how long.
+    /// Duration, s.
     pub duration_s: f64,
     /// Attempts.
     pub attempts: u64,

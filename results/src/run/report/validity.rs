@@ -106,7 +106,7 @@ pub struct Validity {
 pub struct Evidence<'a> {
     /// Plan of the run.
     pub plan: &'a RunPlan,
-    /// Where.
+    /// Machine and system on which it ran.
     pub environment: &'a Environment,
     /// Counters of the machine during the run.
     pub host: &'a HostReport,

@@ -37,7 +37,7 @@ pub enum Clocked {
     Response,
     /// From when a request was sent.
     Service,
-    /// The same, although some of the runs are open loops, whose requests may have waited before.
+    /// From when a request was sent, although some of the runs are open loops, whose requests may have waited before.
     ServiceAlthough,
 }
 

@@ -70,9 +70,9 @@ pub struct ProbeReport {
     pub throttled_share: f64,
     /// Attempts that failed or were cut off at the end, as a part of all, after the warm-up.
     pub error_share: f64,
-    /// Response times of good answers, us; null with fewer than ten samples beyond.
+    /// Median response time of good answers, us; null with fewer than ten samples beyond.
     pub response_p50_us: Option<f64>,
-    /// The same, 99th percentile.
+    /// 99th percentile of the response time of good answers, us; null with fewer than ten samples beyond.
     pub response_p99_us: Option<f64>,
     /// True if so many were cut off that it may be more.
     pub response_p99_at_least: bool,
@@ -168,7 +168,7 @@ pub struct ProbePlan {
     pub number: usize,
     /// Rate that is offered.
     pub pace: Pace,
-    /// How.
+    /// Kind of the probe.
     pub kind: Kind,
     /// Sufficiency of its connections.
     pub connections: Connections,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Pace;
 
-/// By how many more probes of one kind than of the other a rate is settled: see the module above.
+/// Surplus of probes of one kind over the other that settles a rate: see the module above.
 pub const MARGIN: i64 = 3;
 
 /// Probes of a rate after which it is left alone, settled or not: there the target does one as often as the other.

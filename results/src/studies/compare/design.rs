@@ -26,7 +26,7 @@ pub enum Arm {
     Candidate,
 }
 
-/// In which order the two rounds of a pair ran.
+/// Order in which the two rounds of a pair ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -55,7 +55,7 @@ pub enum Disturbance {
 /// One round: fresh processes, one arm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Whose it is.
+    /// Arm of the round.
     pub arm: Arm,
     /// Readings of the round.
     pub readings: Readings,
@@ -112,7 +112,7 @@ pub enum DesignError {
     NotAlternating {
         /// The first of the two, counted from 1.
         round: usize,
-        /// Whose they are.
+        /// Arm of both rounds.
         arm: Arm,
     },
     /// Two pairs that should be a block ran in the same order.

@@ -21,12 +21,12 @@ pub enum Verdict {
         /// The smallest loss, as a fraction of the base, that this many pairs of this noise would have found in 95 of 100
         /// comparisons; null when there are too few pairs to know their noise.
         minimum_detectable_effect: Option<f64>,
-        /// Why.
+        /// Reason.
         because: Doubt,
     },
     /// The readings are not there, or are no readings.
     Incomparable {
-        /// Why.
+        /// Reason.
         because: Mismatch,
     },
     /// Too coarse to be judged in some round: the numbers are shown and decide nothing.
@@ -112,7 +112,7 @@ pub struct Evidence {
 /// Result of a comparison for one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
     /// Verdict on the metric.
     #[serde(flatten)]

@@ -89,7 +89,7 @@ pub struct PastResult {
 /// A metric over a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricHistory {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
     /// Changes, in order.
     pub changes: Vec<Change>,

@@ -76,7 +76,7 @@ pub struct Failures {
 pub struct RoundReport {
     /// The pair that it belongs to, counted from 1.
     pub pair: usize,
-    /// Whose it is.
+    /// Arm of the round.
     pub arm: Arm,
     /// The directory of its result.
     pub result: String,

@@ -1,6 +1,6 @@
-//! In which order the pairs of a comparison run: seeded permuted blocks of AB and BA.
+//! Order in which the pairs of a comparison run: seeded permuted blocks of AB and BA.
 //!
-//! Asked by whoever runs pairs, once for each undisturbed pair.
+//! Called by the code that runs pairs, once for each undisturbed pair.
 
 use super::design::Order;
 

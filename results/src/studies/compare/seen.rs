@@ -110,8 +110,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Return the factor that adjusted p values of `family` metrics are multiplied by. The looks were chosen for four of them, and keep those to
-/// 1 %; the bound of Holm's correction, their sum of 1.2 %, is nearly reached by more. A fifth costs a quarter: 0.96 %.
+/// Return the factor that adjusted p values of `family` metrics are multiplied by. The looks were chosen for four of them, and keep those
+/// to 1 %; the bound of Holm's correction, their sum of 1.2 %, is nearly reached by more. A fifth costs a quarter: 0.96 %.
 fn crowd(family: usize) -> f64 {
     (family as f64 / 4.0).max(1.0)
 }

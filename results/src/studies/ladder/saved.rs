@@ -81,7 +81,7 @@ pub struct Probe {
 /// A rung that was climbed.
 #[derive(Debug, Clone)]
 pub struct Climbed {
-    /// Which.
+    /// The rung.
     pub rung: Rung,
     /// The flags of `run` that it was.
     pub flags: Vec<String>,

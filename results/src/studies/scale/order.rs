@@ -1,4 +1,4 @@
-//! In which order the sizes of a replicate run.
+//! Order in which the sizes of a replicate run.
 
 /// For each of `repeats` replicates an order of `sizes` sizes, by their places: a random permutation of its own. The same seed gives the
 /// same orders.

@@ -11,7 +11,7 @@ use crate::run::report::Verdict;
 /// A size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Which.
+    /// The size.
     #[serde(flatten)]
     pub size: Size,
     /// Size as a multiple of the smallest.
