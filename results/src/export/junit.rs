@@ -14,7 +14,7 @@ struct Case {
     name: String,
     /// Result in words.
     said: String,
-    /// Kind of the gate or of the metric.
+    /// Type of a failure: `fail_if`, `stop_if` or `comparison`.
     kind: &'static str,
     outcome: Outcome,
 }

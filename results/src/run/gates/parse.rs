@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Return an example of a valid value of this unit.
+/// Return advice on how to write a value of this unit.
 const fn right(unit: Unit) -> &'static str {
     match unit {
         Unit::Us => "write a time, as in 250ms",

@@ -39,7 +39,7 @@ const MIXED: &str = "Open and closed loops stand beside each other here. A close
     leave out what users would have waited; an open loop has response times, which hold that. Only service times are \
     there for both, and the plots show these.";
 
-/// Warning that these runs prove nothing.
+/// Warning that single runs give no verdict.
 const DESCRIPTION: &str = "This page describes; it is no verdict. Each of these is a single run, and runs of one and the same plan \
     differ by chance, too: whether one plan is better than another can only be told from several paired runs of both.";
 
