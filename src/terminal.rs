@@ -56,7 +56,7 @@ pub(crate) fn columns() -> usize {
     columns_of(&console::Term::stdout())
 }
 
-/// The same for what is said about the run.
+/// Return the columns of the terminal that messages about the run are printed to; no limit when they go elsewhere.
 pub(crate) fn columns_beside() -> usize {
     columns_of(&console::Term::stderr())
 }

@@ -32,7 +32,7 @@ use crate::measure;
 use crate::target::Target;
 use crate::terminal::Stages;
 
-/// What the target draws from; which items are slow follows from it.
+/// Seed of the target; it decides which items are slow.
 const SEED: u64 = 1;
 
 /// Connections of the crawl with two holds.
@@ -52,7 +52,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What is run to judge some of the rows.
+/// Experiment, by which one or more rows are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Experiment {
     /// A crawl of items of two holds.
@@ -82,7 +82,7 @@ impl Experiment {
         }
     }
 
-    /// What it does, in a few words.
+    /// Return a short description.
     pub(super) const fn does(self) -> &'static str {
         match self {
             Self::Modes => "items of 20 and 500 ms",
@@ -281,7 +281,7 @@ impl Setup {
     }
 }
 
-/// What goes wrong here was not typed, and is named as it is.
+/// Turn an error into a usage error that keeps its text: no argument that was typed is at fault here.
 fn usage(error: impl std::fmt::Display) -> Error {
     Error::Usage(error.to_string())
 }

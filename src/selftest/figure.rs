@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unit {
@@ -29,9 +29,9 @@ pub(crate) enum Quantity {
 /// One figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
-    /// Of what.
+    /// Name of the measured quantity.
     pub(crate) what: String,
-    /// In what.
+    /// Unit of the values.
     pub(crate) unit: Unit,
     /// The truth.
     pub(crate) expected: Quantity,
@@ -82,18 +82,18 @@ impl Figure {
         }
     }
 
-    /// The same figure where noise can only add: less than tolerated is impossible.
+    /// Mark the figure as impossible if it is below the tolerance: noise can only add to it.
     pub(super) fn never_less(self) -> Self {
         let impossible = self.measured_number().zip(self.low).is_some_and(|(measured, low)| measured < low);
         Self { impossible, ..self }
     }
 
-    /// The same figure where noise can do nothing: anything else is impossible.
+    /// Mark the figure as impossible if it is not within the tolerance: noise cannot change it.
     pub(super) fn never_other(self) -> Self {
         Self { impossible: !self.met, ..self }
     }
 
-    /// What was measured, of a number.
+    /// Return the measured number; none for a word, or if nothing was measured.
     pub(super) fn measured_number(&self) -> Option<f64> {
         match self.measured {
             Some(Quantity::Number(number)) => Some(number),
@@ -102,7 +102,7 @@ impl Figure {
     }
 }
 
-/// What a number may be.
+/// Range of the allowed numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Allowed {
     low: Option<f64>,
@@ -115,7 +115,7 @@ impl Allowed {
         Self { low: Some(low), high: Some(high) }
     }
 
-    /// This and nothing else.
+    /// Allow `value` and nothing else.
     pub(super) const fn exactly(value: f64) -> Self {
         Self::between(value, value)
     }

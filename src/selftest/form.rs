@@ -1,5 +1,5 @@
-//! How long each experiment is, in the full form and in the short one, and what is true of it. Tolerances are the same in
-//! both; they stand beside the rows, in `judge`.
+//! Durations of the experiments, in the full form and in the short one, and the true values of each. Tolerances are the same
+//! in both; they are in `judge`, beside the rows.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub(super) const HOLD: Duration = Duration::from_millis(20);
 /// The hold of some items.
 pub(super) const SLOW_HOLD: Duration = Duration::from_millis(500);
 
-/// Which part of the items that is, on average; which ones, the target draws from its seed.
+/// Share of the slow items, on average; the target chooses them by its seed.
 pub(super) const SLOW_SHARE: f64 = 0.02;
 
 /// The hold of the scaling experiment.
@@ -30,7 +30,7 @@ pub(super) const PER_S: u64 = 200;
 /// Starting and ending the processes of a run, for the estimate of how long it all takes.
 const START_AND_END: Duration = Duration::from_millis(150);
 
-/// How long the experiments are.
+/// Length of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// As the table of truth has them.
@@ -95,7 +95,7 @@ impl Form {
         }
     }
 
-    /// How long each of the scaling runs lasts.
+    /// Return the duration of each of the scaling runs.
     pub(super) const fn shards_run(self) -> Duration {
         match self {
             Self::Full => Duration::from_secs(4),
@@ -103,7 +103,7 @@ impl Form {
         }
     }
 
-    /// How long the run lasts in which a shard is stopped.
+    /// Return the duration of the run in which a shard is stopped.
     pub(super) const fn freeze_run(self) -> Duration {
         match self {
             Self::Full => Duration::from_secs(4),
@@ -120,12 +120,12 @@ impl Form {
     }
 }
 
-/// How long a crawl of so many items takes whose mean hold is `hold`, over so many connections.
+/// Estimate the duration of a crawl of `items` items with a mean hold of `hold`, over `connections` connections.
 pub(super) fn crawl_takes(items: u64, connections: u32, hold: Duration) -> Duration {
     hold.mul_f64(items as f64 / f64::from(connections)) + START_AND_END
 }
 
-/// The same of a run that lasts `duration`.
+/// Estimate the time that a run of `duration` takes, its start and end included.
 pub(super) fn run_takes(duration: Duration) -> Duration {
     duration + START_AND_END
 }

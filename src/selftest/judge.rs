@@ -16,7 +16,7 @@ use super::pairs;
 use super::seen::Seen;
 use crate::cli::Row;
 
-/// What an experiment showed.
+/// Runs of an experiment, to be judged.
 #[derive(Debug, Clone)]
 pub(super) enum Evidence {
     /// Two holds, told apart by ID.
@@ -28,7 +28,7 @@ pub(super) enum Evidence {
     },
     /// Runs through a stall.
     Stall {
-        /// Which stall.
+        /// Timing of the stall and of the loops.
         scene: Scene,
         /// The open loop.
         open: Seen,
@@ -46,14 +46,14 @@ pub(super) enum Evidence {
     Freeze {
         /// The run.
         run: Seen,
-        /// For how long it was, by the clock of whoever did it; none when it never was.
+        /// Time for which it was stopped, by the clock of the process that stopped it; none when it never was.
         stopped: Option<Duration>,
     },
     /// Two targets.
     Pairs {
         /// The pairs of runs, those that were disturbed among them.
         pairs: Vec<Pair>,
-        /// What disturbed them.
+        /// Causes of the disturbances.
         troubles: Vec<String>,
     },
 }
@@ -63,7 +63,7 @@ pub(super) enum Evidence {
 pub(crate) struct Attempt {
     /// Reason why it does not count; nothing when it does.
     pub(crate) disturbed_by: Vec<String>,
-    /// What was measured.
+    /// Measured figures.
     pub(crate) figures: Vec<Figure>,
 }
 
@@ -113,7 +113,7 @@ fn attempt(runs: &[&Seen], figures: Vec<Figure>) -> Attempt {
     weighed(disturbed_by.collect(), broken.chain(figures).collect())
 }
 
-/// The same once the gates are known: of a percentile with too few samples there is nothing to say, either.
+/// Create an attempt. Percentiles with too few samples mark it as disturbed, unless it already is or another figure failed.
 fn weighed(mut disturbed_by: Vec<String>, figures: Vec<Figure>) -> Attempt {
     if disturbed_by.is_empty() && figures.iter().all(|figure| figure.met || figure.measured.is_none()) {
         let unknown = figures.iter().filter(|figure| figure.measured.is_none());
@@ -160,7 +160,8 @@ fn overhead(run: &Seen) -> Vec<Figure> {
     ]
 }
 
-/// How far the times of the open loop may be from the truth: no noise makes them shorter by more than a request or two.
+/// Return the tolerance for times of the open loop, 10 ms below to 60 ms above the truth: noise shortens them by a request or
+/// two at most.
 fn about(expected_s: f64) -> Allowed {
     Allowed::between(ms(expected_s.mul_add(1e3, -10.0)), ms(expected_s.mul_add(1e3, 60.0)))
 }

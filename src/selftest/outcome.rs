@@ -19,7 +19,7 @@ pub(super) const ATTEMPTS: usize = 3;
 /// Attempts that count and miss, before a row has failed: one alone may be noise that no gate knows.
 const MISSES: usize = 2;
 
-/// What became of a row, or of all of them; the gravest last.
+/// Result of a row, or of all of them; the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {
@@ -27,7 +27,7 @@ pub(crate) enum Standing {
     Passed,
     /// Nothing can be said: too many attempts were disturbed.
     Disturbed,
-    /// It was not made, or not to its end.
+    /// Not run, or not to its end.
     NotRun,
     /// The attempts that count were not within tolerance, or one showed what cannot be.
     Failed,
@@ -50,9 +50,9 @@ impl Standing {
 pub(crate) struct RowOutcome {
     /// Its name.
     pub(crate) row: String,
-    /// What is tested, in a few words.
+    /// Short description of the test.
     pub(crate) tests: String,
-    /// What became of it.
+    /// Result of the row.
     pub(crate) result: Standing,
     /// The figures of the attempt that decided: one that shows what cannot be, or else the first that passed, or else the one that counts and misses least, or
     /// else the one that misses least.
@@ -62,7 +62,7 @@ pub(crate) struct RowOutcome {
 }
 
 impl RowOutcome {
-    /// Of these attempts.
+    /// Create the outcome of `row` from its attempts.
     pub(super) fn of(row: Row, attempts: Vec<Attempt>) -> Self {
         let missed = |attempt: &&Attempt| attempt.figures.iter().filter(|figure| !figure.met).count();
         let counted = || attempts.iter().filter(|attempt| attempt.counts());
@@ -91,7 +91,7 @@ impl RowOutcome {
     }
 }
 
-/// What a row tests, in a few words.
+/// Return a short description of the test of a row.
 const fn tests(row: Row) -> &'static str {
     match row {
         Row::R1 => "2 % of the items take 500 ms, the rest 20 ms",
@@ -105,12 +105,12 @@ const fn tests(row: Row) -> &'static str {
     }
 }
 
-/// How far off this machine's measurements are, as seen by row R2.
+/// Measurement error of this machine, by row R2.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MeasurementError {
-    /// By how much service times read too high at the median, us.
+    /// Excess of the measured service time at the median, µs.
     pub(crate) service_p50_us: f64,
-    /// The same at the 99th percentile.
+    /// Excess of the measured service time at the 99th percentile, µs.
     pub(crate) service_p99_us: f64,
     /// True if that is the machine's, or that of a disturbed one.
     pub(crate) disturbed: bool,
@@ -154,9 +154,9 @@ pub(crate) struct Outcome {
     pub(crate) interrupted_by: Option<i32>,
     /// The gravest of the rows'.
     pub(crate) verdict: Standing,
-    /// What that means.
+    /// Explanation of the verdict.
     pub(crate) sentence: String,
-    /// How far off measurements are; none when that was not seen.
+    /// Measurement error of this machine; none if it was not measured.
     pub(crate) measurement_error: Option<MeasurementError>,
     /// The machine.
     pub(crate) environment: Environment,
@@ -164,7 +164,7 @@ pub(crate) struct Outcome {
     pub(crate) rows: Vec<RowOutcome>,
 }
 
-/// What an outcome is made of, beside its rows.
+/// Fields of an outcome that do not follow from its rows.
 #[derive(Debug)]
 pub(super) struct Circumstances {
     pub(super) name: String,
@@ -176,7 +176,7 @@ pub(super) struct Circumstances {
 }
 
 impl Outcome {
-    /// Of these rows.
+    /// Create the outcome from its rows.
     pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
         let Circumstances { name, started_at, finished_at, form, interrupted_by, environment } = circumstances;
         let verdict = rows.iter().map(|row| row.result).max().unwrap_or(Standing::NotRun);

@@ -49,7 +49,7 @@ fn readings(run: &Seen) -> Readings {
     }
 }
 
-/// What the comparison comes to. It does not count when more than a quarter of its pairs were disturbed.
+/// Judge the pairs. The attempt does not count when more than a quarter of its pairs were disturbed.
 pub(super) fn attempt(pairs: &[Pair], troubles: &[String]) -> Attempt {
     let (ratio, verdict) = match compare::judge(pairs, &Rule::standard()) {
         Ok(comparison) if comparison.look.is_none() => {

@@ -1,4 +1,4 @@
-//! What a run showed, as far as a row asks. Made of a report and of the histograms behind it; judged in `judge`.
+//! Figures of a run that the rows need. Read from a report and from the histograms behind it; judged in `judge`.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Seen {
         self.stats.timing(series).map_or(0, |timing| timing.histogram().count_at(0))
     }
 
-    /// How many values a series has.
+    /// Return the number of values of a series.
     pub(super) fn count(&self, series: Series) -> u64 {
         self.stats.timing(series).map_or(0, |timing| timing.exact().count)
     }

@@ -29,7 +29,7 @@ use self::bars::Bars;
 use self::lines::Lines;
 pub(super) use self::sparkline::Glyphs;
 
-/// How a run is shown.
+/// Display of the progress of a run.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// Not at all.

@@ -13,7 +13,7 @@ use super::{columns_beside, say};
 /// Draws per second at most.
 const DRAW_HZ: u8 = 5;
 
-/// What stands before what is said of a stage: its name.
+/// Columns before the text about a stage, which hold its name.
 const INDENT: usize = 12;
 
 /// A terminal with less than this has shorter bars.
@@ -22,7 +22,7 @@ const NARROW: usize = 60;
 /// The steps of a bar.
 const STEPS: u64 = 1_000;
 
-/// What is shown of it.
+/// Display of the stages.
 #[derive(Debug)]
 pub(crate) enum Stages {
     /// Nothing.

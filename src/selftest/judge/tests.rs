@@ -7,7 +7,7 @@ use crawlmark_harness::stats::{Bounds, ShardStats};
 use super::super::form::{FREEZE, Form, SHARD_HOLD};
 use super::*;
 
-/// What one request took.
+/// Times of one request, µs.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_field_names, reason = "the unit is a part of the name")]
 struct Took {

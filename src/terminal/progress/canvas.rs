@@ -1,4 +1,4 @@
-//! Where the live view is drawn: the lines above the cursor of a terminal, each time over those of the last time.
+//! Canvas of the live view: the lines above the cursor of a terminal, each time drawn over those of the last time.
 //!
 //! The cursor stands at the start of the line below at all times, and is never hidden: whatever ends the program, and
 //! whatever else is printed, finds a clean line.
@@ -44,8 +44,8 @@ impl Canvas {
     }
 }
 
-/// How far up lines of these widths begin. A terminal that has become narrower has broken them; what has left it at its
-/// top is out of reach.
+/// Return the number of rows from the cursor up to the first of the drawn lines. A terminal that has become narrower has
+/// wrapped them; rows that have scrolled off its top cannot be reached.
 fn rows_up(drawn: &[usize], size: Size) -> usize {
     let rows: usize = drawn.iter().map(|width| width.div_ceil(size.columns.max(1)).max(1)).sum();
     rows.min(size.rows.saturating_sub(1))

@@ -12,7 +12,7 @@ use super::sparkline::{Glyphs, sparkline};
 use super::text::{Line, NAME, Part, Tone, row_of};
 use super::words::{nanos, per_second, percent, percentile, to_go};
 
-/// What an open loop has not sent for less than this is as good as on time.
+/// Send delay of an open loop below which it counts as on time.
 const ON_TIME: Duration = Duration::from_millis(10);
 
 /// A part of the time that is worth a word.
@@ -33,7 +33,7 @@ pub(super) enum Detail {
 }
 
 impl Detail {
-    /// What is shown first when there is little room.
+    /// Details by priority, for when there is little room.
     pub(super) const BY_RANK: [Self; 6] =
         [Self::Paused, Self::Times, Self::Answers, Self::Rate, Self::Waiting, Self::Limits];
 
@@ -53,7 +53,7 @@ impl Detail {
     }
 }
 
-/// What a pause is called.
+/// Describe a pause: the time left, or the number of paused hosts.
 pub(super) fn pause_words(pause: LivePause) -> String {
     let left = to_go(pause.left);
     if pause.hosts >= pause.of { format!("{left} to go") } else { format!("{} of {} hosts", pause.hosts, pause.of) }
@@ -112,7 +112,7 @@ fn times(now: &Now<'_>, columns: usize) -> Line {
     row_of(of.name(), parts, columns)
 }
 
-/// Which second the times are of: of one whose last answer is late, nothing is known yet.
+/// Name the second that the times belong to: a second whose last response is late has no times yet.
 fn told(now: &Now<'_>) -> String {
     let second = now.live.last_second.unwrap_or_default();
     if now.live.is_open {

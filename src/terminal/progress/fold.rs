@@ -1,4 +1,4 @@
-//! Which shards have a row when there is no room for all: those that are worst off.
+//! Choice of the shards that have a row when there is no room for all: those that are worst off.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct Fold {
     until: Duration,
 }
 
-/// How a shard is, the worst first.
+/// State of a shard, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     Lost,
@@ -69,7 +69,7 @@ fn worst(now: &Now<'_>, most: usize) -> Vec<usize> {
     all
 }
 
-/// What is to be said of those without a row.
+/// Summarize the shards that have no row.
 pub(super) fn rest(now: &Now<'_>, shown: &[usize], columns: usize) -> Line {
     let hidden: Vec<usize> = (0..now.live.shards.len()).filter(|number| !shown.contains(number)).collect();
     let of = |kind: Trouble| hidden.iter().copied().filter(move |number| trouble(now, *number) == kind);

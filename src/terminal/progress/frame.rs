@@ -10,7 +10,7 @@ use super::text::Line;
 /// Shards that have rows before the last details do.
 const FIRST_SHARDS: usize = 4;
 
-/// How many of the details come after the first shards.
+/// Number of the details that come after the first shards.
 const LAST_DETAILS: usize = 2;
 
 /// The size of a terminal, in characters.

@@ -1,4 +1,4 @@
-//! What the live view reads off a run: totals, and what went on in the last second.
+//! Figures that the live view reads from a run: totals, and those of the last second.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crawlmark_harness::supervisor::{Live, LiveShard, LiveState};
 use crawlmark_harness::units::RateShape;
 use crawlmark_harness::wire::BindingTimes;
 
-/// What is said to be now is over at least this long: enough to read, little enough to be now. A shard says how far it
-/// is four times in it.
+/// Period of current figures, at least: long enough to read, short enough to be current. A shard reports its progress four
+/// times in it.
 const NOW: Duration = Duration::from_secs(1);
 
 /// A shard that has said nothing for so long does not run, or hardly.
@@ -20,7 +20,7 @@ const SILENT: Duration = Duration::from_secs(2);
 /// Seconds of the run that are remembered.
 const COURSE: usize = 60;
 
-/// How long it takes yet is told from the rate of so many seconds.
+/// Period of the rate from which the remaining time is estimated, s.
 const ETA_SECONDS: usize = 10;
 
 /// Reads off one run.
@@ -38,7 +38,7 @@ pub(super) struct Gauge {
     seconds: u64,
 }
 
-/// How a run stands.
+/// State of a run.
 #[derive(Debug)]
 pub(super) struct Now<'a> {
     pub(super) live: &'a Live,
@@ -51,7 +51,7 @@ pub(super) struct Now<'a> {
     pub(super) planned: u64,
     /// Items per second of each shard.
     pub(super) rates: Vec<f64>,
-    /// What the last second added.
+    /// Counts of the last second.
     pub(super) lately: Tally,
     /// Requests of an open loop that are due and not sent, about; none when that cannot be told.
     pub(super) waiting: Option<f64>,
@@ -64,7 +64,7 @@ pub(super) struct Now<'a> {
 pub(super) struct Tally {
     pub(super) attempts: u64,
     pub(super) throttled: u64,
-    /// What held the shards back.
+    /// Time for which the shards were limited, by cause.
     pub(super) binding: BindingTimes,
 }
 
@@ -83,7 +83,7 @@ impl Gauge {
         }
     }
 
-    /// How the run stands. To be asked a few times a second.
+    /// Return the state of the run. To be called a few times a second.
     pub(super) fn read<'a>(&'a mut self, live: &'a Live) -> Now<'a> {
         let mut counters = Counters::default();
         live.shards.iter().for_each(|shard| counters.merge(&shard.counters));
@@ -178,8 +178,8 @@ fn silence(shard: &LiveShard, live: &Live) -> Option<Duration> {
     (shard.state == LiveState::Running && said >= SILENT).then_some(said)
 }
 
-/// What a shard said of how far it is, over the last second: pairs of a moment and the items that had ended by then. Its
-/// own moments, not those of the looks at it, which would see four reports in one second and five in the next.
+/// Progress reports of a shard over the last second: pairs of a time and the items that had ended by then. The times are the
+/// shard's own, not those of the reads, which would see four reports in one second and five in the next.
 #[derive(Debug, Default)]
 struct Meter {
     said: VecDeque<(Nanos, u64)>,

@@ -68,7 +68,7 @@ pub(super) fn recent(ns: u64) -> Recent {
     Recent { of: Series::ServiceOk, p50, p90, p99, max_ns: ns * 8 }
 }
 
-/// These shards `ms` after the start.
+/// Create the live state of these shards, `ms` after the start.
 pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
     Live {
         elapsed: Duration::from_millis(ms),

@@ -1,6 +1,6 @@
 //! A course of values as one line of characters.
 
-/// Which characters a terminal has.
+/// Characters that a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Glyphs {
     /// Blocks of eight heights.
@@ -26,7 +26,7 @@ impl Glyphs {
     }
 }
 
-/// What stands for nothing at all: not the same as little.
+/// Character for nothing at all: not the same as little.
 const NOTHING: char = '_';
 
 /// The last `columns` of `values`, which are no less than 0, and the greatest of those: the highest character stands for

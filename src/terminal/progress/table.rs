@@ -54,7 +54,7 @@ impl Column {
     }
 }
 
-/// What of a row fits.
+/// Parts of a row that fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     /// All of it.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-/// What a piece of text means. The words say so as well: a terminal need not have colours.
+/// Meaning of a piece of text. The words say so as well: a terminal need not have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     /// As the terminal writes.
@@ -66,9 +66,9 @@ impl Line {
 pub(super) struct Part {
     /// The highest go first when there is no room.
     pub(super) rank: u8,
-    /// What it says.
+    /// Text of the part.
     pub(super) text: String,
-    /// What that means.
+    /// Meaning of the text.
     pub(super) tone: Tone,
 }
 

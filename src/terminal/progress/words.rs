@@ -1,4 +1,4 @@
-//! How the live view writes numbers.
+//! Number formats of the live view.
 
 use std::time::Duration;
 
