@@ -49,21 +49,22 @@ pub const OPEN_PER_LANE: usize = 1 + pool::RESTING_PER_LANE;
 /// Everything a shard needs to crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlSpec {
-    /// Where each host is, by its number; tried in turn until one answers.
+    /// Addresses of each host, by its number; tried in turn until one answers.
     pub addresses: Vec<Vec<SocketAddr>>,
-    /// What is asked for, and of whom.
+    /// Hosts and paths of the requests.
     pub targets: Arc<Targets>,
-    /// What all requests have in common.
+    /// Parts that all requests share.
     pub request: RequestShape,
-    /// What counts as a good answer.
+    /// Conditions for a good response.
     pub expect: Expectations,
     /// The longest an attempt may take once a connection is in hand.
     pub timeout: Duration,
     /// The longest that opening a connection may take.
     pub connect_timeout: Duration,
-    /// How many requests a connection carries.
+    /// Limit on the number of requests of a connection.
     pub reuse: Reuse,
-    /// Where connections go out from; none leaves it to the kernel. Every address of a host has a family that is there.
+    /// Source addresses of connections; none leaves the choice to the kernel. Every address of a host is of a family that
+    /// they cover.
     pub local_ips: Option<LocalIps>,
     /// Use of the target's header about how long it held an answer.
     pub held: Held,
@@ -72,7 +73,7 @@ pub struct CrawlSpec {
 /// Use of the target's header about how long it held an answer back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Held {
-    /// They are not, and it costs nothing.
+    /// Not read, which costs nothing.
     #[default]
     Unasked,
     /// The bundled target says so in a header.
@@ -88,9 +89,9 @@ pub struct Crawl<D: Dial = Tcp> {
     writer: RefCell<request::Writer>,
     checker: Checker,
     pool: Pool<Connection<D::Stream>>,
-    /// Which addresses connections go out from, where that was said.
+    /// Source addresses of the shard's connections, if any were given.
     origins: Option<Origins>,
-    /// Of each host, the address that answered last.
+    /// Index of the address that answered last, for each host.
     address: Vec<Cell<usize>>,
 }
 
@@ -103,7 +104,7 @@ impl Crawl {
 }
 
 impl<D: Dial> Crawl<D> {
-    /// The same over connections that `dial` opens.
+    /// Create the crawl over connections that `dial` opens.
     #[must_use]
     pub fn over(dial: D, spec: CrawlSpec, connections: u32, clock: Clock) -> Self {
         let writer = RefCell::new(request::Writer::new(&spec.request, &spec.targets));
@@ -113,7 +114,7 @@ impl<D: Dial> Crawl<D> {
         Self { dial, spec, clock, writer, checker, pool, origins: None, address }.at(Berth::default())
     }
 
-    /// The same for a shard among others: it says which addresses its connections go out from.
+    /// Set the place of the shard among the others, which decides the source addresses of its connections.
     #[must_use]
     pub fn at(mut self, berth: Berth) -> Self {
         let origins =

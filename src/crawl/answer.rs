@@ -1,4 +1,4 @@
-//! What an answer comes to: the one place where a status becomes an outcome.
+//! Outcomes of responses: the one place where a status becomes an outcome.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// What the answer asks for; none for a success that does not tell of a quota: it is not to cost the reading.
+/// Return the signals of a response; none for a success without quota fields, which is spared the cost of reading.
 fn signals(head: &Parts) -> Option<Signals> {
     let received = || wall_time().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let may_ask = !head.status.is_success() || manners::tells_of_quota(&head.headers);
@@ -92,7 +92,7 @@ fn is_challenge(head: &Parts, signals: Option<Signals>, body: Body) -> bool {
     body == Body::Wrong && may_hide_one && !is_limit && is_markup(head)
 }
 
-/// How long the bundled target held the answer back, as it says, ns.
+/// Return the time for which the bundled target held the response back, by its header, ns.
 pub(super) fn held_ns(headers: &HeaderMap) -> Option<u64> {
     let us: u64 = headers.get(HELD_US)?.to_str().ok()?.parse().ok()?;
     us.checked_mul(1_000)

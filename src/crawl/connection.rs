@@ -123,7 +123,7 @@ impl<S: Stream> Connection<S> {
         })
     }
 
-    /// The same, which keeps its place for as long as it is open.
+    /// Attach a connection slot, which is taken for as long as the connection is open.
     pub(super) fn seated(self, seat: Option<Seat>) -> Self {
         Self { _seat: seat, ..self }
     }

@@ -1,4 +1,4 @@
-//! How a crawl's connections come to be: over TCP, or, where a test wants the whole of a crawl in virtual time, in memory.
+//! Opening of a crawl's connections: over TCP, or, where a test wants the whole of a crawl in virtual time, in memory.
 //!
 //! Named by the crawl's type, so the hot path does not know that there is a choice. It must not know what the bytes mean.
 
@@ -13,7 +13,7 @@ use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// What a connection sends and receives by.
+/// Byte stream of a connection.
 pub trait Stream: AsyncRead + AsyncWrite + Debug + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Debug + Unpin + 'static> Stream for S {}
@@ -29,7 +29,7 @@ pub struct Route {
 
 /// Opens connections.
 pub trait Dial: Debug + 'static {
-    /// What is opened.
+    /// Stream of an opened connection.
     type Stream: Stream;
 
     /// Opens a connection. Errors are told apart as those of a socket; dropping the future gives up.

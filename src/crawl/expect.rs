@@ -1,5 +1,5 @@
-//! What counts as a good answer: what can be asked for, as it is written and read. The command line makes it, the plan
-//! records it, and the crawl asks a checker (`checker`) whether an answer is as expected.
+//! Expectations that a good response meets, and their text form. The command line makes them, the plan records them, and the
+//! crawl checks responses against them with a checker (`checker`).
 //!
 //! It must not know what becomes of an answer that is not: `answer` decides that.
 
@@ -54,35 +54,35 @@ pub struct Expectations(Vec<Expect>);
 /// Reason why a text is no expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpectError {
-    /// It begins as none does.
+    /// Unknown kind of expectation.
     #[error(
         "`{0}` is no expectation: write `whole`, `items:SEED`, `json`, `status:200-299`, `regex:PATTERN` or `len:1-1000`"
     )]
     Unknown(String),
-    /// What should be a seed is none.
+    /// Invalid seed.
     #[error("`{0}` names no seed: write `items:SEED` for a target started with `serve --seed SEED`")]
     Seed(String),
-    /// What should be statuses are none.
+    /// Invalid statuses.
     #[error("`{0}` lists no statuses: write numbers from 200 to 999, as in `status:200-299` or `status:200,404`")]
     Statuses(String),
     /// 429 was asked for.
     #[error("`{0}` lists 429, which always counts as throttled: leave it out")]
     TooManyRequests(String),
-    /// What should be a length is none.
+    /// Invalid length.
     #[error("`{0}` is no length: write bytes, as in `len:115`, `len:1-1000` or `len:1-`")]
     Lengths(String),
-    /// What should be a regular expression is none.
+    /// Invalid regular expression.
     #[error("`{text}` is not a regular expression: {why}")]
     Pattern {
-        /// What was written.
+        /// Pattern as given.
         text: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         why: String,
     },
     /// Two that no answer, or only a part of the second's, can be.
     #[error("`{0}` and `{1}` exclude each other: keep one of them")]
     Both(String, String),
-    /// What should be several is no list of texts.
+    /// Invalid list of expectations: not a JSON array of texts.
     #[error("`{0}` is no list of expectations: write a JSON array of texts")]
     List(String),
 }

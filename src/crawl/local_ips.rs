@@ -25,7 +25,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Of an address.
+    /// Return the family of an address.
     #[must_use]
     pub const fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
@@ -57,12 +57,12 @@ struct Addresses(Vec<Span>);
 struct Span {
     first: u128,
     last: u128,
-    /// How many addresses the spans before it have.
+    /// Number of addresses in the spans before it.
     before: u128,
 }
 
 impl Addresses {
-    /// How many there are; one less of all that IPv6 has.
+    /// Return the number of addresses; one too few if they are all of IPv6.
     fn count(&self) -> u128 {
         self.0.last().map_or(0, |span| span.before.saturating_add(span.last - span.first).saturating_add(1))
     }
@@ -200,7 +200,7 @@ pub struct LocalIpsError {
     problem: Problem,
 }
 
-/// What is wrong with one item of it.
+/// Reason why an item of the list is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Problem {
     #[error(

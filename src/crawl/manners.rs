@@ -24,10 +24,10 @@ use hyper::HeaderMap;
 use self::fields::Fields;
 pub use self::retry::may_retry;
 
-/// What GitHub asks for after a refusal without any time in it ("wait for at least one minute").
+/// Wait that GitHub requires after a refusal without any time in it ("wait for at least one minute").
 const GITHUB_MINIMUM: Duration = Duration::from_mins(1);
 
-/// What an answer asks of its client.
+/// Signals of a response about throttling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Signals {
     /// Reason why the answer counts as throttling; none: it does not.
@@ -37,7 +37,7 @@ pub struct Signals {
     /// On throttling it is meant for every request under the same quota, on another failure (a 500 with `Retry-After`)
     /// for this item alone.
     pub wait: Option<Wait>,
-    /// What is left, as told on good answers too.
+    /// Remaining quota, which good responses report, too.
     pub quota: Option<Quota>,
 }
 
@@ -65,7 +65,7 @@ pub struct Wait {
     pub source: Source,
 }
 
-/// Where a wait was read, the most trusted first.
+/// Field or rule that a wait comes from, the most trusted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// `Retry-After`, in seconds or as a date.

@@ -1,4 +1,4 @@
-//! Which address each connection of a shard goes out from.
+//! Source address of each connection of a shard.
 //!
 //! Asked by the crawl when it opens a connection. It must not open anything.
 
@@ -9,14 +9,14 @@ use std::rc::Rc;
 use super::local_ips::{Family, LocalIps};
 use super::reuse::Reuse;
 
-/// Which of a run's connections are a shard's.
+/// Position of a shard's connections among those of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Berth {
     /// The number of its first connection among those of all shards.
     pub first: u64,
     /// The number of the shard.
     pub shard: u32,
-    /// How many shards there are.
+    /// Number of shards.
     pub shards: u32,
 }
 

@@ -14,16 +14,16 @@ use super::redact;
 use super::reuse::After;
 use super::targets::{Asked, Targets};
 
-/// How the tool names itself unless told otherwise.
+/// Default `User-Agent`.
 const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
 
 /// Memory for the paths of a few hundred requests.
 const BLOCK: usize = 16 << 10;
 
-/// What the last request of a connection says.
+/// `Connection` header of the last request of a connection.
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// What every request of a crawl has in common.
+/// Parts that every request of a crawl shares.
 #[derive(Debug, Clone)]
 pub struct RequestShape {
     method: Method,
@@ -32,12 +32,12 @@ pub struct RequestShape {
     body: Bytes,
 }
 
-/// What the `Host` header says.
+/// Source of the `Host` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostHeader {
     /// The host of the URL.
     OfUrl,
-    /// What was typed; it is one of the headers.
+    /// A `Host` header that was typed; it is one of the headers.
     Typed,
 }
 

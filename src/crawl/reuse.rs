@@ -1,11 +1,11 @@
-//! How many requests a connection carries before this side closes it.
+//! Limit on the number of requests of a connection.
 //!
 //! The crawl asks it once for each request; it must not know how a connection is closed.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// How many requests a connection carries before this side closes it. The target may close it earlier.
+/// Number of requests that a connection carries before this side closes it. The target may close it earlier.
 ///
 /// The last one says `connection: close`, as clients do that are told not to keep connections (Go's `net/http` with
 /// `DisableKeepAlives`, which is hey's `-disable-keepalive` and k6's `noConnectionReuse`). The header alone decides nothing:
@@ -39,7 +39,7 @@ impl fmt::Display for Reuse {
     }
 }
 
-/// How many requests a connection may still carry.
+/// Number of requests that a connection may still carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Left(u64);
 
@@ -56,12 +56,12 @@ impl Left {
     }
 }
 
-/// What becomes of a connection after a request.
+/// State of a connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// It carries the next one.
+    /// Open for the next request.
     Keep,
-    /// It is closed.
+    /// Closed.
     Close,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of whom: the lines of a crawl, and the hosts that they name.
+//! Requests of a crawl: its lines, and the hosts that they name.
 //!
 //! Made once by the command line and shared by the shards as it is; a line takes the text of its path and 16 bytes. The
 //! hot path reads it and allocates nothing.
@@ -35,7 +35,7 @@ pub struct Host {
 /// Use of the ID in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AsksIds {
-    /// Of some line at least.
+    /// At least one line has a place for the ID.
     Yes,
     /// Each line is one URL.
     No,
@@ -44,19 +44,19 @@ pub enum AsksIds {
 /// A line of the crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
-    /// Where its path ends; it begins where that of the line before it does.
+    /// End of its path, which begins where that of the line before it ends.
     end: usize,
-    /// Where in its path the ID goes.
+    /// Position of the ID in its path.
     place: u32,
     host: u32,
 }
 
-/// What a request for an item asks for.
+/// Host and path of the request for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked<'a> {
     pub(super) host: usize,
     pub(super) before: &'a str,
-    /// What follows the ID; none when there is no place for it.
+    /// Part of the path after the ID; none when there is no place for it.
     pub(super) after: Option<&'a str>,
 }
 
@@ -141,7 +141,7 @@ impl Targets {
         &self.hosts
     }
 
-    /// How many lines there are.
+    /// Return the number of lines.
     #[must_use]
     pub const fn lines(&self) -> usize {
         self.lines.len()
@@ -158,7 +158,7 @@ impl Targets {
         self.lines.get(self.line(id)).map_or(0, |line| line.host)
     }
 
-    /// What item `id` asks for. There is a line, or nothing is crawled.
+    /// Return the host and path for item `id`. There is a line, or nothing is crawled.
     pub(super) fn of(&self, id: u64) -> Asked<'_> {
         let at = self.line(id);
         let start = if at == 0 { 0 } else { self.lines[at - 1].end };

@@ -7,7 +7,7 @@ use hyper::Uri;
 
 use super::redact;
 
-/// Where the ID goes.
+/// Placeholder of the ID.
 const PLACE: &str = "{id}";
 
 /// A URL, with a place for the ID unless it was taken [as written](Self::as_written). Parsing resolves no name.
@@ -156,7 +156,7 @@ impl FromStr for Template {
     }
 }
 
-/// What it means that a URL has no place for the ID.
+/// Meaning of a URL without a place for the ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NoPlace {
     /// The ID goes behind the path.

@@ -22,7 +22,7 @@ pub(in crate::crawl) struct Checker {
     spare: RefCell<Vec<Vec<u8>>>,
 }
 
-/// How bodies are checked.
+/// Way in which bodies are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
     /// Not at all.
@@ -33,14 +33,14 @@ enum Means {
     Examination(Keep),
 }
 
-/// What is kept of a body until its end.
+/// Part of a body that is kept until its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Length,
     Bytes,
 }
 
-/// What an answer is to those who expect something of it.
+/// Result of checking a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) struct Verdict {
     pub(in crate::crawl) status: Status,
@@ -50,18 +50,18 @@ pub(in crate::crawl) struct Verdict {
 /// Result of checking a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) enum Status {
-    /// It was.
+    /// Expected.
     AsExpected,
-    /// It was not.
+    /// Not expected.
     Other,
 }
 
 /// Result of checking a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::crawl) enum Body {
-    /// It was.
+    /// As expected.
     AsExpected,
-    /// It was not.
+    /// Not as expected.
     Wrong,
 }
 
@@ -70,7 +70,7 @@ pub(in crate::crawl) enum Body {
 pub(in crate::crawl) enum Expected<'a> {
     /// Anything.
     Whole,
-    /// These bytes.
+    /// Exactly the bytes of an item.
     Bytes(Comparison<'a>),
     /// All of a list.
     All(Examination<'a>),

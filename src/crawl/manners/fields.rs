@@ -27,7 +27,7 @@ pub(super) struct Fields {
     sender: Sender,
 }
 
-/// What three fields of one family say.
+/// Values of the three fields of one family.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) remaining: Option<u64>,
@@ -87,7 +87,7 @@ impl Fields {
         self.rate_limit.used_up.max(older)
     }
 
-    /// The same by what came before the drafts.
+    /// Return the time until there is more by the `X-` fields that came before the drafts, if nothing is left.
     pub(super) fn x_rate_limit_wait(&self) -> Option<Duration> {
         self.x.wait().max(self.x_rate.wait())
     }

@@ -111,7 +111,7 @@ fn check_wait(answer: &Answer, signals: &Signals) {
     assert!(answer.status >= 400 || !asks, "{signals:?} in {answer:?}");
 }
 
-/// What cannot be read is as good as absent, alone and among others, before them and after.
+/// Check that unreadable fields count as absent, alone and among others, before them and after.
 fn check_junk(answer: &Answer, at: usize, signals: &Signals) {
     let (name, value) = &answer.lines[at];
     let nothing = answer.read_of([]);

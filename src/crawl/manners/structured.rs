@@ -21,10 +21,10 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// Policies beyond these are not looked at: nobody describes as many, and each member is held against all of them.
 const MAX_POLICIES: usize = 16;
 
-/// What the field says, in the present draft and in older ones.
+/// Values of the field, in the present draft and in older ones.
 #[derive(Debug, Default)]
 pub(super) struct RateLimit {
-    /// Of the members that have nothing left, the longest time until one has more: zero if they do not say, none if there
+    /// Longest time until more is allowed, among the members that have nothing left: zero if they do not say, none if there
     /// is no such member.
     pub(super) used_up: Option<Duration>,
     /// The strictest of the quotas that are counted in requests.
@@ -40,7 +40,7 @@ struct Policy {
     counts: Counts,
 }
 
-/// What a quota is counted in.
+/// Unit in which a quota is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     Requests,

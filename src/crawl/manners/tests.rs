@@ -188,8 +188,8 @@ const NAMES: [&str; 16] = [
     "x-github-request-id",
 ];
 
-/// The same without those of which another line is no contradiction: a policy says what is counted, so a number may stop
-/// being one of requests, and the first date that can be read replaces this side's.
+/// Fields that another line can contradict. The others of [`NAMES`] are left out: a policy says what is counted, so a number
+/// may stop being one of requests, and the first date that can be read replaces this side's.
 const CONTRADICTABLE: [&str; 12] = [
     "retry-after",
     "ratelimit",
@@ -214,7 +214,7 @@ fn any_value() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![Just(b'\t'), 0x20..=0x7e_u8, 0x80..=0xff_u8], 0..40)
 }
 
-/// What some field means something by.
+/// Generate values, most of which mean something in some field.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     let text = prop_oneof![
         "[0-9]{1,13}",
@@ -229,7 +229,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => text.prop_map(String::into_bytes), 1 => any_value()]
 }
 
-/// What no field can be read from.
+/// Generate values that no field can be read from.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let text = prop_oneof![
         "[-+][0-9]{1,5}",

@@ -28,7 +28,7 @@ impl<'a> Now<'a> {
         Self { headers, received }
     }
 
-    /// How far off an instant is; zero once it has passed.
+    /// Return the time until an instant; zero once it has passed.
     ///
     /// It is held against the answer's own date, and so by one clock. That date is rounded down, so the span is never
     /// too short; of several dates the earliest counts, for the same reason.
