@@ -1,4 +1,4 @@
-//! What can be typed. Each argument is checked by itself here; what they mean together is resolved by the command.
+//! Arguments of the command line. Each argument is checked by itself here; the command resolves what they mean together.
 //! Touches nothing: no file, no name, no clock.
 
 mod ab;
@@ -135,7 +135,7 @@ pub enum Command {
 pub enum Auto<T> {
     /// Choose a value for this machine.
     Auto,
-    /// This many.
+    /// A value that was given.
     Exactly(T),
 }
 

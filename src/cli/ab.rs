@@ -1,4 +1,4 @@
-//! What can be typed after `ab`.
+//! Arguments of `ab`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -94,7 +94,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX), help_heading = "Comparison")]
     pub seed: u64,
 
-    /// Where it goes, and how it is told.
+    /// Output options.
     #[command(flatten)]
     pub keep: KeepArgs,
 

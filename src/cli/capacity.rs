@@ -1,4 +1,4 @@
-//! What can be typed after `capacity`.
+//! Arguments of `capacity`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -110,7 +110,7 @@ pub struct CapacityArgs {
     #[arg(long, value_name = "DIR", help_heading = "Search")]
     pub resume: Option<PathBuf>,
 
-    /// Where it goes, and how it is told.
+    /// Output options.
     #[command(flatten)]
     pub keep: KeepArgs,
 

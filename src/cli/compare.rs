@@ -1,4 +1,4 @@
-//! What can be typed after `compare`.
+//! Arguments of `compare`.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub struct CompareArgs {
     /// Save the comparison, with its plot, to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// How the comparison is printed.
+    /// Format of the comparison.
     #[command(flatten)]
     pub form: FormArgs,
 }

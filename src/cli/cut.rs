@@ -1,9 +1,9 @@
-//! What can be typed to cut a part out of a result.
+//! Arguments that cut a part out of a result.
 
 use clap::{Args, ValueEnum};
 use crawlmark_results::run::cut::{Ask, Outcomes, Shards, Span, parse_second};
 
-/// Which part of a result is measured again. Without any of these, none is.
+/// Part of a result to measure again; none without any of these.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "A part of one result")]
 pub struct CutArgs {

@@ -1,4 +1,4 @@
-//! What can be typed after `--export`: a format, and where it goes.
+//! Argument of `--export`: a format and its destination.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -38,11 +38,11 @@ github-benchmark-* and bencher it is refused.";
 pub struct Export {
     /// The format.
     pub format: Format,
-    /// Where it goes.
+    /// Destination of the export.
     pub to: Destination,
 }
 
-/// Where an export goes.
+/// Destination of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// Into the result's directory, under the format's own name.

@@ -1,4 +1,4 @@
-//! Where what several rounds came to is kept, and how it is told: the same for every command that runs rounds.
+//! Output options of every command that runs rounds: where the result is saved, and how it is printed.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct KeepArgs {
     /// Result name [default: the command's name]
     #[arg(long, value_parser = parse_name, help_heading = "Results")]
     pub name: Option<String>,
-    /// How it is printed.
+    /// Output format.
     #[command(flatten)]
     pub form: FormArgs,
     /// Print only errors (and the output of --json or --markdown)
@@ -27,7 +27,7 @@ pub struct KeepArgs {
 }
 
 impl KeepArgs {
-    /// What it is called, by a command of this name.
+    /// Return the name of the result: the one that was given, or else `command`.
     #[must_use]
     pub fn name_or(&self, command: &str) -> String {
         self.name.clone().unwrap_or_else(|| command.to_owned())
@@ -40,7 +40,7 @@ impl KeepArgs {
     }
 }
 
-/// What a finding is printed as.
+/// Format of a printed result.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct FormArgs {
     /// Print the result as JSON to standard output

@@ -1,4 +1,4 @@
-//! What can be typed after `ladder`.
+//! Arguments of `ladder`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct LadderArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
-    /// Where it goes, and how it is told.
+    /// Output options.
     #[command(flatten)]
     pub keep: KeepArgs,
 

@@ -38,7 +38,7 @@ pub struct MannersArgs {
     pub backoff: Backoff,
 }
 
-/// What each host is spared, as typed.
+/// Limits for each host, as typed.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
 pub struct PerHostArgs {

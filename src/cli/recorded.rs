@@ -120,7 +120,7 @@ pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
         .find_map(|argument| Some(format!("--{}", argument.get_long()?)))
 }
 
-/// What was typed after `run`; nothing of another command.
+/// Recorded arguments of `run`; empty for another command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Typed {
     arguments: Vec<String>,

@@ -1,4 +1,4 @@
-//! What can be typed after `report`.
+//! Arguments of `report`.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ Examples:
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png
     crawlmark report results/runs/2026-11-22T10-00-00Z-crawl --png=dark";
 
-/// What PNG plots are drawn on.
+/// Background of PNG plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Ground {
     /// White

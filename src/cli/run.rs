@@ -185,7 +185,7 @@ with a partial report that names the threshold, and exit code 3. A window that i
 full or has too few samples is not judged: 100 attempts for shares and
 means, 100 beyond a percentile.";
 
-/// What standard output gets.
+/// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
     /// The summary.

@@ -79,7 +79,7 @@ pub struct ScaleArgs {
     #[arg(long, help_heading = "Rounds")]
     pub no_ceiling: bool,
 
-    /// Where it goes, and how it is told.
+    /// Output options.
     #[command(flatten)]
     pub keep: KeepArgs,
 

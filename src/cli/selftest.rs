@@ -1,4 +1,4 @@
-//! What can be typed after `selftest`, and the names of its rows.
+//! Arguments of `selftest`, and the names of its rows.
 
 use std::fmt;
 use std::str::FromStr;
