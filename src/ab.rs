@@ -27,7 +27,7 @@ const ROUNDS: &str = "rounds";
 /// The folder of the rounds of the base against itself.
 const EQUALS: &str = "aa";
 
-/// How long a pair is thought to take before one was run.
+/// Assumed duration of a pair before one was run.
 const FIRST_GUESS: Duration = Duration::from_secs(5);
 
 /// Compare, and return the exit code.
@@ -208,12 +208,12 @@ fn run_pair(
     Ok(disturbance)
 }
 
-/// What a pair is called while it runs.
+/// Return the label of a pair while it runs: `a/a` for the base against itself, `pair` otherwise.
 fn label(folder: &str) -> &'static str {
     if folder == EQUALS { "a/a" } else { "pair" }
 }
 
-/// What differs between the sides. The ports of targets that each round starts anew are no difference.
+/// Return the differences between the sides. The ports of targets that each round starts itself do not count as one.
 fn told_apart(sides: &[Side; 2], base: &Report, candidate: &Report) -> Vec<Difference> {
     let mut found = differences(base, candidate);
     if sides.iter().all(Side::starts_its_target) {

@@ -1,5 +1,5 @@
-//! What the bundled target is to do: a profile, and what the command line says otherwise. Used by `serve` and by `run`
-//! without a URL.
+//! Behaviour of the bundled target: a profile, and the flags of the command line that override it. Used by `serve` and by
+//! `run` without a URL.
 
 use std::num::NonZeroUsize;
 
@@ -8,10 +8,10 @@ use crawlmark_mock_server::{Config, Faults, Handshake, Latency, Limit, Limits, P
 
 use crate::error::Error;
 
-/// What was typed, under the flags that `run` and `serve` have for it.
+/// Flags as typed, by the names that `run` and `serve` have for them.
 #[derive(Debug)]
 pub(crate) struct Typed<'a> {
-    /// What stands before the names of the flags: `--` or `--target-`.
+    /// Prefix of the flags' names: `--` or `--target-`.
     pub(crate) prefix: &'static str,
     pub(crate) seed: u64,
     pub(crate) profile: Profile,

@@ -33,7 +33,7 @@ const ROUNDS: &str = "rounds";
 /// A rest that is worth a word.
 const LONG_REST: Duration = Duration::from_secs(5);
 
-/// How many times longer a target rests after a probe that it failed.
+/// Factor by which the rest of a target is longer after a probe that it failed.
 const AFTER_FAILURE: u32 = 3;
 
 /// Search, and return the exit code.
@@ -78,7 +78,7 @@ fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// How long ago that was, RFC 3339; nothing of a time that is none, or to come.
+/// Return the time since `time` (RFC 3339); zero if it is not a time or lies in the future.
 fn since(time: &str) -> Duration {
     let then = humantime::parse_rfc3339(time).ok();
     then.and_then(|then| wall_time().duration_since(then).ok()).unwrap_or_default()
@@ -217,7 +217,7 @@ impl Bench<'_> {
         Duration::from_nanos(self.clock.now().0)
     }
 
-    /// How long the target is to be left alone, after the last probe. One that is started for each probe remembers nothing.
+    /// Return the rest that the target needs after the last probe. A target that is started for each probe needs none.
     fn wanted_rest(&self) -> Duration {
         let Some(last) = self.probes.last().filter(|_| !self.probing.starts_its_target) else { return Duration::ZERO };
         let rest = match last.seen {

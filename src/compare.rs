@@ -54,7 +54,7 @@ fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     Ok(if history.is_enough() { DONE } else { INCONCLUSIVE })
 }
 
-/// What an `ab` saved, judged again from its rounds.
+/// Read the result of an `ab`, and judge it again from its rounds.
 fn saved(path: &Path) -> Result<Contest, Error> {
     if !path.join(FILE).exists() && !path.ends_with(FILE) {
         return Err(Error::Usage(format!(
@@ -74,7 +74,7 @@ struct Found {
     path: PathBuf,
 }
 
-/// What the results at two places come to, as a comparison of pairs; two single results are one pair.
+/// Compare the results at two places, as pairs; two single results are one pair.
 fn contest(base: &Path, candidate: &Path) -> Result<Contest, Error> {
     if fs::canonicalize(base).is_ok_and(|place| fs::canonicalize(candidate).is_ok_and(|other| other == place)) {
         return Err(Error::Usage(format!(
@@ -130,7 +130,7 @@ fn one_at_a_time(found: &[Found]) -> Result<(), Error> {
     })
 }
 
-/// What differs between the rounds of any pair, each thing once. A directory may hold runs of more than one plan.
+/// Return the differences between the rounds of any pair, each once. A directory may hold runs of more than one plan.
 fn told_apart(found: &[Found]) -> Result<Vec<Difference>, Error> {
     let mut told: Vec<Difference> = Vec::new();
     for pair in found.chunks(2) {
@@ -148,7 +148,7 @@ fn results(arm: Arm, path: &Path) -> Result<Vec<Found>, Error> {
     unreadable.into_iter().next().map_or(Ok(found), |error| Err(error.into()))
 }
 
-/// The same, and why others cannot be read. There is one or the other.
+/// Return the readable results at `path`, and the errors of the others. At least one of the two is not empty.
 fn readable(arm: Arm, path: &Path) -> Result<(Vec<Found>, Vec<ReadError>), Error> {
     if path.join(FILE).exists() {
         return Err(Error::Usage(format!(

@@ -20,7 +20,7 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// A gate or a comparison failed.
 pub(crate) const GATE: u8 = 3;
-/// The same as k6 has it, with `--k6-exit-codes`.
+/// Exit code of a failed gate with `--k6-exit-codes`, as k6 has it.
 pub(crate) const K6_GATE: u8 = 99;
 /// The measurement is invalid: a shard died, or `--strict` and not valid.
 pub(crate) const INVALID: u8 = 4;
@@ -33,7 +33,7 @@ pub(crate) const SIGNALLED: u8 = 128;
 /// Reason why a command failed. Messages read after "failed to", except those of usage, which stand for themselves.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// What was typed makes no sense; the message names the flag.
+    /// Invalid command line; the message names the flag.
     #[error("{0}")]
     Usage(String),
     /// A host name has no address.
@@ -41,15 +41,15 @@ pub(crate) enum Error {
     Resolve {
         /// The name.
         host: String,
-        /// What the resolver said.
+        /// Error of the resolver.
         error: io::Error,
     },
     /// Connection refused.
     #[error("connect to the target at {address}: {error}. Start the target, or check the host and port of the URL")]
     Unreachable {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// No host of several can be crawled.
@@ -67,9 +67,9 @@ pub(crate) enum Error {
     /// The place for it.
     #[error("write the certificate for --tls-cert to {}: {error}", path.display())]
     Certificate {
-        /// Where.
+        /// Path of the certificate.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// A process.
@@ -116,9 +116,9 @@ pub(crate) enum Error {
     /// A bundled target's process ended by itself.
     #[error("keep the bundled target running: its process {pid} {how}")]
     TargetLost {
-        /// Which.
+        /// Process ID.
         pid: i32,
-        /// How.
+        /// End of the process, in words that follow its ID.
         how: String,
     },
     /// The report is no JSON.

@@ -1,5 +1,5 @@
-//! Where exports go: into files, each replaced as a whole, or to standard output. Called by `run` and `report`; what they
-//! hold is up to `crawlmark_results::export`.
+//! Destinations of exports: files, each replaced as a whole, or standard output. Called by `run` and `report`; the contents
+//! are up to `crawlmark_results::export`.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -110,7 +110,7 @@ fn write_one(report: &Report, directory: &Path, Export { format, to }: &Export) 
     Ok(remake(&folder, &[(name, text)])?.pop())
 }
 
-/// Where a file is.
+/// Return the directory of a file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -32,7 +32,7 @@ const ROUNDS: &str = "rounds";
 /// The rung whose connections have to be found first.
 const HIGHEST: u8 = 7;
 
-/// What a round takes beyond its time: to start, to connect, and to end.
+/// Time that a round takes beyond its duration: to start, to connect, and to end.
 const BESIDE: Duration = Duration::from_millis(500);
 
 /// Climb, and return the exit code.
@@ -132,7 +132,7 @@ impl Study for Climb<'_> {
     }
 }
 
-/// What a round came to.
+/// Results of a round.
 struct Round {
     report: Report,
     reading: Reading,
@@ -211,7 +211,7 @@ mod tests {
         more.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    /// What a check of the first rung says to these flags after --.
+    /// Check the first rung with these flags after `--`, and return the error message.
     fn checked(more: &[&str]) -> Result<(), String> {
         let line = ["crawlmark", "ladder", "-d", "1s", "--"].iter().chain(more);
         let Ok(Command::Ladder(args)) = Cli::try_parse_from(line).map(|cli| cli.command) else { panic!("{more:?}") };

@@ -26,7 +26,7 @@ pub(crate) fn crawl(
     Ok(supervise(plan, clock, workload, observer)?)
 }
 
-/// Which of the run's connections are the shard's.
+/// Return the position of the shard's connections among those of the run.
 fn berth(plan: &RunPlan, shard: &ShardPlan) -> Berth {
     let first = split_point(u64::from(plan.connections), u64::from(plan.shards), u64::from(shard.shard));
     Berth { first, shard: shard.shard, shards: plan.shards }

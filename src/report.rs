@@ -64,7 +64,7 @@ fn export_only(args: &ReportArgs) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// Where what is made of a result goes. It must not take the place of what was made of another.
+/// Return the directory for what is made of a result. A directory that holds another result is refused.
 fn directory<'a>(result: &'a Path, args: &'a ReportArgs) -> Result<&'a Path, Error> {
     let own = own_directory(result);
     let out = args.out.as_deref().unwrap_or(own);
@@ -76,7 +76,7 @@ fn directory<'a>(result: &'a Path, args: &'a ReportArgs) -> Result<&'a Path, Err
     Ok(out)
 }
 
-/// Where a result is: a `result.json` may be named by itself.
+/// Return the directory of a result, which may be named by its `result.json`.
 fn own_directory(result: &Path) -> &Path {
     let above = result.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if result.is_dir() { result } else { above }

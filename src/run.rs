@@ -33,7 +33,7 @@ use crate::terminal::{self, Progress};
 
 const SIGINT: i32 = Signal::SIGINT as i32;
 
-/// Where results go unless told otherwise.
+/// Default parent directory of results.
 const RUNS: &str = "results/runs";
 
 /// Begins the directory of a result: the one that `--out` names, or one of this name in [`RUNS`].
@@ -94,8 +94,8 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     Ok(code)
 }
 
-/// What a run would do, and where its target is; refuses what `run` would refuse before it starts or writes anything. Looks up the
-/// host's name.
+/// Resolve the plan of a run and the placement of its target; refuse what `run` would refuse before it starts or writes
+/// anything. Looks up the host's name.
 ///
 /// # Errors
 /// As [`run`].
@@ -182,12 +182,12 @@ impl Observer for Recorder<'_> {
     }
 }
 
-/// How much is said, and where.
+/// Amount of output, and where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Voice {
     /// Totals, progress, summary.
     Full,
-    /// The same without progress.
+    /// Totals and summary.
     NoProgress,
     /// Data on standard output; the totals and the progress on standard error.
     DataWithProgress,
@@ -224,14 +224,14 @@ impl Voice {
 /// Handling of an invalid measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strictness {
-    /// It is reported.
+    /// An invalid measurement is only reported, unless it is incomplete.
     Lenient,
-    /// It fails.
+    /// Any invalid measurement fails the run.
     Strict,
 }
 
-/// A signal comes first: whoever sent it knows. A measurement that is not to be believed has no gates to speak of, and a
-/// gate that failed outweighs any that nobody could decide.
+/// Return the exit code. A signal comes first. The gates of an invalid measurement do not count, and a gate that failed
+/// outweighs any that could not be decided.
 fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     if let Some(signal) = report.interrupted_by {
         return signalled(signal);

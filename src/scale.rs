@@ -27,7 +27,7 @@ const ROUNDS: &str = "rounds";
 /// The folder of the round that shows what this side could do.
 const CEILING: &str = "ceiling";
 
-/// What a round takes beside the time that it sends: its processes start and end, and what was measured is saved.
+/// Time that a round takes beyond sending: its processes start and end, and the measurements are saved.
 const AROUND: Duration = Duration::from_millis(500);
 
 /// Measure, and return the exit code.
@@ -46,7 +46,7 @@ fn minutes(seconds: u64) -> String {
     if seconds < 60 { format!("{seconds} s") } else { format!("{} min {} s", seconds / 60, seconds % 60) }
 }
 
-/// What was measured.
+/// Measurements so far.
 #[derive(Default)]
 struct Seen {
     ceiling: Option<Ceiling>,
@@ -59,7 +59,7 @@ struct Bench<'a> {
     args: &'a ScaleArgs,
     asked: Asked,
     seen: Seen,
-    /// How long a round is thought to take.
+    /// Expected duration of a round.
     takes: Duration,
 }
 
@@ -141,7 +141,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What this client could do at the largest size.
+    /// Measure the rate that this client could reach at the largest size.
     fn ceiling(&mut self, rounds: &mut Rounds<'_>) -> Result<(), Error> {
         let (Some(words), Some(size)) = (&self.asked.ceiling, self.asked.largest()) else { return Ok(()) };
         self.begin(rounds, CEILING, size);

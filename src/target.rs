@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 
 use crate::error::Error;
 
-/// How long the target's processes may take to end: they let answers under way end for 500 ms.
+/// Time limit for the target's processes to end: they finish responses in progress for 500 ms.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Running target processes. Dropped, they are ended.
@@ -46,7 +46,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Where it listens.
+    /// Return the address that the target listens on.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -10,14 +10,14 @@ use crate::error::Error;
 use crate::run;
 use crate::study::{PORT, Setup, refuse, understood};
 
-/// How long a round takes unless told otherwise, as a flag.
+/// Default duration of a round, as a flag.
 const ROUND: [&str; 2] = ["-d", "2s"];
 
 /// One side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
     pub(super) arm: Arm,
-    /// What is run for each of its rounds.
+    /// Program, arguments and target of each of its rounds.
     pub(super) setup: Setup,
     /// Flags, URL and command of this side as typed, without secrets: they are saved and published.
     pub(super) what: String,
@@ -84,7 +84,7 @@ impl Side {
         self.starts_its_target
     }
 
-    /// The same crawl as the other arm: a side against itself.
+    /// Return the side as the other arm, with the same crawl: a side against itself.
     pub(super) fn playing(&self, arm: Arm) -> Self {
         let setup = Setup { label: format!("the {arm}"), ..self.setup.clone() };
         Self { arm, setup, ..self.clone() }
@@ -103,7 +103,7 @@ fn executable(flag: &str, program: &std::path::Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// What the side has that the flags of both do not say.
+/// Describe what the side has beyond the flags of both.
 fn what(args: &AbArgs, arm: Arm, own: &str) -> String {
     let (target, program) = match arm {
         Arm::Base => (&args.base_target, &args.base_bin),

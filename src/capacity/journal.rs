@@ -23,7 +23,7 @@ pub(super) struct Journal {
     file: File,
 }
 
-/// What an earlier search saved.
+/// Probes that an earlier search saved.
 #[derive(Debug)]
 pub(super) struct Before {
     place: PathBuf,

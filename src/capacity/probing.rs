@@ -1,4 +1,4 @@
-//! What the probes of a search have in common: flags as typed, understood and refused, and the flags of each one.
+//! Settings that the probes of a search share: flags as typed, understood and refused, and the flags of each one.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::study::{refuse, typed, understood};
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per second.
 const GREATEST: f64 = 100_000.0;
 
-/// What holds when nobody says otherwise.
+/// Default objectives.
 const OBJECTIVES: [&str; 3] = ["response_p99 < 500ms", "error_rate < 1%", "throttled_rate < 1%"];
 
-/// What stops a probe at once: pushing on would tell nothing more.
+/// Conditions that stop a probe at once: going on would show nothing more.
 const GUARDS: [&str; 2] = ["error_rate < 50%", "throttled_rate < 50%"];
 
-/// How long a scout measures, and the most that it warms up.
+/// Time for which a scout measures, and the most that it warms up.
 const SCOUT: Duration = Duration::from_secs(1);
 const SCOUT_WARMUP: Duration = Duration::from_millis(300);
 
@@ -37,10 +37,10 @@ const MOST: u32 = 4_096;
 /// The longest of any of its times.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// How long requests may be under way when no objective bounds it.
+/// Time for which requests may be in flight when no objective bounds it.
 const UNBOUNDED: Duration = Duration::from_secs(1);
 
-/// What a probe decides itself, by the name of its argument, and why it has no place after `--`.
+/// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
 const TAKEN: [(&str, &str); 12] = [
     ("rate", "--rate is what is searched for: --from and --max-rate bound it"),
     ("duration", "-d is decided by --probe and --warmup"),
@@ -173,7 +173,7 @@ impl Probing {
         )))
     }
 
-    /// What a probe is run with: the user's flags, and its own.
+    /// Return the arguments of a probe: the user's flags, and its own.
     pub(super) fn words(&self, (number, pace, kind): (usize, Pace, Kind)) -> Vec<String> {
         let (warmup, measured) = self.times(pace, kind);
         let ms = |time: Duration| format!("{}ms", time.as_millis());
@@ -200,7 +200,8 @@ impl Probing {
         words
     }
 
-    /// Of what is crawled and how, secrets and the list of URLs included: two searches of one fingerprint ask the same.
+    /// Return the fingerprint of what is crawled and how, secrets and the list of URLs included: searches with the same
+    /// fingerprint ask the same.
     pub(super) fn fingerprint(&self) -> Result<u32, Error> {
         let typed = understood("a probe", &self.words)?;
         let list =
@@ -209,7 +210,7 @@ impl Probing {
         Ok(fingerprint(words.chain(list.as_deref())))
     }
 
-    /// What a probe must meet.
+    /// Return the objectives that a probe must meet, and the precision of the search.
     pub(super) fn wanted(&self) -> Wanted<'_> {
         Wanted { objectives: &self.objectives, precision: self.question.bounds.precision }
     }
@@ -267,8 +268,8 @@ impl Probing {
     }
 }
 
-/// What must hold, and whether nobody said so. Refusals and errors are bounded unless the user bounds them: times are those of
-/// good answers, and a target that refuses half of what comes has the best of them.
+/// Return the objectives, and true if they are all defaults. Throttled responses and errors are bounded unless the user
+/// bounds them: times are those of good responses, and a target that refuses half of the requests has the best of them.
 fn objectives(args: &CapacityArgs) -> Result<(Vec<Condition>, bool), Error> {
     let slo = args.slo_p99.map(|most| Condition::p99_at_most(Series::ResponseOk, most));
     let typed: Vec<Condition> = args.fail_if.iter().copied().chain(slo).chain(args.max_error_rate).collect();

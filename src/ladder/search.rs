@@ -1,4 +1,4 @@
-//! How many connections it takes until CPU and not waiting is the limit: doubled until hardly more comes back.
+//! Search for the number of connections from which CPU and not waiting is the limit: doubled until hardly more comes back.
 //!
 //! By Little's law it takes the rate times the latency, and the rate that the CPU can do is what is not known. More
 //! connections than that do not help, and cost: memory, caches, and timers of holds. A run with too few says no more than
@@ -13,7 +13,7 @@ use super::strategy::MOST_CONNECTIONS;
 /// Connections of the first run, for each core: 16,000/s at 63 ms.
 const FIRST: u32 = 1 << 10;
 
-/// What doubling must bring for doubling again. Runs this short differ by a few parts in a hundred.
+/// Gain that doubling must bring for another doubling. Runs this short differ by a few parts in a hundred.
 const WORTH: f64 = 1.05;
 
 /// Gain that doubling must bring once the CPU is the limit: more than about twice the connections that the CPU can serve
@@ -45,22 +45,22 @@ impl Search {
         Self { next: Some(first), most, best: Probe { connections: first, ok_per_s: 0.0 } }
     }
 
-    /// How long a run of it takes, for rungs that take this long.
+    /// Return the duration of a run of the search, for rungs of duration `rung`.
     pub(super) fn probe_time(rung: Duration) -> Duration {
         (rung / 2).max(SHORTEST)
     }
 
-    /// How long all of them usually take.
+    /// Return the usual duration of a whole search.
     pub(super) fn takes(rung: Duration) -> Duration {
         Self::probe_time(rung) * USUALLY
     }
 
-    /// What to run next; none when there is nothing more to find.
+    /// Return the connections of the next run; none when there is nothing more to find.
     pub(super) const fn next(&self) -> Option<u32> {
         self.next
     }
 
-    /// Hears what a run came to, and what limited it.
+    /// Record the result of a run, and what limited it.
     pub(super) fn hear(&mut self, probe: Probe, limited_by: LimitedBy) {
         let worth = if limited_by == LimitedBy::Cpu { WORTH_OF_CPU } else { WORTH };
         let was_worth_it = probe.ok_per_s > self.best.ok_per_s * worth;
@@ -89,7 +89,7 @@ fn most(cores: u32, descriptors: Option<u64>) -> u32 {
 mod tests {
     use super::*;
 
-    /// What a machine does whose CPU allows so many, at 63 ms.
+    /// Search on a machine whose CPU allows `bearable` requests per second, each of 63 ms, and return the connections tried.
     fn found(search: &mut Search, bearable: f64) -> Vec<u32> {
         let mut tried = Vec::new();
         while let Some(connections) = search.next() {

@@ -1,12 +1,12 @@
-//! What a rung is: flags of `run`.
+//! Flags of `run` for each rung.
 
 use std::time::Duration;
 
 /// The target that the published crawl had, as far as it is known: `crawlmark serve --help` says what it does.
 const PROFILE: &str = "article";
 
-/// Where connections come from. That target lets 20 requests a second through from each address, as the published one did,
-/// and the published crawl had a /80 of IPv6 to come from.
+/// Source addresses of connections. That target allows 20 requests a second from each address, as the published one did, and
+/// the published crawl had the addresses of a /80 of IPv6.
 ///
 /// - A kept connection makes one request in 63 ms, 16 a second, so one address for each of them is enough, and each of them
 ///   needs its own: the address of a connection is kept for as long as it is.
@@ -18,14 +18,14 @@ const ADDRESSES: &str = "127.64.0.0/16";
 /// The most connections: one for each address, of which the first and the last of a network are none.
 pub(super) const MOST_CONNECTIONS: u32 = (1 << 16) - 2;
 
-/// Of a rung's time, the part that is its warm-up where connections are kept: the handshakes of its beginning are no part of
+/// Divisor of a rung's time that gives its warm-up where connections are kept: the handshakes of its beginning are no part of
 /// how fast kept connections are.
 const WARM_UP: u32 = 4;
 
-/// What the last rung allows itself, requests per second: in the middle of the 1,000 to 2,000 that were published.
+/// Rate of the last rung, requests per second: in the middle of the 1,000 to 2,000 that were published.
 const BY_CHOICE: u32 = 1_500;
 
-/// What happens to connections after an answer.
+/// Reuse of connections, and their source addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connections {
     /// Each request has a new one, from this machine's usual address.
@@ -36,7 +36,7 @@ enum Connections {
     Kept,
 }
 
-/// What a rung does.
+/// Settings of a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Strategy {
     shards: u32,

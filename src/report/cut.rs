@@ -12,7 +12,7 @@ use crate::cli::ReportArgs;
 use crate::error::{DONE, Error};
 use crate::terminal::{self, Stages};
 
-/// What the files of a saved cut are called.
+/// File names of a saved cut.
 const JSON: &str = "cut.json";
 const SUMMARY: &str = "summary.md";
 

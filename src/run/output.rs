@@ -1,4 +1,4 @@
-//! What a run leaves beside its result: what standard output is for, the exports, and how exit codes are spelt.
+//! Outputs of a run beside its result: standard output, the exports, and exit codes.
 
 use crawlmark_results::export::Format;
 
@@ -6,7 +6,7 @@ use crate::cli::{Destination, Export, Ground, OutputFormat, RunArgs};
 use crate::error::{Error, GATE, K6_GATE};
 use crate::export;
 
-/// What standard output is for.
+/// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     /// The summary.
@@ -24,7 +24,7 @@ pub(super) enum Output {
 pub(super) struct Wanted {
     pub(super) output: Output,
     pub(super) exports: Vec<Export>,
-    /// What PNG plots are drawn on, if there are to be any.
+    /// Background of the PNG plots; none when there are to be none.
     pub(super) png: Option<Ground>,
     codes: Codes,
 }
@@ -37,7 +37,8 @@ enum Codes {
 }
 
 impl Wanted {
-    /// What was typed, when it makes sense. Touches no file but to see whether it could be written.
+    /// Read the output options, or refuse those that do not fit together. Touches no file except to see whether it could be
+    /// written.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {
         let mut exports = args.exports.clone();
         if args.output_format == Some(OutputFormat::Csv) {

@@ -20,7 +20,7 @@ use crate::error::Error;
 /// Descriptors of a process beside its connections or its shards: poller, standard streams, files, and some to spare.
 const OVERHEAD: u64 = 32;
 
-/// The same without anything to spare: with fewer, nothing runs.
+/// Descriptors of a process beside its connections or its shards, with nothing to spare: with fewer, nothing runs.
 const BARE: u64 = 16;
 
 /// Hosts that are tried at the same time before the run.

@@ -29,7 +29,7 @@ use crate::crawl::{
 use crate::error::Error;
 use crate::target::Target;
 
-/// How long a run lasts that neither its IDs nor its time bound.
+/// Duration of a run that neither its IDs nor its time bound.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Default ID range; larger than any default run uses.
@@ -44,19 +44,19 @@ const BUNDLED_PATH: &str = "/items/{id}";
 /// A run that can be started.
 #[derive(Debug)]
 pub(super) struct Resolved {
-    /// What is done.
+    /// Plan of the run.
     pub(super) plan: RunPlan,
-    /// How the crawl does it.
+    /// Settings of the crawl.
     pub(super) spec: CrawlSpec,
-    /// What the user calls it.
+    /// Labels that the user gave.
     pub(super) labels: Labels,
-    /// Where the result goes, when the user says.
+    /// Directory of the result, if the user gave one.
     pub(super) out: Option<PathBuf>,
     /// True if client and target share a machine.
     pub(super) placement: Placement,
     /// Handling of an invalid measurement.
     pub(super) strictness: Strictness,
-    /// What must hold.
+    /// Objectives of the run.
     pub(super) objectives: Vec<Objective>,
     /// The target to start, when none was named.
     pub(super) bundled: Option<Bundled>,
@@ -80,7 +80,7 @@ impl Bundled {
 }
 
 impl Resolved {
-    /// The same run, aimed at the bundled target at `address`.
+    /// Return the run, aimed at the bundled target at `address`; unchanged when it has another target.
     pub(super) fn aimed_at(mut self, address: Option<SocketAddr>) -> Result<Self, Error> {
         if let (Some(bundled), Some(address)) = (&self.bundled, address) {
             let template = bundled.template_at(address)?;
@@ -254,7 +254,7 @@ fn note_what_is_rare(args: &RunArgs, targets: &Targets, workload: &mut BTreeMap<
     }
 }
 
-/// How many requests a connection carries. A number is 1 at least, or it was not read.
+/// Return the limit on the requests of a connection. A number is at least 1, or it was refused when it was parsed.
 fn reuse(args: &RunArgs) -> Reuse {
     let most = if args.disable_keepalive { Some(1) } else { args.max_requests_per_connection };
     most.and_then(NonZeroU64::new).map_or(Reuse::Unbounded, Reuse::Requests)
@@ -282,7 +282,7 @@ fn keep_reachable(ips: Option<&LocalIps>, targets: &Targets, addresses: &mut [Ve
     Ok(())
 }
 
-/// What must hold of a run of `plan`, the short forms among it.
+/// Return the objectives of a run of `plan`, those of the short flags included.
 fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
     let series = if args.arrivals.gaps().is_some() { Series::ResponseOk } else { Series::ServiceOk };
     let slo_p99 = args.slo_p99.map(|most| Condition::p99_at_most(series, most));
@@ -292,7 +292,7 @@ fn objectives(args: &RunArgs, plan: &RunPlan) -> Result<Vec<Objective>, Error> {
     all.map(|objective| objective.check(plan).map(|()| objective)).collect::<Result<_, _>>().map_err(usage)
 }
 
-/// What is crawled; with the template of the bundled target, when that is it.
+/// Return the targets of the crawl, with the template of the bundled target when that is crawled.
 fn choose_targets(urls: Option<&Path>, url: Option<&str>) -> Result<(Targets, Option<Template>), Error> {
     let bundled = match (urls, url) {
         (Some(file), _) => return Ok((read_urls(file)?, None)),
@@ -352,7 +352,7 @@ fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, St
     Ok(Bundled { processes, config, template })
 }
 
-/// What the bundled target does, for the record.
+/// Record the behaviour of the bundled target in `workload`.
 fn describe(config: &Config, workload: &mut BTreeMap<String, String>) {
     let per_in_flight = config.latency_per_in_flight.to_string();
     let stall = config.stall.map_or("none".to_owned(), |stall| stall.to_string());

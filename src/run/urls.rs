@@ -26,7 +26,7 @@ pub(super) enum UrlsError {
     Line {
         /// Counted from 1.
         line: usize,
-        /// What is wrong.
+        /// Error of the line.
         error: TemplateError,
     },
     /// A line that is no text.
@@ -35,7 +35,7 @@ pub(super) enum UrlsError {
     /// A line without an end.
     #[error("line {0} is longer than 64 KiB")]
     TooLong(usize),
-    /// Where a line is not known.
+    /// Error without a known line.
     #[error("{0}")]
     Template(#[from] TemplateError),
 }

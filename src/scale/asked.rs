@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::run;
 use crate::study::{refuse, understood};
 
-/// How long a round sends unless told otherwise.
+/// Default time for which a round sends.
 const ROUND: Duration = Duration::from_secs(3);
 
 /// The longest round: a longer one says no more, and there are many.
@@ -22,7 +22,8 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// Connections for each shard unless told otherwise.
 const EACH: u32 = 32;
 
-/// The same where waiting is the limit: few enough that 16 shards leave the CPUs of a small machine idle.
+/// Default connections for each shard where waiting is the limit: few enough that 16 shards leave the CPUs of a small machine
+/// idle.
 const EACH_LATENCY_BOUND: u32 = 8;
 
 /// The shards that are tried where CPU is not the limit.
@@ -31,23 +32,23 @@ const SHARDS_LATENCY_BOUND: [u32; 5] = [1, 2, 4, 8, 16];
 /// Whose flags are complained of.
 const WHOSE: &str = "what follows --";
 
-/// What begins the name of every flag of the bundled target.
+/// Prefix of every flag of the bundled target.
 const TARGET: &str = "--target-";
 
 /// Rounds that can be run.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// What a round is run with, beside its size.
+    /// Arguments of a round, except its size.
     pub(super) words: Vec<String>,
-    /// What the round is run with that shows what this side could do; none when it is not to be run.
+    /// Arguments of the round that shows what this client could do; none when it is not to be run.
     pub(super) ceiling: Option<Vec<String>>,
-    /// What each curve holds fixed.
+    /// Quantity that each curve holds fixed.
     pub(super) held: Vec<Held>,
     /// Every size, each once.
     pub(super) sizes: Vec<Size>,
-    /// How long a round sends.
+    /// Time for which a round sends.
     pub(super) round: Duration,
-    /// What is crawled, in words.
+    /// Description of the target.
     pub(super) target: String,
     /// Processes of the bundled target; none of another one.
     pub(super) target_processes: Option<u32>,
@@ -200,7 +201,7 @@ fn gives(words: &[String], flag: &[&str]) -> bool {
     understood(WHOSE, words).is_ok() && understood(WHOSE, &with).is_err()
 }
 
-/// What each curve holds fixed, and all sizes.
+/// Return the quantity that each curve holds fixed, and all sizes.
 fn sizes(args: &ScaleArgs, cores: u32) -> Result<(Vec<Held>, Vec<Size>), Error> {
     let shards = list("--shards", &args.shards)?;
     let connections = list("--connections", &args.connections)?;
@@ -286,7 +287,8 @@ fn parted(words: &[String]) -> (Vec<Vec<String>>, Vec<String>) {
     (of_target, others)
 }
 
-/// The same crawl of a target that answers at once. What is expected of answers is expected of another target.
+/// Return the arguments of the same crawl of a target that responds at once. Expectations are left out: they are about
+/// another target.
 fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
     let (_, mut words) = parted(words);
     let names = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
@@ -303,7 +305,7 @@ fn ceiling_words(words: &[String], typed: &RunArgs) -> Vec<String> {
     words
 }
 
-/// What is crawled, in words that hold no secret.
+/// Describe the target without secrets.
 fn target(typed: &RunArgs, kind: &[String], processes: Option<u32>) -> String {
     match (&typed.url, &typed.urls) {
         (Some(url), _) => redact::url(url),

@@ -5,11 +5,11 @@ use clap::parser::ValueSource;
 use crate::cli::{Cli, Command, RunArgs, refused_in_rounds};
 use crate::error::Error;
 
-/// What stands for the port of a target's command.
+/// Placeholder of the port in a target's command.
 pub(crate) const PORT: &str = "{port}";
 
-/// What `run` makes of the words, which `whose` names: `--base and the flags after --, together`. A newer or older crawlmark
-/// may know other flags; those of this one are what rounds know.
+/// Parse the words as flags of `run`; errors name them as `whose` does: `--base and the flags after --, together`. A newer or
+/// older crawlmark may know other flags; those of this one are what rounds know.
 ///
 /// # Errors
 /// When they are no flags of `run`, or do not fit together.

@@ -1,4 +1,4 @@
-//! Where what rounds came to is kept, and how it is told: what every command that runs them does alike.
+//! Saving and printing of the results of rounds, the same for every command that runs them.
 
 use std::path::{Path, PathBuf};
 
@@ -108,7 +108,7 @@ pub(crate) fn announce(keep: &KeepArgs, what: &str, rows: &[(&str, String)]) {
     terminal::say(&text);
 }
 
-/// Where it is shown what goes on.
+/// Return the display of the stages.
 pub(crate) fn stages(keep: &KeepArgs) -> Stages {
     if keep.quiet || keep.no_progress { Stages::Silent } else { Stages::fitting() }
 }

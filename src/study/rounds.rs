@@ -27,13 +27,13 @@ use crate::terminal::Stages;
 /// Between two looks at the terminal.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long a run that is asked to end may take: for what it has under way, and its report.
+/// Time limit for a run that is asked to end: for its requests in flight, and its report.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What rounds have in common.
+/// State that rounds share.
 pub(crate) struct Rounds<'a> {
     pub(crate) held: &'a HeldSignals,
-    /// Where it is shown what goes on.
+    /// Display of the stages.
     pub(crate) stages: &'a mut Stages,
     ready: Duration,
     place: &'a Path,
@@ -43,14 +43,14 @@ pub(crate) struct Rounds<'a> {
     has_warned: bool,
 }
 
-/// What is run for a round.
+/// Program, arguments and target of a round.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     /// Whose round it is, as an error names it: `the base`.
     pub(crate) label: String,
     /// The crawlmark that crawls.
     pub(crate) program: PathBuf,
-    /// What follows `run`, but for where to save. [`PORT`] stands for the port of `target`.
+    /// Arguments after `run`, except where to save. [`PORT`] stands for the port of `target`.
     pub(crate) words: Vec<String>,
     /// The command that is its target.
     pub(crate) target: Option<String>,
@@ -67,7 +67,7 @@ impl Setup {
     }
 }
 
-/// What a round gave.
+/// Results of a round.
 pub(crate) struct Taken {
     pub(crate) report: Report,
     pub(crate) target_cpu: TargetCpu,
@@ -229,7 +229,7 @@ fn read_back(output: &mut File) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// What a run that saved nothing complained of: its error, or else what it said last.
+/// Return the complaint of a run that saved nothing: its error, or else the last line that it printed.
 fn complaint(said: &str, program: &Path) -> String {
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
     let error = lines.clone().find_map(|line| line.strip_prefix("error: "));

@@ -22,13 +22,14 @@ use crate::error::Error;
 /// Between two looks at whether it accepts connections.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long one look may take.
+/// Time limit of one attempt to connect.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// How long it may take to end.
+/// Time limit for the target to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Interval at which processes of a target are looked for at its end: those that are there, and what they started meanwhile.
+/// Limit on the number of times that processes of a target are killed at its end: those that are there, and those that they
+/// have started in between.
 const GENERATIONS: usize = 100;
 
 /// A running target. Dropped, it is ended.
@@ -94,14 +95,15 @@ impl Service {
         Error::Round(format!("start the target `{}`: {why}{}", self.command, self.last_words()))
     }
 
-    /// What the target said last, if anything.
+    /// Return the last line that the target printed, to follow an error message; empty if there is none.
     fn last_words(&self) -> String {
         let said = fs::read_to_string(&self.log).unwrap_or_default();
         said.lines().last().map_or_else(String::new, |line| format!("; its last words: {line}"))
     }
 
-    /// What to say of a target whose command has ended by itself. A round with it counts for nothing: of a target that
-    /// crashed half of the round is missing, and one that put itself into the background is not measured.
+    /// Return the message about a target whose command has ended by itself; none while it runs. A round with it counts for
+    /// nothing: of a target that crashed half of the round is missing, and one that put itself into the background is not
+    /// measured.
     pub(super) fn ended(&self) -> Option<String> {
         let said = || {
             format!(
