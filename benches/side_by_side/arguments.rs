@@ -1,4 +1,4 @@
-//! What can be typed after `cargo bench --bench side_by_side --`.
+//! Arguments after `cargo bench --bench side_by_side --`.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -30,13 +30,13 @@ pub(crate) struct Arguments {
     /// Rounds; each client runs once in each, in shuffled order
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
-    /// How long each client runs in a round
+    /// Duration of each client in a round, s
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
     /// Connections of each client
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) connections: u32,
-    /// Which peers to look for; all of them unless given
+    /// Peers to look for [default: all of them]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = names())]
     pub(crate) peers: Vec<String>,
     /// A server to use instead of the bundled target, on a loopback or private address; {id} is where the ID goes
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     bench: bool,
 }
 
-/// What else can be compared than clients.
+/// Subject of a comparison other than clients.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Subject {
     /// Runs crawlmark, oha, wrk2 and hey at 1,000, 10,000 and 50,000 requests a second, in turn, and compares how late they
@@ -66,13 +66,13 @@ pub(crate) enum Subject {
     Servers(ServerArguments),
 }
 
-/// What can be typed after `paced`.
+/// Arguments of `paced`.
 #[derive(Debug, Args)]
 pub(crate) struct PacedArguments {
     /// Rounds; each client runs once at each rate in each, in shuffled order
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
-    /// How long each client runs at each rate in a round
+    /// Duration of each client at each rate in a round, s
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
     /// Connections of each client
@@ -86,13 +86,13 @@ pub(crate) struct PacedArguments {
     pub(crate) seed: u64,
 }
 
-/// What can be typed after `servers`.
+/// Arguments of `servers`.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArguments {
     /// Rounds; each server is driven once in each, in shuffled order
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
-    /// How long each server is driven in a round
+    /// Duration of the load on each server in a round, s
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
     /// Save every run and every figure as JSON

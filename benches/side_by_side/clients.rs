@@ -5,40 +5,40 @@
 
 use serde_json::Value;
 
-/// The same load for everybody.
+/// Load, the same for all clients.
 #[derive(Debug)]
 pub(crate) struct Load {
-    /// What peers ask for, again and again.
+    /// URL that peers request, again and again.
     pub(crate) url: String,
     /// Kept-alive connections.
     pub(crate) connections: u32,
-    /// How long.
+    /// Duration, s.
     pub(crate) seconds: u32,
 }
 
-/// What a client says that it did.
+/// Counts that a client reports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counted {
     /// Requests that ended.
     pub(crate) requests: u64,
-    /// The same per second, by the client's own clock.
+    /// Rate of these requests per second, by the client's own clock.
     pub(crate) per_s: f64,
-    /// Of these, without a good answer.
+    /// Those of the requests that had no good response.
     pub(crate) failed: u64,
 }
 
-/// Somebody else's program.
+/// Program that is compared with crawlmark.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// The program, as found in PATH.
     pub(crate) name: &'static str,
-    /// What it is told.
+    /// Arguments for a load.
     pub(crate) arguments: fn(&Load) -> Vec<String>,
-    /// What it says, from its standard output.
+    /// Parser of its standard output; none if a figure is missing.
     pub(crate) read: fn(&str) -> Option<Counted>,
 }
 
-/// Everybody that can be compared with.
+/// Peers that can be compared with.
 pub(crate) const PEERS: [Peer; 7] = [
     Peer { name: "wrk", arguments: wrk, read: read_wrk },
     Peer { name: "oha", arguments: oha, read: read_oha },

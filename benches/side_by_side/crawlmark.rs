@@ -9,7 +9,7 @@ use crate::clients::Counted;
 /// The program that cargo built for this bench, with the profile that inherits from release.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_crawlmark");
 
-/// What it is called in every table.
+/// Name in every table.
 pub(crate) const NAME: &str = "crawlmark";
 
 /// Its arguments: one shard, as its peers get one thread.
@@ -21,7 +21,7 @@ pub(crate) fn arguments(template: &str, connections: u32, seconds: u32, out: &Pa
     arguments
 }
 
-/// What is needed of its report; the rest is skipped.
+/// Fields of its report that are needed here; the rest is skipped.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
     ledger: Ledger,
@@ -58,21 +58,21 @@ impl Report {
         serde_json::from_str(stdout).ok()
     }
 
-    /// What a peer would have printed.
+    /// Return the counts that a peer would have printed.
     pub(crate) fn counted(&self) -> Counted {
         let Totals { attempts, attempts_per_s } = self.totals;
         let failed = attempts.saturating_sub(self.ledger.ok + self.ledger.aborted);
         Counted { requests: attempts, per_s: attempts_per_s, failed }
     }
 
-    /// What it used beside CPU time.
+    /// Return its figures beside CPU time.
     pub(crate) fn own(&self) -> Own {
         let resident = self.shards.iter().filter_map(|shard| shard.max_rss_bytes);
         Own { shard_max_rss_bytes: resident.max(), supervisor_cpu_share: self.supervisor.cpu_share }
     }
 }
 
-/// What only crawlmark tells of itself.
+/// Figures that only crawlmark reports about itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Own {
     /// Largest resident set of a shard.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-/// Why there is no comparison.
+/// Reason why there is no comparison.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The operating system refused something that always works.
@@ -17,9 +17,9 @@ pub(crate) enum Error {
     /// A program does not start.
     #[error("failed to start {name}: {error}")]
     Start {
-        /// Which program.
+        /// Name of the program.
         name: String,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// The bundled target never said where it listens.
@@ -28,52 +28,52 @@ pub(crate) enum Error {
     /// A server does not serve.
     #[error("{name}: {why}")]
     Server {
-        /// Which one.
+        /// Name of the server.
         name: &'static str,
-        /// What is wrong.
+        /// Reason why it does not serve.
         why: String,
     },
     /// A program failed.
     #[error("{name} failed ({how}):\n{output}")]
     Failed {
-        /// Which program.
+        /// Name of the program.
         name: String,
         /// Its exit status.
         how: String,
-        /// What it printed.
+        /// Output of the program.
         output: String,
     },
     /// A program did not stop when its time was over.
     #[error("{name} did not end within {seconds} s and was killed")]
     Overdue {
-        /// Which program.
+        /// Name of the program.
         name: String,
-        /// What it had.
+        /// Time limit, s.
         seconds: u64,
     },
-    /// What a program printed has no figures where they should be.
+    /// Output of a program without figures where they should be.
     #[error("{name} printed no number of requests where one was expected (leave it out with --peers):\n{output}")]
     Unreadable {
-        /// Which program.
+        /// Name of the program.
         name: String,
-        /// What it printed.
+        /// Output of the program.
         output: String,
     },
     /// The result cannot be saved.
     #[error("failed to save {}: {error}", path.display())]
     Save {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// Somebody wants it to end.
+    /// Stopped by a signal.
     #[error("stopped by signal {0}")]
     Interrupted(u8),
 }
 
 impl Error {
-    /// Whether the fault lies with one program, so that the comparison can go on without it.
+    /// True if the fault lies with one program, so that the comparison can go on without it.
     pub(crate) const fn is_the_programs(&self) -> bool {
         matches!(self, Self::Start { .. } | Self::Failed { .. } | Self::Overdue { .. } | Self::Unreadable { .. })
     }

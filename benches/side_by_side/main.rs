@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything ran that was found.
+/// Completeness of a comparison.
 enum Outcome {
     Complete,
     /// Something was left out because it could not run.

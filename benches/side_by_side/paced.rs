@@ -59,7 +59,7 @@ pub(crate) fn compare(arguments: &PacedArguments) -> Result<Outcome, Error> {
     Ok(Outcome::Complete)
 }
 
-/// Everybody who is there, with the program to run.
+/// Return the contestants that are there, with the program to run.
 fn found(notes: &mut Vec<String>) -> Vec<(&'static Contestant, PathBuf)> {
     let mut clients = Vec::new();
     for contestant in &contestant::ALL {

@@ -1,4 +1,4 @@
-//! Which CPU the target gets and which the clients: apart, or the ratios measure who pushes whom aside.
+//! CPUs of the target and of the clients: apart, or the ratios measure which of them takes CPU from the other.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crawlmark_harness::process::usable_cpus;
 use serde::Serialize;
 
-/// Where everybody runs.
+/// CPUs of the target and the clients.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Places {
     /// `taskset`, when it can be used; clients and target share the CPUs otherwise.

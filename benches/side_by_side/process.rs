@@ -18,13 +18,13 @@ use nix::unistd::Pid;
 
 use crate::error::Error;
 
-/// How long a program may take to end after SIGTERM: the bundled target lets answers under way end for 500 ms.
+/// Time limit for a program to end after SIGTERM: the bundled target finishes responses in progress for 500 ms.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How much longer than it was told a program may run: some wait for answers, sort a million of them or write a report.
+/// Time that a program may run beyond its duration: some wait for responses, sort a million of them or write a report.
 const OVERTIME: Duration = Duration::from_secs(30);
 
-/// How often a waiting parent looks by itself, should a signal have been lost.
+/// Interval at which a waiting parent looks by itself, should a signal have been lost.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// SIGINT and SIGTERM as something to look at, so that they end the comparison through the ordinary way out, where
@@ -102,14 +102,14 @@ impl Drop for Running {
     }
 }
 
-/// What a program printed and what it used, its own children included.
+/// Output of a program and its resources, its own children included.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// Its standard output.
     pub(crate) stdout: String,
     /// Its standard error.
     pub(crate) stderr: String,
-    /// What it used.
+    /// CPU time that it used.
     pub(crate) cpu: Cpu,
 }
 
@@ -155,7 +155,8 @@ fn wait(signals: &Signals, running: &mut Running, name: &str, at_most: Duration)
     }
 }
 
-/// What all children used that have been waited for. The target is waited for last, so a difference is one client's.
+/// Return the CPU time of all children that have been waited for. The target is waited for last, so a difference is one
+/// client's.
 fn children_cpu() -> Result<Cpu, Error> {
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let us = |time: TimeVal| time.num_microseconds() as f64;

@@ -34,7 +34,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Of a comparison that is over.
+    /// Create the record of a comparison that is over.
     pub(crate) fn new(bench: &'a Bench<'_>, runs: &'a [Run], summary: &'a Summary, footprint: &'a Footprint) -> Self {
         Self {
             schema: SCHEMA,

@@ -14,10 +14,10 @@ use crate::process::{Finished, Signals, run};
 use crate::say;
 use crate::target::Target;
 
-/// How long the runs last that only look at memory.
+/// Duration of the runs that only look at memory, s.
 const FOOTPRINT_S: u32 = 2;
 
-/// Who was weighed.
+/// Measured program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Who {
@@ -28,7 +28,7 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    /// What it is called.
+    /// Return the name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Client(name) | Self::Server(name) => name,
@@ -41,25 +41,25 @@ impl Who {
 pub(crate) struct Run {
     /// From 1.
     pub(crate) round: u32,
-    /// Who.
+    /// Measured client or server.
     #[serde(flatten)]
     pub(crate) who: Who,
     /// Requests that ended.
     pub(crate) requests: u64,
-    /// The same per second, by the client's own clock.
+    /// Rate of these requests per second, by the client's own clock.
     pub(crate) requests_per_s: f64,
-    /// Of these, without a good answer.
+    /// Those of the requests that had no good response.
     pub(crate) failed: u64,
     /// CPU of a client and its children, from their start to their end, or of a server in the meantime; per request.
     pub(crate) cpu_us_per_request: f64,
     /// The part of it in user mode.
     pub(crate) cpu_user_us_per_request: f64,
-    /// Of crawlmark alone.
+    /// Figures of crawlmark alone.
     #[serde(flatten)]
     pub(crate) own: OwnFigures,
 }
 
-/// What only crawlmark tells; absent from the runs of others.
+/// Figures that only crawlmark reports; absent from the runs of others.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct OwnFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,20 +74,20 @@ impl From<Own> for OwnFigures {
     }
 }
 
-/// What crawlmark needs of the machine beside CPU.
+/// Resources that crawlmark needs beside CPU.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Footprint {
     /// Largest resident set of the shard over the rounds.
     pub(crate) shard_max_rss_bytes: Option<u64>,
-    /// The same when it crawls a thousand IDs.
+    /// Largest resident set of the shard when it crawls a thousand IDs.
     pub(crate) thousand_ids_max_rss_bytes: Option<u64>,
-    /// The same when it has a thousand million IDs before it.
+    /// Largest resident set of the shard when it has a thousand million IDs before it.
     pub(crate) billion_ids_max_rss_bytes: Option<u64>,
     /// Median share of a CPU that the supervisor used.
     pub(crate) supervisor_cpu_share: Option<f64>,
 }
 
-/// Somebody that can send the load.
+/// Client that can send the load.
 #[derive(Debug, Clone)]
 enum Client {
     Crawlmark,
@@ -106,11 +106,11 @@ impl Client {
 /// Everything that stays the same from round to round.
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
-    /// What was asked.
+    /// Arguments of the bench.
     pub(crate) arguments: &'a Arguments,
-    /// Who runs where.
+    /// CPUs of the target and the clients.
     pub(crate) places: &'a Places,
-    /// What all are measured on.
+    /// Target that all are measured on.
     pub(crate) target: &'a Target,
     signals: &'a Signals,
     clients: Vec<Client>,

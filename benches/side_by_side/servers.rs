@@ -23,7 +23,7 @@ use holds::Holds;
 use report::{Record, render};
 use stage::Stage;
 
-/// Why something is not in the comparison.
+/// Reason why something is not in the comparison.
 type Note = String;
 
 /// Runs the whole comparison.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::rounds::{Run, Who};
 
-/// What all rounds together say.
+/// Summary of all rounds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     /// The fastest first.
@@ -14,10 +14,10 @@ pub(crate) struct Summary {
     pub(crate) lines: Vec<Line>,
 }
 
-/// What they say of one client or server.
+/// Summary of one client or server.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Line {
-    /// Who.
+    /// Measured client or server.
     #[serde(flatten)]
     pub(crate) who: Who,
     /// Median over the rounds.
@@ -48,7 +48,7 @@ pub(crate) struct Ratio {
 }
 
 impl Summary {
-    /// Of all runs, with ratios to those of `yardstick`.
+    /// Summarize all runs, with ratios to those of `yardstick`.
     pub(crate) fn of(runs: &[Run], yardstick: &str) -> Self {
         let mut by_name: BTreeMap<Who, Vec<&Run>> = BTreeMap::new();
         for run in runs {
@@ -62,7 +62,7 @@ impl Summary {
         Self { lines }
     }
 
-    /// What it says of the one that is called `name`.
+    /// Return the line of the client or server `name`.
     pub(crate) fn line(&self, name: &str) -> Option<&Line> {
         self.lines.iter().find(|line| line.who.name() == name)
     }

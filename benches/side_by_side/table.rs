@@ -77,7 +77,7 @@ pub(crate) fn rows(text: &mut String, (kind, yardstick): (&str, &str), summary: 
     text.push('\n');
 }
 
-/// Why not to trust the numbers, if so.
+/// Add a warning if the rounds differ too much for the numbers to be trusted.
 pub(crate) fn doubts(text: &mut String, summary: &Summary) {
     let busy = |line: &&Line| line.requests_per_s_range[1] > line.requests_per_s_range[0] * STEADY;
     if let Some(line) = summary.lines.iter().find(busy) {

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::place::Places;
 use crate::process::{Running, Signals};
 
-/// How long the bundled target may take to say where it listens, ms.
+/// Time limit for the bundled target to say where it listens, ms.
 const START_MS: u16 = 10_000;
 
 /// A server.
@@ -57,7 +57,7 @@ impl Target {
         self.template.replace("{id}", "1")
     }
 
-    /// What it is, for people.
+    /// Describe the target for people.
     pub(crate) fn description(&self, places: &Places) -> String {
         let kind = match (&self.process, places.target_cpu) {
             (None, _) => "given".to_owned(),

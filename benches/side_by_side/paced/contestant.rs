@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The same load for everybody.
+/// Load, the same for all clients.
 #[derive(Debug)]
 pub(super) struct Load {
     /// With `{id}` in it.
@@ -16,31 +16,31 @@ pub(super) struct Load {
     pub(super) seconds: u32,
     /// Requests a second, over all connections.
     pub(super) rate: u32,
-    /// Where crawlmark saves its result.
+    /// Directory in which crawlmark saves its result.
     pub(super) out: String,
 }
 
-/// What a client says.
+/// Figures that a client reports.
 #[derive(Debug)]
 pub(super) struct Timed {
     pub(super) requests: u64,
     pub(super) times: Times,
 }
 
-/// What it says of times, us.
+/// Times that a client reports, µs.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 #[expect(clippy::struct_field_names, reason = "they are keys of the JSON, where the unit has to be")]
 pub(super) struct Times {
     /// Median latency, as the client reports it.
     pub(super) median_us: Option<f64>,
-    /// Of crawlmark alone: the target's part of it.
+    /// The target's part of the median, of crawlmark alone.
     pub(super) service_median_us: Option<f64>,
-    /// Of crawlmark alone: how late the client sent.
+    /// Send delay of the client at the median, of crawlmark alone.
     pub(super) lag_p50_us: Option<f64>,
     pub(super) lag_p99_us: Option<f64>,
 }
 
-/// Somebody who can send at a rate.
+/// Client that can send at a rate.
 #[derive(Debug)]
 pub(super) struct Contestant {
     pub(super) name: &'static str,
@@ -50,10 +50,10 @@ pub(super) struct Contestant {
     pub(super) read: fn(&str) -> Option<Timed>,
 }
 
-/// What ratios are taken of.
+/// Contestant that ratios are relative to.
 pub(super) const OWN: &str = "crawlmark";
 
-/// Everybody that can be compared.
+/// Contestants that can be compared.
 pub(super) const ALL: [Contestant; 6] = [
     Contestant { name: OWN, program: None, arguments: |load| own("sleep", load), read: read_own },
     Contestant { name: "crawlmark coarse", program: None, arguments: |load| own("coarse", load), read: read_own },
@@ -98,7 +98,7 @@ fn hey(load: &Load) -> Vec<String> {
     words("-cpus 1 -c C -z Ss -q R/C URL", load)
 }
 
-/// What is needed of crawlmark's report; the rest is skipped.
+/// Fields of crawlmark's report that are needed here; the rest is skipped.
 #[derive(Deserialize)]
 struct Report {
     totals: Totals,

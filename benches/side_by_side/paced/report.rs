@@ -42,14 +42,14 @@ struct Line {
     cpu_us_per_request: f64,
     /// Its CPU per request over that of crawlmark in the same round.
     cpu_over_crawlmark: Option<f64>,
-    /// Of the requests asked for, how many ended.
+    /// Share of the requests asked for that ended.
     achieved: f64,
     #[serde(flatten)]
     times: Times,
 }
 
 impl<'a> Record<'a> {
-    /// Of a comparison that is over.
+    /// Create the record of a comparison that is over.
     pub(super) fn new(arguments: &PacedArguments, places: &'a Places, runs: &'a [Run], notes: &'a [String]) -> Self {
         let PacedArguments { rounds, seconds, connections, seed, .. } = *arguments;
         let everybody = RATES.iter().flat_map(|rate| contestant::ALL.iter().map(move |one| (*rate, one.name)));

@@ -24,10 +24,10 @@ pub(super) const NGINX: &str = "nginx";
 /// `WireMock`, whose stubs these are.
 pub(super) const WIREMOCK: &str = "WireMock";
 
-/// How long a server may take to its first answer: a virtual machine with a thousand stubs to read, on one busy CPU.
+/// Time limit for a server's first response: a virtual machine with a thousand stubs to read, on one busy CPU.
 const START: Duration = Duration::from_mins(1);
 
-/// How long an answer may take.
+/// Time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server that runs and answers what it should.
@@ -168,7 +168,7 @@ fn ask(authority: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Whether it is what all are to answer, however it is framed.
+/// True if it is the response that all servers are to send, however it is framed.
 fn is_right(answer: &str) -> bool {
     answer.starts_with("HTTP/1.1 200 ") && answer.contains(&body()) && answer.contains("application/json")
 }

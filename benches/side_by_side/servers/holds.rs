@@ -30,18 +30,18 @@ pub(super) const HOLD_MS: u32 = 200;
 /// Descriptors for everything that is no such connection.
 const SPARE: u64 = 200;
 
-/// How long wrk runs, s. It opens its connections within that time, and counts it all.
+/// Duration of a wrk run, s. It opens its connections within that time, and counts it all.
 const SECONDS: u32 = 12;
 
-/// From when on answers are counted, ms after wrk was started: all connections are open by then, and at work.
+/// Start of the count of responses, ms after wrk was started: all connections are open by then, and at work.
 const COUNT_FROM_MS: u64 = 4_000;
 
-/// For how long they are, ms; it ends well before wrk does.
+/// Duration of the count, ms; it ends well before wrk does.
 const COUNT_FOR_MS: u64 = 7_000;
 
 const RUNS: u32 = 3;
 
-/// Who runs where.
+/// Programs of a measurement, and their CPUs.
 #[derive(Debug)]
 pub(super) struct Holds<'a> {
     pub(super) places: &'a Places,
@@ -49,14 +49,14 @@ pub(super) struct Holds<'a> {
     pub(super) wrk: &'a Path,
 }
 
-/// What came out.
+/// Results of the held responses.
 #[derive(Debug, Serialize)]
 pub(super) struct Held {
     connections: u32,
     hold_ms: u32,
-    /// Median over the runs, by the target's books, while all connections are open.
+    /// Median over the runs, by the target's ledger, while all connections are open.
     pub(super) requests_per_s: f64,
-    /// Of each run.
+    /// Rate of each run.
     pub(super) runs_requests_per_s: Vec<f64>,
     /// Median over the runs.
     pub(super) cpu_us_per_request: f64,
@@ -118,7 +118,7 @@ fn speed_of(url: &str) -> Option<f64> {
     Some((last - first) as f64 / (elapsed_ns as f64 / 1e9))
 }
 
-/// How many answers the target's books have.
+/// Return the number of responses in the target's ledger.
 fn answers(url: &str) -> Option<u64> {
     let address = url.strip_prefix("http://")?;
     let mut stream = TcpStream::connect(address).ok()?;

@@ -1,4 +1,4 @@
-//! What a running server uses, from `/proc`: its first process and all that came from it.
+//! Resources of a running server, from `/proc`: its first process and all that came from it.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use crate::error::Error;
 /// The unit of CPU times in `/proc`: `USER_HZ` is 100 on every architecture that Rust's Linux targets run on.
 const US_PER_TICK: f64 = 10_000.0;
 
-/// What the processes that run just now have used so far.
+/// Resources that the processes running just now have used so far.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Usage {
     /// CPU time in user mode, us.
@@ -19,7 +19,7 @@ pub(super) struct Usage {
     pub(super) peak_bytes: u64,
 }
 
-/// What `/proc/PID/stat` says of one process.
+/// Fields of `/proc/PID/stat` of one process.
 #[derive(Debug, Clone, Copy)]
 struct Stat {
     pid: u32,
@@ -29,7 +29,7 @@ struct Stat {
 }
 
 impl Usage {
-    /// Of `pid` and its descendants.
+    /// Return the usage of `pid` and its descendants.
     pub(super) fn of(pid: u32) -> Result<Self, Error> {
         let everybody = everybody()?;
         let mut family = vec![pid];

@@ -51,7 +51,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Of a comparison that is over.
+    /// Create the record of a comparison that is over.
     pub(super) fn new(
         arguments: &ServerArguments,
         places: &'a Places,

@@ -1,4 +1,4 @@
-//! What all servers are told to answer, written down the way each of them reads it.
+//! Responses that all servers are to send, written down the way each of them reads it.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::error::Error;
 
-/// How many stubs there are.
+/// Number of stubs.
 pub(super) const STUBS: u32 = 1_000;
 
 /// The one that is asked for: whoever looks at stubs one by one has half of them before it.
@@ -20,7 +20,7 @@ pub(super) fn path() -> String {
     format!("/stub/{ASKED}")
 }
 
-/// What is answered there.
+/// Return the body of that path's response.
 pub(super) fn body() -> String {
     body_of(ASKED)
 }
