@@ -1,4 +1,4 @@
-//! What benches have in common that ask crawlmark questions whose answers are known.
+//! Shared parts of benches that ask crawlmark questions whose answers are known.
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -7,10 +7,10 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_results::studies::capacity::{Capacity, Outcome};
 use serde::Serialize;
 
-/// What the targets bear, requests per second.
+/// Rate that the targets sustain, requests per second.
 pub(crate) const KNOWN: f64 = 4_000.0;
 
-/// How far off an answer may be, as a part of that.
+/// Allowed error of an answer, as a part of that.
 pub(crate) const OFF: f64 = 0.02;
 
 /// A target.
@@ -18,11 +18,11 @@ pub(crate) const OFF: f64 = 0.02;
 pub(crate) struct Case {
     /// Its name here.
     pub(crate) name: &'static str,
-    /// What it does, as a sentence goes on: "a target that ...".
+    /// Behaviour, as a sentence goes on: "a target that ...".
     pub(crate) does: &'static str,
     /// As flags of `run`.
     target: &'static [&'static str],
-    /// How long a probe measures: no longer than this target takes to be seen through.
+    /// Duration of a probe's measurement: no longer than this target takes to be seen through.
     probe: &'static str,
 }
 
@@ -42,7 +42,7 @@ pub(crate) const CASES: [Case; 2] = [
     },
 ];
 
-/// What one search said.
+/// Result of one search.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
     from_per_s: u32,
@@ -95,12 +95,12 @@ impl Answer {
         self.right
     }
 
-    /// Where it lies.
+    /// Return the directory of the saved result.
     pub(crate) fn saved(&self) -> &Path {
         &self.saved
     }
 
-    /// It in a line.
+    /// Format the result as one line.
     pub(crate) fn told(&self) -> String {
         let wrong = if self.right { "" } else { " WRONG" };
         let [pass, fail] = [self.capacity_per_s, self.fails_at_per_s].map(per_s);
@@ -108,7 +108,7 @@ impl Answer {
         format!("{}{wrong}, {pass} to {fail}, {probes} probes ({void_probes} void) in {took_s} s", outcome.name())
     }
 
-    /// It as a row of a table.
+    /// Format the result as a row of a table.
     pub(crate) fn row(&self) -> String {
         let [pass, fail] = [self.capacity_per_s, self.fails_at_per_s].map(per_s);
         let off = self

@@ -1,8 +1,8 @@
-//! Whether `crawlmark capacity` finds a capacity that is known: `cargo bench --bench capacity -- --help`.
+//! Check that `crawlmark capacity` finds a capacity that is known: `cargo bench --bench capacity -- --help`.
 //!
-//! The bundled target bears 4,000 requests a second: what is more it refuses, or lets wait without an end. It is asked many times what
-//! it bears, as a user asks, from another rate each time, so that another row of rates is probed. It writes what it saw, and its exit
-//! code is 1 when an answer was off by more than 2 %.
+//! The bundled target sustains 4,000 requests a second: it refuses any more, or lets them wait without an end. Its capacity
+//! is searched for many times, as a user does, from another rate each time, so that another row of rates is probed. The bench
+//! writes what it saw, and its exit code is 1 when an answer was off by more than 2 %.
 
 mod ask;
 #[path = "../machine.rs"]
@@ -32,7 +32,7 @@ struct Arguments {
     /// Ask only about these: limit, queue; all unless given
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = CASES.map(|case| case.name))]
     cases: Vec<String>,
-    /// Where to save what was seen; nowhere unless given
+    /// Directory to save the results in [default: not saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Given by cargo

@@ -1,4 +1,4 @@
-//! What one request costs inside the harness, and what merging shards costs: `cargo bench --bench hot_path`.
+//! Cost of one request inside the harness, and of merging shards: `cargo bench --bench hot_path`.
 //!
 //! One module per noun, through the public interface of `crawlmark-harness` alone. Nothing here forks: criterion may
 //! start threads. What a whole request costs, sockets included, is measured by `side_by_side`.

@@ -7,7 +7,7 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::sample::{Advice, Attempt, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Series, ShardStats};
 
-/// How many different attempts there are; a power of two, so that walking them in a circle is one mask.
+/// Number of different attempts; a power of two, so that walking them in a circle is one mask.
 pub(crate) const COUNT: usize = 4096;
 
 /// The bounds of a run with the default timeout.

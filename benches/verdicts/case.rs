@@ -20,7 +20,7 @@ pub(crate) struct Case {
     rounds: &'static [&'static str],
 }
 
-/// What a side has of its own.
+/// Part of a round's command that belongs to one side.
 #[derive(Debug)]
 enum Side {
     /// Flags of `run`.
@@ -60,7 +60,7 @@ pub(crate) const CASES: [Case; 3] = [
     },
 ];
 
-/// What one comparison said.
+/// Result of one comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
     seed: u64,
@@ -138,7 +138,7 @@ impl Answer {
         self.metrics.iter().find(|(name, ..)| name == metric).map(|(_, ratio, _)| *ratio)
     }
 
-    /// What was said of a metric.
+    /// Return the verdict on a metric.
     pub(crate) fn said(&self, metric: &str) -> Option<&str> {
         self.metrics.iter().find(|(name, ..)| name == metric).map(|(.., said)| &**said)
     }
@@ -148,7 +148,7 @@ impl Answer {
         self.saved.join("plots/pairs.svg")
     }
 
-    /// It in a line.
+    /// Format the result as one line.
     pub(crate) fn told(&self) -> String {
         let metrics: Vec<String> =
             self.metrics.iter().map(|(metric, ratio, said)| format!("{metric} {ratio:.4} {said}")).collect();

@@ -1,4 +1,4 @@
-//! Whether `crawlmark ab` tells the truth on the machine at hand: `cargo bench --bench verdicts -- --help`.
+//! Check of the verdicts of `crawlmark ab` on the machine at hand: `cargo bench --bench verdicts -- --help`.
 //!
 //! Three questions, each asked as a user asks them, many times with another order of rounds: two targets that differ by
 //! five percent have to be told apart, two equal ones must not be, and a service whose handler costs five percent more CPU
@@ -33,7 +33,7 @@ struct Arguments {
     /// Ask only these: slower, equal, dearer; all unless given
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = CASES.map(|case| case.name))]
     cases: Vec<String>,
-    /// Where to save what was seen; nowhere unless given
+    /// Directory to save the results in [default: not saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Given by cargo

@@ -1,4 +1,4 @@
-//! What all answers to a question come to, and the page that says so.
+//! Summary of all answers to a question, and the page that shows it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ impl Outcome {
         }
     }
 
-    /// Whether every answer was right.
+    /// True if every answer was right.
     pub(crate) fn is_right(&self) -> bool {
         self.right == self.answers.len()
     }
