@@ -54,7 +54,7 @@ pub(crate) const MAX_NAME: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub(crate) algorithm: Algorithm,
-    /// Whose requests are counted together.
+    /// Requests that are counted together.
     pub(crate) key: KeyBy,
     /// Status of a refusal: 429, 503 as of nginx, or 403 as of GitHub together with `x-ratelimit-remaining: 0`.
     pub(crate) status: StatusCode,

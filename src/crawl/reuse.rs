@@ -15,7 +15,7 @@ pub enum Reuse {
     /// As many as the target lets it.
     #[default]
     Unbounded,
-    /// So many; 1 is a new connection for every request.
+    /// Closed after that many requests; 1 is a new connection for every request.
     Requests(NonZeroU64),
 }
 

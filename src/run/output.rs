@@ -29,7 +29,7 @@ pub(super) struct Wanted {
     codes: Codes,
 }
 
-/// Whose exit codes are meant.
+/// Convention for exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Codes {
     Own,

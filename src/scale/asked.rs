@@ -29,7 +29,7 @@ const EACH_LATENCY_BOUND: u32 = 8;
 /// The shards that are tried where CPU is not the limit.
 const SHARDS_LATENCY_BOUND: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Whose flags are complained of.
+/// Source of the flags, as errors name it.
 const WHOSE: &str = "what follows --";
 
 /// Prefix of every flag of the bundled target.

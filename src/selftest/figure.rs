@@ -120,7 +120,7 @@ impl Allowed {
         Self::between(value, value)
     }
 
-    /// So much, or more.
+    /// Allow `low` or more.
     pub(super) const fn at_least(low: f64) -> Self {
         Self { low: Some(low), high: None }
     }

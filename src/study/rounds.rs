@@ -46,7 +46,7 @@ pub(crate) struct Rounds<'a> {
 /// Program, arguments and target of a round.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
-    /// Whose round it is, as an error names it: `the base`.
+    /// Owner of the round, as an error names it: `the base`.
     pub(crate) label: String,
     /// The crawlmark that crawls.
     pub(crate) program: PathBuf,

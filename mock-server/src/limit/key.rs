@@ -14,7 +14,7 @@ use std::net::IpAddr;
 /// Header of the label when there is no proxy's user name.
 const SESSION_HEADER: HeaderName = HeaderName::from_static("x-session");
 
-/// Whose requests are counted together.
+/// Requests that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyBy {
     /// Clients that are counted as one.

@@ -35,7 +35,7 @@ pub(super) struct Told {
     pub(super) reset: Option<Duration>,
 }
 
-/// Whose rules apply where the fields are silent.
+/// Sender whose rules apply where the fields are silent.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Sender {
     #[default]
