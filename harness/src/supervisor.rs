@@ -74,7 +74,7 @@ const LEAD: Duration = Duration::from_millis(2);
 /// A stop of the whole run that is shorter is not booked: a shard that is as late notices nothing.
 const SHORTEST_SUSPENSION: Duration = Duration::from_millis(10);
 
-/// The same, for each shard beyond the first: they wake one after another when there are more of them than CPUs.
+/// Time added to the lead for each shard beyond the first: they wake one after another when there are more of them than CPUs.
 const LEAD_PER_SHARD: Duration = Duration::from_micros(100);
 
 /// Reason why there is no run to report.

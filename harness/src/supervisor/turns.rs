@@ -1,4 +1,4 @@
-//! Whose turn it is to send under a limit that keeps any two requests apart.
+//! Turns to send under a limit that keeps any two requests apart: one shard after another.
 //!
 //! One shard at a time may send under such a limit, and the next one learns when that was before it gets its turn: what one shard tells
 //! goes down the pipe of another in order. So two requests cannot go at the same instant, however long messages take. Called by the

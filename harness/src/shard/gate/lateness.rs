@@ -1,4 +1,4 @@
-//! Whose fault it is that a request of an open loop goes later than intended: the connections', a limit's, or the client's.
+//! Cause of the lateness of a request of an open loop: the connections, a limit, or the client.
 //!
 //! Called by the gate's limits when a request goes. It must not read a clock.
 
