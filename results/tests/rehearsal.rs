@@ -726,6 +726,25 @@ fn a_target_that_hangs_is_seen_before_its_requests_time_out() {
 }
 
 #[test]
+fn a_hang_that_empties_the_windows_of_a_share_does_not_pass() {
+    /// Answers for two seconds, then never.
+    fn hangs_at_two(_: u32, sent: Nanos) -> Duration {
+        if sent >= Nanos::default().plus(2 * S) { 3_600 * S } else { MS }
+    }
+    let plan = RunPlan { arrivals: Arrivals::Asap, ..timed(10, 120, 6 * S) };
+    for condition in ["error_rate[1s] < 5%", "error_rate[2s] < 5%", "error_rate[3s] <= 9%"] {
+        let report = stopped_by(condition, &plan, hangs_at_two);
+        assert_eq!(report.ledger.aborted, 10);
+        assert_eq!(report.gates[0].ok, Some(false), "{condition}: {:?}", report.gates);
+    }
+    // Ten errors are no more than a tenth of a hundred attempts, and of the run: it holds, and the verdict says where they are.
+    let report = stopped_by("error_rate[1s] <= 10%", &plan, hangs_at_two);
+    let why = report.gates[0].why.as_deref().unwrap();
+    assert_eq!(report.gates[0].ok, Some(true), "{why}");
+    assert!(why.ends_with("windows had fewer than 100 attempts and hold 10 of 10 errors"), "{why}");
+}
+
+#[test]
 fn a_slow_target_that_keeps_a_condition_is_not_stopped_for_what_is_under_way() {
     let open = timed(600, 200, 10 * S);
     for condition in

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::measured::{SAMPLES_LIVE, Share};
 use super::{Measured, Metric, Quantile, Stat, Unit};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::stats::Series;
@@ -122,6 +123,18 @@ impl Condition {
             },
             Measured::Unknown(_) => None,
         }
+    }
+
+    /// True if a share breaks it however good the rest were, had there been as many as it takes to judge one.
+    pub(super) fn is_broken_by_few(&self, share: &Share) -> bool {
+        let rest = SAMPLES_LIVE.saturating_sub(share.whole);
+        let good = match self.op {
+            Op::Less | Op::AtMost => 0,
+            Op::More | Op::AtLeast => rest,
+            Op::Equal | Op::Unequal => return false,
+        };
+        let best = Share { part: share.part + good, whole: share.whole + rest, ..*share };
+        best.value().is_some_and(|best| !self.op.holds(best, self.limit)) && share.whole > 0
     }
 
     /// True if a second that was cut short would be judged wrongly: a number per second, and a number that is not to be small.

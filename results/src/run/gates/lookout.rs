@@ -9,12 +9,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::{Breach, Measured, Metric, Objective, Window, least_of_stats, of_report, of_stats};
+use super::measured::{SAMPLES_LIVE, Share, samples_of};
+use super::{Breach, Condition, Measured, Metric, Objective, Window, least_of_stats, of_report, of_stats};
 use crate::run::report::{GateReport, Report};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, OpenInterval};
+use crawlmark_harness::units::grouped;
 
 /// Watches the objectives of one run.
 #[derive(Debug)]
@@ -54,8 +56,20 @@ struct Watched {
     open: Option<Finding>,
     /// The window that broke it, or came nearest.
     worst: Option<Finding>,
-    /// Reason why the last window was not judged.
-    why: Option<String>,
+    /// Windows that held too few samples, or could not be judged otherwise.
+    passed_over: u64,
+    /// Reason why the one of these with the most samples was not judged, with their number.
+    why: Option<(u64, String)>,
+    /// Each second, of a share that is judged in windows; none of another metric.
+    seconds: Vec<Second>,
+}
+
+/// A second of a share.
+#[derive(Debug, Clone, Copy)]
+struct Second {
+    share: Share,
+    /// True if a window that was judged holds it.
+    is_judged: bool,
 }
 
 /// Value that was measured up to a second after the start.
@@ -63,6 +77,8 @@ struct Watched {
 struct Finding {
     measured: Measured,
     until_s: u64,
+    /// Number of samples, of a metric that takes some.
+    samples: u64,
 }
 
 /// Objectives to judge. Some need a second that is whole, which it is known to be when the next one is there.
@@ -77,8 +93,15 @@ impl Lookout {
     #[must_use]
     pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {
         let bounds = Bounds::for_timeout(plan.timeout);
-        let watched =
-            |objective: &Objective| Watched { objective: *objective, judged: 0, open: None, worst: None, why: None };
+        let watched = |objective: &Objective| Watched {
+            objective: *objective,
+            judged: 0,
+            open: None,
+            worst: None,
+            passed_over: 0,
+            why: None,
+            seconds: Vec::new(),
+        };
         let first = plan.warmup.div_duration_f64(INTERVAL).ceil();
         let sums = objectives.iter().any(|objective| objective.is_live() && objective.condition.window.is_none());
         Self {
@@ -156,10 +179,11 @@ impl Lookout {
                 let seconds = window.map_or(1, Window::seconds);
                 let Some(from) = (last + 1).checked_sub(seconds).filter(|from| *from >= self.first) else { continue };
                 let parts: Vec<&ShardStats> = (from..=last).filter_map(known).collect();
-                least_of_stats(metric, &merged(self.bounds, metric, parts.into_iter()), seconds)
+                let merged = merged(self.bounds, metric, parts.into_iter());
+                even_of_few(condition, &merged, least_of_stats(metric, &merged, seconds))
             };
             let breaks = condition.judge(&measured) == Some(false);
-            findings.push(Finding { measured, until_s: last + 1 });
+            findings.push(Finding { measured, until_s: last + 1, samples: 0 });
             if breaks {
                 return findings;
             }
@@ -212,6 +236,9 @@ impl Lookout {
             if let Some(so_far) = &mut self.so_far {
                 so_far.merge(&second);
             }
+            for watched in &mut self.watched {
+                watched.count(&second);
+            }
             self.history.push_back(second);
             let longest = self.watched.iter().filter_map(|watched| watched.objective.condition.window);
             let longest = longest.map(Window::len).max().unwrap_or(0);
@@ -237,25 +264,34 @@ impl Lookout {
             if look == Look::WholeSeconds && self.end.is_some_and(|end| self.next > end) {
                 continue;
             }
-            let Some(measured) = self.measure(&objective) else { continue };
-            let finding = Finding { measured, until_s: self.next };
+            let Some((measured, samples)) = self.measure(&objective) else { continue };
+            let finding = Finding { measured, until_s: self.next, samples };
             if self.watched[i].note(finding) && objective.breach == Breach::Stops {
                 self.stop = self.stop.or(Some(i));
             }
         }
     }
 
-    /// Measure the objective over its last seconds; none while the window is not full.
-    fn measure(&self, objective: &Objective) -> Option<Measured> {
-        let metric = objective.condition.metric;
+    /// Measure the last seconds, with the number of samples; none while the window is not full.
+    fn measure(&self, objective: &Objective) -> Option<(Measured, u64)> {
+        let condition = objective.condition;
+        let metric = condition.metric;
         let Some(window) = objective.condition.window else {
             let seconds = self.next.saturating_sub(self.first);
-            return self.so_far.as_ref().filter(|_| seconds > 0).map(|so_far| of_stats(metric, so_far, seconds));
+            return self.so_far.as_ref().filter(|_| seconds > 0).map(|so_far| (of_stats(metric, so_far, seconds), 0));
         };
         let before = self.history.len().checked_sub(window.len())?;
         let merged = merged(self.bounds, metric, self.history.range(before..));
-        Some(of_stats(metric, &merged, window.seconds()))
+        let measured = even_of_few(condition, &merged, of_stats(metric, &merged, window.seconds()));
+        Some((measured, samples_of(metric, &merged).unwrap_or(0)))
     }
+}
+
+/// Share of a window with too few samples, where they break the condition whatever the missing ones had been.
+fn even_of_few(condition: Condition, window: &ShardStats, measured: Measured) -> Measured {
+    let share = Share::of_stats(condition.metric, window).filter(|_| matches!(measured, Measured::Unknown(_)));
+    let share = share.filter(|share| condition.is_broken_by_few(share));
+    share.and_then(Share::value).map_or(measured, Measured::Exactly)
 }
 
 /// Merge from some seconds as much as a metric needs.
@@ -282,15 +318,29 @@ impl Objective {
 }
 
 impl Watched {
+    /// Counts a second of a share.
+    fn count(&mut self, second: &ShardStats) {
+        let Condition { metric, window, .. } = self.objective.condition;
+        let share = window.and_then(|_| Share::of_stats(metric, second));
+        self.seconds.extend(share.map(|share| Second { share, is_judged: false }));
+    }
+
     /// Notes what was seen. Returns whether it breaks the condition.
     fn note(&mut self, finding: Finding) -> bool {
         let condition = self.objective.condition;
         let held = condition.judge(&finding.measured);
         match (held, &finding.measured) {
-            (None, Measured::Unknown(why)) => self.why = Some(why.clone()),
+            (None, Measured::Unknown(why)) => {
+                self.passed_over += 1;
+                if self.why.as_ref().is_none_or(|(most, _)| finding.samples > *most) {
+                    self.why = Some((finding.samples, why.clone()));
+                }
+            }
             (None, _) => self.open = Some(finding),
             (Some(held), measured) => {
                 self.judged += 1;
+                let from = self.seconds.len().saturating_sub(condition.window.map_or(0, Window::len));
+                self.seconds[from..].iter_mut().for_each(|second| second.is_judged = true);
                 let broken = |finding: &Finding| condition.judge(&finding.measured) == Some(false);
                 let worse = match self.worst.as_ref() {
                     None => true,
@@ -309,25 +359,87 @@ impl Watched {
         held == Some(false)
     }
 
+    /// Seconds that only windows with too few samples hold, as far as these windows matter to the verdict.
+    fn of_few(&self) -> Option<OfFew> {
+        let condition = self.objective.condition;
+        let none = self.seconds.first().filter(|_| self.passed_over > 0)?.share.none();
+        let sum = |seconds: &[Second]| seconds.iter().fold(none, |all, second| all.plus(second.share));
+        let breaks =
+            |share: Share| share.value().is_some_and(|value| condition.judge(&Measured::Exactly(value)) == Some(false));
+        let (all, mut few) = (sum(&self.seconds), none);
+        let mut breaks_it = breaks(all);
+        let mut start = 0;
+        for group in self.seconds.chunk_by(|one, next| one.is_judged == next.is_judged) {
+            let mut joined = start..start + group.len();
+            start = joined.end;
+            if group[0].is_judged {
+                continue;
+            }
+            few = few.plus(sum(group));
+            // Neighbours make up for what the group lacks.
+            while sum(&self.seconds[joined.clone()]).whole < SAMPLES_LIVE && joined.len() < self.seconds.len() {
+                joined = joined.start.saturating_sub(1)..(joined.end + 1).min(self.seconds.len());
+            }
+            breaks_it |= breaks(sum(&self.seconds[joined]));
+        }
+        let (windows, of) = (grouped(self.passed_over), grouped(self.passed_over + self.judged));
+        let words = format!(
+            "{windows} of {of} windows had fewer than {SAMPLES_LIVE} {} and hold {} of {} {}",
+            all.things,
+            grouped(few.part),
+            grouped(all.part),
+            all.parts
+        );
+        Some(OfFew { breaks_it, words }).filter(|_| breaks_it || few.part > 0)
+    }
+
     /// The verdict. What was once seen to be broken is, whatever the whole run comes to.
     fn close(self, report: &Report) -> GateReport {
-        let Self { objective, judged, open, worst, why } = self;
-        let condition = objective.condition;
-        let windowed = condition.window.is_some();
-        let broken = worst.as_ref().is_some_and(|worst| condition.judge(&worst.measured) == Some(false));
-        if !windowed && !broken {
-            return objective.row(&of_report(condition.metric, report));
+        if self.objective.condition.window.is_some() || self.is_broken() {
+            return self.close_by_seconds();
         }
+        self.objective.row(&of_report(self.objective.condition.metric, report))
+    }
+
+    /// True if some seconds broke it.
+    fn is_broken(&self) -> bool {
+        let condition = self.objective.condition;
+        self.worst.as_ref().is_some_and(|worst| condition.judge(&worst.measured) == Some(false))
+    }
+
+    /// The verdict by what was seen in the seconds of the run.
+    fn close_by_seconds(self) -> GateReport {
+        let (broken, of_few) = (self.is_broken(), self.of_few());
+        let Self { objective, judged, open, worst, passed_over, why, .. } = self;
+        let fullest = |why: String| match passed_over {
+            0 | 1 => why,
+            more => format!("{why} (in the fullest of {} windows)", grouped(more)),
+        };
         // One window of which nobody knows is enough not to know of all of them, unless another one broke it.
         let finding = if broken { worst } else { open.or(worst) };
-        let none = || why.unwrap_or_else(|| "no window was full".to_owned());
-        let (measured, until_s) = match finding {
-            Some(Finding { measured, until_s }) => (measured, Some(until_s)),
-            None => (Measured::Unknown(none()), None),
+        let (measured, until_s) = match (finding, &of_few) {
+            (Some(_), Some(few)) if few.breaks_it && !broken => {
+                (Measured::Unknown(format!("not enough data: {}. Use a longer window", few.words)), None)
+            }
+            (Some(Finding { measured, until_s, .. }), _) => (measured, Some(until_s)),
+            (None, _) => {
+                let why = why.map_or_else(|| "no window was full".to_owned(), |(_, why)| fullest(why));
+                (Measured::Unknown(why), None)
+            }
         };
         let row = objective.row(&measured);
-        GateReport { windows: windowed.then_some(judged), until_s, ..row }
+        let note = of_few.filter(|_| row.ok == Some(true)).map(|few| few.words);
+        let windows = objective.condition.window.map(|_| judged);
+        GateReport { windows, until_s, why: row.why.or(note), ..row }
     }
+}
+
+/// Seconds that only windows with too few samples hold.
+struct OfFew {
+    /// True if they break the condition, by themselves with neighbours that make them enough, or together with all others.
+    breaks_it: bool,
+    /// Numbers of windows and of what they hold.
+    words: String,
 }
 
 #[cfg(test)]
@@ -406,9 +518,54 @@ mod tests {
 
     #[test]
     fn too_few_samples_stop_nothing() {
-        assert_eq!(stops_after("error_rate[1s] < 0.1", 0.0, &[[99, 99, 5]; 5]), None);
+        assert_eq!(stops_after("error_rate[1s] < 0.1", 0.0, &[[99, 9, 5]; 5]), None);
+        assert_eq!(stops_after("error_rate < 0.1", 0.0, &[[99, 99, 5]]), None, "more may come");
         assert_eq!(stops_after("service_p99[2s] < 1ms", 0.0, &[[4_999, 0, 5]; 5]), None);
         assert_eq!(stops_after("service_p99[2s] < 1ms", 0.0, &[[5_000, 0, 5]; 5]), Some(2));
+    }
+
+    #[test]
+    fn few_samples_suffice_when_they_break_a_share_for_certain() {
+        assert_eq!(stops_after("error_rate[1s] < 0.1", 0.0, &[GOOD, [0, 0, 5], [10, 10, 5]]), Some(3));
+        assert_eq!(stops_after("error_rate[1s] < 0.1", 0.0, &[GOOD, [9, 9, 5]]), None, "100 might hold 9 as well");
+        assert_eq!(stops_after("ok_rate[1s] >= 0.9", 0.0, &[GOOD, [20, 11, 5]]), Some(2));
+        assert_eq!(stops_after("ok_rate[1s] >= 0.9", 0.0, &[GOOD, [20, 10, 5]]), None);
+        assert_eq!(stops_after("error_rate[1s] < 0.1", 0.0, &[GOOD, [0, 0, 5]]), None, "nothing happened");
+    }
+
+    /// Verdict, windows judged and the reason of a run of these seconds.
+    fn closed(text: &str, seconds: &[[u64; 3]]) -> (Option<bool>, Option<u64>, Option<String>) {
+        let mut lookout = lookout(text, Breach::Fails, 0.0);
+        for (i, numbers) in seconds.iter().enumerate() {
+            lookout.hear(&second(i as u64, *numbers));
+        }
+        lookout.hear_the_rest(seconds.len() as f64, false);
+        let row = lookout.watched.remove(0).close_by_seconds();
+        (row.ok, row.windows, row.why)
+    }
+
+    #[test]
+    fn windows_of_few_samples_that_would_break_a_share_leave_it_undecided() {
+        const FEW: [u64; 3] = [50, 4, 5];
+        let why = |windows: &str, held: &str| {
+            Some(format!("{windows} windows had fewer than 100 attempts and hold {held} errors"))
+        };
+        let undecided =
+            |windows, held| why(windows, held).map(|why| format!("not enough data: {why}. Use a longer window"));
+        // Two of them are a hundred attempts, 8 % of which are errors.
+        assert_eq!(closed("error_rate[1s] < 5%", &[GOOD, FEW, FEW]), (None, Some(1), undecided("2 of 3", "8 of 8")));
+        // A chance failure among the last answers is one of 203.
+        assert_eq!(closed("error_rate[1s] < 5%", &[GOOD, [3, 1, 5]]), (Some(true), Some(1), why("1 of 2", "1 of 1")));
+        assert_eq!(closed("error_rate[1s] < 5%", &[GOOD, [3, 0, 5]]), (Some(true), Some(1), None));
+        // A window that holds it was judged.
+        assert_eq!(closed("error_rate[2s] < 5%", &[GOOD, FEW, GOOD]), (Some(true), Some(2), None));
+        assert_eq!(closed("error_rate[1s] < 5%", &[FEW, FEW]).0, None);
+    }
+
+    #[test]
+    fn a_threshold_without_a_window_of_enough_samples_says_the_most_that_one_held() {
+        let why = closed("service_p90[1s] < 1s", &[[400, 0, 5], [14, 0, 5]]).2.unwrap();
+        assert_eq!(why, "not enough data: 400 samples, 1,000 needed (in the fullest of 2 windows)");
     }
 
     #[test]

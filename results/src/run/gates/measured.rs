@@ -5,7 +5,7 @@
 
 use super::{Metric, Quantile, Quantity, Stat};
 use crate::run::report::{Latency, Report, Verdict};
-use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats};
+use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::units::grouped;
 
 /// Samples that must lie beyond a percentile before it is judged: ten times as many as before it is printed.
@@ -181,12 +181,23 @@ impl Tally {
         self.ok + self.not_found + self.failed + self.gave_up
     }
 
+    /// The share that a quantity is; none of another one.
+    const fn share(&self, quantity: Quantity) -> Option<Share> {
+        let (part, parts, whole, things) = match quantity {
+            Quantity::ThrottledRate => (self.throttled, "throttled attempts", self.attempts, "attempts"),
+            Quantity::ErrorRate => (self.errors, "errors", self.attempts, "attempts"),
+            Quantity::RetryRate => (self.retries, "retries", self.attempts, "attempts"),
+            Quantity::OkRate => (self.ok, "good items", self.items(), "items"),
+            _ => return None,
+        };
+        Some(Share { part, parts, whole, things })
+    }
+
     fn measure(&self, quantity: Quantity, basis: Basis) -> Measured {
+        if let Some(share) = self.share(quantity) {
+            return share.measure(basis);
+        }
         let count = match quantity {
-            Quantity::ThrottledRate => return share(self.throttled, self.attempts, ("attempts", basis)),
-            Quantity::ErrorRate => return share(self.errors, self.attempts, ("attempts", basis)),
-            Quantity::RetryRate => return share(self.retries, self.attempts, ("attempts", basis)),
-            Quantity::OkRate => return share(self.ok, self.items(), ("items", basis)),
             Quantity::Items => self.items(),
             Quantity::Ok => self.ok,
             Quantity::NotFound => self.not_found,
@@ -198,7 +209,11 @@ impl Tally {
             Quantity::Throttled => self.throttled,
             Quantity::SoftBlocked => self.soft_blocked,
             Quantity::Errors => self.errors,
-            Quantity::Rate
+            Quantity::ThrottledRate
+            | Quantity::ErrorRate
+            | Quantity::RetryRate
+            | Quantity::OkRate
+            | Quantity::Rate
             | Quantity::AttemptsRate
             | Quantity::NotAttempted
             | Quantity::Lost
@@ -213,11 +228,53 @@ impl Tally {
 }
 
 /// A part of a number of things.
-fn share(part: u64, whole: u64, (things, basis): (&str, Basis)) -> Measured {
-    match enough(whole, if basis == Basis::Run { 1 } else { SAMPLES_LIVE }, things) {
-        Ok(()) => Measured::Exactly(part as f64 / whole as f64),
-        Err(why) => Measured::Unknown(why),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) part: u64,
+    /// Name of the part.
+    pub(super) parts: &'static str,
+    pub(super) whole: u64,
+    /// Name of the whole.
+    pub(super) things: &'static str,
+}
+
+impl Share {
+    /// The share that `metric` is of some seconds, merged; none of another metric.
+    pub(super) const fn of_stats(metric: Metric, stats: &ShardStats) -> Option<Self> {
+        match metric {
+            Metric::Of(quantity) => Tally::of_counters(&stats.counters).share(quantity),
+            Metric::Time(..) => None,
+        }
     }
+
+    /// Both together.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self { part: self.part + other.part, whole: self.whole + other.whole, ..self }
+    }
+
+    /// Nothing of either.
+    pub(super) const fn none(self) -> Self {
+        Self { part: 0, whole: 0, ..self }
+    }
+
+    /// Part over whole, of however few; none of nothing.
+    pub(super) fn value(self) -> Option<f64> {
+        (self.whole > 0).then(|| self.part as f64 / self.whole as f64)
+    }
+
+    fn measure(self, basis: Basis) -> Measured {
+        match enough(self.whole, if basis == Basis::Run { 1 } else { SAMPLES_LIVE }, self.things) {
+            Ok(()) => Measured::of(self.value(), "nothing was counted"),
+            Err(why) => Measured::Unknown(why),
+        }
+    }
+}
+
+/// Number of samples that some seconds, merged, have of a metric that takes some to be judged; none of a count.
+pub(super) fn samples_of(metric: Metric, stats: &ShardStats) -> Option<u64> {
+    let Metric::Time(series, _) = metric else { return Share::of_stats(metric, stats).map(|share| share.whole) };
+    let exact = stats.timing(series).map(Timing::exact);
+    Some(exact.map_or(0, |exact| exact.count + exact.censored))
 }
 
 /// Check that there are enough of these.
@@ -340,7 +397,6 @@ mod tests {
     use super::*;
     use crate::run::report::Detail;
     use crawlmark_harness::fixtures::bounds;
-    use crawlmark_harness::stats::Timing;
 
     fn metric(name: &str) -> Metric {
         Metric::named(name).unwrap()
