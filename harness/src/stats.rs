@@ -245,14 +245,7 @@ impl ShardStats {
     /// Counts an attempt that was under way when the run was stopped, and what went over its connection; its item had been
     /// attempted `attempt` times before.
     pub fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
-        self.counters.attempts += 1;
-        self.counters.retries += u64::from(attempt > 0);
-        self.counters.aborted += 1;
-        if let Some(InFlight { bytes_sent, bytes_received, .. }) = in_flight {
-            self.counters.attempts_sent += 1;
-            self.counters.bytes_sent += bytes_sent;
-            self.counters.bytes_received += bytes_received;
-        }
+        self.counters.abort(attempt, in_flight);
     }
 
     /// Counts a request of an open loop that was intended and never went.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::message::{
     Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, LowerBound,
-    OpenSecond, PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, TimetableUse, Usage, WarmUp,
+    OpenSecond, PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, TimetableUse, Usage,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};

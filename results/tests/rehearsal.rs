@@ -672,9 +672,18 @@ impl Observer for Stoppable {
 
 /// The report of a run that `condition` may stop, of a target that answers after a millisecond until it hangs from `hangs` on.
 fn stopped_by(condition: &str, plan: &RunPlan, takes: fn(u32, Nanos) -> Duration) -> Report {
+    stopped_by_answers(condition, plan, takes, |_, _| GOOD)
+}
+
+fn stopped_by_answers(
+    condition: &str,
+    plan: &RunPlan,
+    takes: fn(u32, Nanos) -> Duration,
+    answer: fn(u32, Nanos) -> (Outcome, Advice),
+) -> Report {
     let objective = Objective { condition: condition.parse().unwrap(), breach: Breach::Stops };
     let mut stoppable = Stoppable(Lookout::new(&[objective], plan));
-    let target = |_: &ShardPlan, clock| Target { clock, shard: 0, takes, answer: |_, _| GOOD };
+    let target = |_: &ShardPlan, clock| Target { clock, shard: 0, takes, answer };
     let rehearsal = rehearse_before(plan, &[], target, &mut stoppable).unwrap();
     let mut report = rehearsal.as_it_is(plan);
     stoppable.0.close(&mut report);
@@ -682,6 +691,27 @@ fn stopped_by(condition: &str, plan: &RunPlan, takes: fn(u32, Nanos) -> Duration
     fs::write(home.path().join(RESULT), serde_json::to_string(&report).unwrap()).unwrap();
     assert_eq!(result_dir::read(home.path()).err().map(|error| error.to_string()), None);
     report
+}
+
+#[test]
+fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
+    fn fails_until(sent: Nanos, end: Duration) -> (Outcome, Advice) {
+        if sent < Nanos::default().plus(end) { (Outcome::Error(ErrorKind::Closed), GOOD.1) } else { GOOD }
+    }
+    let plan = RunPlan { warmup: 2 * S, arrivals: Arrivals::Asap, ..timed(4, 200, 4 * S) };
+    let conditions = ["error_rate < 1%", "errors < 5", "failed < 5", "ok_rate > 99%", "items < 500", "attempts < 500"];
+    let judged = |answer| {
+        conditions.map(|condition| {
+            let report = stopped_by_answers(condition, &plan, |_, _| MS, answer);
+            let reasons = report.validity.reasons.iter().find(|reason| reason.contains("of requests failed")).cloned();
+            (report.gates[0].ok, report.stopped_by.is_some(), reasons)
+        })
+    };
+    assert_eq!(judged(|_, sent| fails_until(sent, 1_200 * MS)), [const { (Some(true), false, None) }; 6]);
+    // A fifth of the measured part failed: that is what is said, without the warm-up's.
+    let [rate, errors, .., attempts] = judged(|_, sent| fails_until(sent, 2_400 * MS));
+    assert_eq!((rate.0, rate.1, errors.0, errors.1, attempts.0), (Some(false), true, Some(false), true, Some(true)));
+    assert!(attempts.2.as_ref().is_some_and(|said| said.starts_with("20 % of requests failed (8")), "{attempts:?}");
 }
 
 /// Answers after a millisecond, and from the fifth second on after an hour.

@@ -20,7 +20,7 @@ use crawlmark_harness::supervisor::{
     BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scheduled, Scope, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scheduled, Scope, Usage};
 use crawlmark_results::export;
 use crawlmark_results::run::gates::{Breach, Lookout, Objective};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
@@ -127,7 +127,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         last_done: Nanos(if whole { 2_000 * MS } else { 1_750 * MS }),
         last_ended: whole.then_some(Nanos(2_000 * MS)),
         timetable: None,
-        warmup: WarmUp::default(),
+        warmup: Counters::default(),
         budgets: whole
             .then_some(BudgetUse { worst: WorstWindow { width_ns: 14 * MS, admitted: 11, allowed: 12 }, kept: true })
             .map(|used| (Scope::Run, used))

@@ -15,9 +15,9 @@ use super::intervals::Intervals;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{ErrorKind, Fate, Outcome, Permit, Sample};
-use crate::stats::{Bounds, Series, ShardStats, Unfinished};
-use crate::wire::{OpenSecond, Progress, WarmUp};
+use crate::sample::{ErrorKind, Outcome, Permit, Sample};
+use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
+use crate::wire::{OpenSecond, Progress};
 use crate::workload::{Flight, Workload};
 
 /// One shard's engine.
@@ -62,7 +62,7 @@ struct Books {
     kept: &'static [Series],
     /// Start of the measurement: what is scheduled before it is counted and not timed.
     measured_from: Nanos,
-    warmup: WarmUp,
+    warmup: Counters,
     intervals: Intervals,
     peak_in_flight: u32,
     /// [`NEVER`] before the first.
@@ -82,7 +82,7 @@ impl<W: Workload> Engine<W> {
             stats: ShardStats::with_series(bounds, kept),
             kept,
             measured_from: start.plus(plan.warmup),
-            warmup: WarmUp::default(),
+            warmup: Counters::default(),
             intervals: Intervals::new(start, bounds, per_interval),
             peak_in_flight: 0,
             first_sent: NEVER,
@@ -262,7 +262,9 @@ impl<W: Workload> Engine<W> {
                 in_flight,
             };
             books.stats.abort(attempt, in_flight);
-            books.warmup.attempts += u64::from(intended < books.measured_from);
+            if intended < books.measured_from {
+                books.warmup.abort(attempt, in_flight);
+            }
             books.cut_off(intended, &rest);
             books.intervals.abort((interval, attempt), &rest);
             books.first_sent = books.first_sent.min(in_flight.map_or(NEVER, |in_flight| in_flight.sent));
@@ -308,9 +310,9 @@ impl<W: Workload> Engine<W> {
         look(&mut self.books.borrow_mut().intervals)
     }
 
-    /// Return the counts of the warm-up.
-    pub(super) fn warmup(&self) -> WarmUp {
-        self.books.borrow().warmup
+    /// Counts of what was intended in the warm-up.
+    pub(super) fn warmup(&self) -> Counters {
+        self.books.borrow().warmup.clone()
     }
 
     /// When the first request was sent; none when none was.
@@ -333,9 +335,7 @@ impl<W: Workload> Engine<W> {
 impl Books {
     fn record(&mut self, sample: &Sample) {
         let kept = if sample.permit.intended < self.measured_from {
-            self.warmup.attempts += 1;
-            self.warmup.items += u64::from(sample.fate == Fate::Ended);
-            self.warmup.ok += u64::from(sample.fate == Fate::Ended && sample.attempt.outcome == Outcome::Ok);
+            self.warmup.record(sample);
             &[]
         } else {
             self.stats.record_overhead(sample);

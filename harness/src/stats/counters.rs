@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::{ErrorKind, Fate, Outcome, Sample};
+use crate::workload::InFlight;
 
 /// Counts of items, attempts, connections and bytes. Constant in size: statuses and kinds of error are few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +113,18 @@ impl Counters {
         }
         for (status, count) in rejected {
             *self.rejected.entry(*status).or_default() += count;
+        }
+    }
+
+    /// Counts an attempt that was cut off, and what went over its connection; its item had been attempted `attempt` times before.
+    pub(crate) fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
+        self.attempts += 1;
+        self.retries += u64::from(attempt > 0);
+        self.aborted += 1;
+        if let Some(InFlight { bytes_sent, bytes_received, .. }) = in_flight {
+            self.attempts_sent += 1;
+            self.bytes_sent += bytes_sent;
+            self.bytes_received += bytes_received;
         }
     }
 

@@ -14,9 +14,7 @@ use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{
-    BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, Scheduled, Scope, TimetableUse, Usage, WarmUp,
-};
+use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, Scheduled, Scope, TimetableUse, Usage};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -258,7 +256,7 @@ pub struct ShardRecord {
     /// Use of the timetable of an open loop; none in a closed one, or of a shard with a fault.
     pub timetable: Option<TimetableUse>,
     /// Counts of its warm-up; zero for a shard with a fault.
-    pub warmup: WarmUp,
+    pub warmup: Counters,
     /// Times for which each limit held it back; of a shard with a fault, until its last report.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries; zero for a shard with a fault.
@@ -393,7 +391,7 @@ impl ShardRecord {
                     last_ended: None,
                     budgets: Vec::new(),
                     timetable: None,
-                    warmup: WarmUp::default(),
+                    warmup: Counters::default(),
                     binding: member.progress.binding,
                     courtesy: Courtesy::default(),
                     usage: None,

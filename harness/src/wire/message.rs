@@ -389,8 +389,8 @@ pub struct FinalFrame {
     pub budgets: Vec<(Scope, BudgetUse)>,
     /// Use of the timetable of an open loop; none in a closed one.
     pub timetable: Option<TimetableUse>,
-    /// Counts of the warm-up.
-    pub warmup: WarmUp,
+    /// Counts of what was intended in the warm-up.
+    pub warmup: Counters,
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
@@ -412,26 +412,6 @@ pub struct TimetableUse {
     pub dropped_by: Option<Binding>,
     /// By how much throttle pauses put it off until the end, ns.
     pub shifted_ns: u64,
-}
-
-/// Counts of what was scheduled while a run warmed up, which its times and rates leave out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WarmUp {
-    /// Attempts.
-    pub attempts: u64,
-    /// Items that ended by themselves.
-    pub items: u64,
-    /// Good items.
-    pub ok: u64,
-}
-
-impl WarmUp {
-    /// With another shard's.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        let Self { attempts, items, ok } = other;
-        Self { attempts: self.attempts + attempts, items: self.items + items, ok: self.ok + ok }
-    }
 }
 
 /// Use of a budget by a shard.

@@ -37,7 +37,7 @@ pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
-pub use self::schedule::{ScheduleReport, WarmUpReport};
+pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
 pub use self::totals::{Ledger, Totals};
@@ -46,9 +46,9 @@ pub use self::validity::{Evidence, Validity, Verdict};
 pub(crate) use self::validity::{SUSPENSION, thresholds};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::stats::{Bounds, Series, ShardStats};
+use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
 use crawlmark_harness::supervisor::{RunRecord, Stopped};
-use crawlmark_harness::wire::{BindingTimes, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, Usage};
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.result/1";
@@ -244,10 +244,11 @@ impl Report {
         let last_s = shards.iter().map(|shard| shard.totals.duration_s).fold(0.0, f64::max);
         let duration_s = last_s.max(waited_until_s(plan, record));
         let peak = record.shards.iter().map(|shard| u64::from(shard.peak_in_flight)).sum();
-        let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+        let mut warm = Counters::default();
+        record.shards.iter().for_each(|shard| warm.merge(&shard.warmup));
         let totals = Totals::new(&merged.counters, duration_s, peak).without_warmup(
             &merged.counters,
-            warm,
+            &warm,
             plan.warmup.as_secs_f64(),
         );
         if plan.rate.is_some() {
@@ -256,6 +257,7 @@ impl Report {
         let wall_s = record.finished_at.duration_since(record.started_at).map_or(0.0, |wall| wall.as_secs_f64());
         let ledger = shards.iter().map(|shard| shard.ledger).fold(Ledger::default(), Ledger::plus);
         let host = HostReport::from(record.host);
+        let warmup = WarmUpReport::new(plan, &warm);
         let mut validity = Validity::judge(&Evidence {
             plan,
             environment: &environment,
@@ -264,6 +266,7 @@ impl Report {
             totals: &totals,
             ledger: &ledger,
             intervals: &intervals,
+            warmup: warmup.as_ref(),
         });
         validity.note_interruptions(record, &totals);
         Self {
@@ -290,7 +293,7 @@ impl Report {
             budget: BudgetReport::new(plan, record, &totals),
             host_budget: HostBudgetReport::new(plan, record),
             schedule: ScheduleReport::new(plan, record, &totals),
-            warmup: WarmUpReport::new(plan, record),
+            warmup,
             latency: Latency::all(&merged, Series::of(plan.arrivals)[0], Detail::Histogram),
             supervisor: SupervisorReport::new(record, wall_s.max(duration_s)),
             host,

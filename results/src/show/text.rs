@@ -121,6 +121,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
                 seconds(totals.duration_s),
                 report
                     .warmup
+                    .as_ref()
                     .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s))),
                 decimal(totals.attempts_per_s),
                 grouped(totals.peak_in_flight)

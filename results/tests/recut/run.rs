@@ -15,7 +15,7 @@ use crawlmark_harness::supervisor::{
     Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Scheduled, Usage, WarmUp};
+use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Scheduled, Usage};
 use crawlmark_harness::workload::InFlight;
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source};
 use crawlmark_results::run::result_dir::ResultDir;
@@ -138,7 +138,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         last_done: Nanos(seconds * S),
         last_ended: Some(Nanos(seconds * S)),
         timetable: None,
-        warmup: WarmUp::default(),
+        warmup: Counters::default(),
         budgets: Vec::new(),
         usage: Some(Usage { cpu_user_us: 9_000, cpu_system_us: 1_000, ..Usage::default() }),
         cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),

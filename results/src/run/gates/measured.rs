@@ -4,7 +4,7 @@
 //! statistics. A figure with too few samples is unknown, with the reason.
 
 use super::{Metric, Quantile, Quantity, Stat};
-use crate::run::report::{Latency, Report, Verdict};
+use crate::run::report::{Latency, Report, Verdict, WarmUpReport};
 use crawlmark_harness::stats::{Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::units::grouped;
 
@@ -146,7 +146,7 @@ struct Tally {
 
 impl Tally {
     fn of_report(report: &Report) -> Self {
-        let (ledger, totals) = (&report.ledger, &report.totals);
+        let (ledger, totals) = WarmUpReport::measured(report.warmup.as_ref(), &report.ledger, &report.totals);
         Self {
             ok: ledger.ok,
             not_found: ledger.not_found,
@@ -157,7 +157,7 @@ impl Tally {
             retries: totals.retries,
             throttled: totals.throttled,
             soft_blocked: totals.soft_blocked,
-            errors: totals.failed(ledger) + ledger.aborted,
+            errors: totals.failed(&ledger) + ledger.aborted,
         }
     }
 

@@ -8,8 +8,9 @@ use super::{Ledger, Totals, share};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::pacer::Curve;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
+use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord, Stopped};
-use crawlmark_harness::wire::{Binding, TimetableUse, WarmUp};
+use crawlmark_harness::wire::{Binding, TimetableUse};
 
 /// Adherence of an open loop to its timetable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,8 +48,8 @@ pub struct ScheduleReport {
     pub untold_shards: usize,
 }
 
-/// Counts of the requests that were scheduled in the warm-up. They are left out of the times and the rates.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Requests that were intended while the run warmed up: counted, and left out of times, rates, shares and thresholds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpReport {
     /// Duration, s.
     pub duration_s: f64,
@@ -56,6 +57,34 @@ pub struct WarmUpReport {
     pub attempts: u64,
     /// Items that ended by themselves.
     pub items: u64,
+    /// What these came to; null in results of older versions, which count it in thresholds and in the checks of validity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<WarmUpCounts>,
+}
+
+/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and [`Totals`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmUpCounts {
+    /// Good items.
+    pub ok: u64,
+    /// Items that the target does not have.
+    pub not_found: u64,
+    /// Items that failed.
+    pub failed: u64,
+    /// Items that were throttled until no attempt was left.
+    pub gave_up: u64,
+    /// Items under way when the run was stopped.
+    pub aborted: u64,
+    /// Attempts beyond the first of their item.
+    pub retries: u64,
+    /// Attempts that the target throttled.
+    pub throttled: u64,
+    /// Attempts that the target answered with a challenge page.
+    pub soft_blocked: u64,
+    /// Failures by kind.
+    pub errors_by_kind: BTreeMap<String, u64>,
+    /// Attempts that failed because of the status that they were answered with.
+    pub rejected_by_status: BTreeMap<String, u64>,
 }
 
 impl ScheduleReport {
@@ -74,7 +103,7 @@ impl ScheduleReport {
                 *dropped_by.entry(limit).or_default() += shard.stats.counters.dropped;
             }
         }
-        let warm = record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+        let warm: u64 = record.shards.iter().map(|shard| shard.warmup.attempts).sum();
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -85,7 +114,7 @@ impl ScheduleReport {
             postponed: told().map(|used| used.postponed).sum(),
             unscheduled,
             sent_share: if all > 0 { share(totals.attempts_sent as f64, all as f64) } else { 1.0 },
-            achieved_per_s: achieved_per_s(plan, warm.attempts, totals),
+            achieved_per_s: achieved_per_s(plan, warm, totals),
             shifted_s: told().map(|TimetableUse { shifted_ns, .. }| shifted_ns).max().unwrap_or(0) as f64 / 1e9,
             untold_shards: record.shards.len() - told().count(),
         })
@@ -142,10 +171,56 @@ impl ScheduleReport {
 }
 
 impl WarmUpReport {
-    pub(super) fn new(plan: &RunPlan, record: &RunRecord) -> Option<Self> {
-        let WarmUp { attempts, items, ok: _ } =
-            record.shards.iter().fold(WarmUp::default(), |all, shard| all.plus(shard.warmup));
+    pub(super) fn new(plan: &RunPlan, warm: &Counters) -> Option<Self> {
         let duration_s = plan.warmup.as_secs_f64();
-        (duration_s > 0.0).then_some(Self { duration_s, attempts, items })
+        let Counters { ok, not_found, failed, gave_up, aborted, retries, throttled, soft_blocked, .. } = *warm;
+        let totals = Totals::new(warm, duration_s, 0);
+        let counted = WarmUpCounts {
+            ok,
+            not_found,
+            failed,
+            gave_up,
+            aborted,
+            retries,
+            throttled,
+            soft_blocked,
+            errors_by_kind: totals.errors_by_kind,
+            rejected_by_status: totals.rejected_by_status,
+        };
+        let items = warm.items() - warm.aborted;
+        let is_there = duration_s > 0.0;
+        is_there.then_some(Self { duration_s, attempts: warm.attempts, items, counted: Some(counted) })
+    }
+
+    /// Counts of items and attempts after the warm-up; the others as they are. Those of the whole run where what the warm-up came to is
+    /// unknown.
+    pub(crate) fn measured(warmup: Option<&Self>, ledger: &Ledger, totals: &Totals) -> (Ledger, Totals) {
+        let (mut ledger, mut totals) = (*ledger, totals.clone());
+        let Some((warm, counted)) = warmup.and_then(|warm| Some((warm, warm.counted.as_ref()?))) else {
+            return (ledger, totals);
+        };
+        let less = [
+            (&mut ledger.ok, counted.ok),
+            (&mut ledger.not_found, counted.not_found),
+            (&mut ledger.failed, counted.failed),
+            (&mut ledger.gave_up, counted.gave_up),
+            (&mut ledger.aborted, counted.aborted),
+            (&mut totals.attempts, warm.attempts),
+            (&mut totals.retries, counted.retries),
+            (&mut totals.throttled, counted.throttled),
+            (&mut totals.soft_blocked, counted.soft_blocked),
+        ];
+        less.into_iter().for_each(|(count, warm)| *count = count.saturating_sub(warm));
+        let maps = [
+            (&mut totals.errors_by_kind, &counted.errors_by_kind),
+            (&mut totals.rejected_by_status, &counted.rejected_by_status),
+        ];
+        for (counts, warm) in maps {
+            for (name, count) in counts.iter_mut() {
+                *count = count.saturating_sub(warm.get(name).copied().unwrap_or(0));
+            }
+            counts.retain(|_, count| *count > 0);
+        }
+        (ledger, totals)
     }
 }

@@ -101,7 +101,7 @@ impl ShardReport {
         let counters = &record.stats.counters;
         let totals = Totals::new(counters, duration_s, u64::from(record.peak_in_flight)).without_warmup(
             counters,
-            record.warmup,
+            &record.warmup,
             warmup.as_secs_f64(),
         );
         Self {

@@ -8,7 +8,6 @@ use super::share;
 use crawlmark_harness::stats::Counters;
 use crawlmark_harness::supervisor::ShardRecord;
 use crawlmark_harness::units::IdRange;
-use crawlmark_harness::wire::WarmUp;
 
 /// Items by state. The states sum to `planned`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,10 +143,10 @@ impl Totals {
     }
 
     /// With rates that leave out what was intended in a warm-up of `warmup_s`, and its time.
-    pub(super) fn without_warmup(mut self, counters: &Counters, warm: WarmUp, warmup_s: f64) -> Self {
+    pub(super) fn without_warmup(mut self, counters: &Counters, warm: &Counters, warmup_s: f64) -> Self {
         let measured_s = (self.duration_s - warmup_s).max(0.0);
         let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
-        self.items_per_s = per_s(counters.items() - counters.aborted, warm.items);
+        self.items_per_s = per_s(counters.items() - counters.aborted, warm.items() - warm.aborted);
         self.ok_per_s = Some(per_s(counters.ok, warm.ok));
         self.attempts_per_s = per_s(self.attempts, warm.attempts);
         self

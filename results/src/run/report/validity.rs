@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals};
+use super::{Environment, HostReport, IntervalRow, Ledger, ShardReport, Totals, WarmUpReport};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::units::micros;
@@ -118,6 +118,8 @@ pub struct Evidence<'a> {
     pub ledger: &'a Ledger,
     /// Each second, in order.
     pub intervals: &'a [IntervalRow],
+    /// What the run warmed up with, which the shares of what the target answered leave out.
+    pub warmup: Option<&'a WarmUpReport>,
 }
 
 /// Result of a check.

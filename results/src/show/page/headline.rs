@@ -85,8 +85,10 @@ fn figures(report: &Report, clocked: &Clocked<'_>) -> Vec<(String, String, Strin
         let what = clocked.latency().map_or_else(String::new, |latency| format!("of {}", population(report, latency)));
         (format!("{} {name}", clocked.name()), shown.unwrap_or_else(|| UNKNOWN.to_owned()), what)
     };
-    let left_out =
-        report.warmup.map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s)));
+    let left_out = report
+        .warmup
+        .as_ref()
+        .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s)));
     let good = good_part(totals).map_or_else(String::new, |part| format!("{part} of it good, "));
     let figure = |name: &str, value: String, of: String| (name.to_owned(), value, of);
     let cpu = cpu_us_per_attempt(report).map_or_else(|| UNKNOWN.to_owned(), micros);

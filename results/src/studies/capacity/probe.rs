@@ -367,8 +367,9 @@ fn own_findings(report: &Report) -> Option<Vec<String>> {
         return Some(report.validity.reasons.clone());
     }
     // A target that fails requests is the graver finding, which hides those.
-    let Report { plan, environment, host, shards, totals, ledger, intervals, .. } = report;
-    let evidence = Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals };
+    let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
+    let evidence =
+        Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() };
     Some(Validity::findings(&evidence, &OWN)).filter(|found| !found.is_empty())
 }
 

@@ -150,7 +150,7 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
     for part in whole.split(&[]) {
         let (ran, _) = run(&part, None, Duration::from_secs(2));
         let warm = ran.warmup();
-        assert!((333..=334).contains(&warm.attempts) && warm.items == warm.attempts, "{warm:?}");
+        assert!((333..=334).contains(&warm.attempts) && warm.items() == warm.attempts, "{warm:?}");
         ran.totals(|stats, _, _| {
             let measured = stats.timing(Series::ResponseOk).unwrap().exact().count;
             assert_eq!(measured + warm.attempts, stats.counters.attempts);

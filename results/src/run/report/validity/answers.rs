@@ -3,7 +3,7 @@
 use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PAUSED, THROTTLED};
 use super::wording::percent;
 use super::{Evidence, Seen};
-use crate::run::report::{IntervalRow, error_in_words, share, status_in_words};
+use crate::run::report::{IntervalRow, Ledger, Totals, WarmUpReport, error_in_words, share, status_in_words};
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
@@ -91,23 +91,24 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
     }))
 }
 
-/// Attempts that failed, without the failures that are this machine's own.
-fn failed(evidence: &Evidence<'_>) -> u64 {
-    let own: u64 = ErrorKind::LOCAL.into_iter().map(|kind| failed_with(evidence, kind)).sum();
-    evidence.totals.failed(evidence.ledger).saturating_sub(own)
+/// Counts of items and attempts after the warm-up.
+fn measured(evidence: &Evidence<'_>) -> (Ledger, Totals) {
+    WarmUpReport::measured(evidence.warmup, evidence.ledger, evidence.totals)
 }
 
-/// Failed attempts as a part of all attempts; none when none failed.
+/// Failed attempts, without the failures that are this machine's own, as a part of all attempts after the warm-up; none when none failed.
 fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
-    let failed = failed(evidence);
-    (failed > 0).then(|| share(failed as f64, evidence.totals.attempts as f64))
+    let (ledger, totals) = measured(evidence);
+    let own: u64 = ErrorKind::LOCAL.iter().filter_map(|kind| totals.errors_by_kind.get(kind.name())).sum();
+    let failed = totals.failed(&ledger).saturating_sub(own);
+    (failed > 0).then(|| share(failed as f64, totals.attempts as f64))
 }
 
 /// `56 % of requests failed (2,519 connection refused, 3 status 500)`, the commonest causes first.
 fn failures(evidence: &Evidence<'_>) -> String {
     /// The most causes that are listed.
     const MOST: usize = 4;
-    let totals = evidence.totals;
+    let (_, totals) = measured(evidence);
     let errors =
         totals.errors_by_kind.iter().filter(|(name, _)| ErrorKind::LOCAL.iter().all(|own| own.name() != *name));
     let rejected = totals.rejected_by_status.iter().map(|(status, n)| (status_in_words(status), *n));
@@ -138,7 +139,8 @@ pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
 
 /// A run that was mostly turned away.
 pub(super) fn throttled(evidence: &Evidence<'_>) -> Seen {
-    let Evidence { plan, totals, ledger, .. } = evidence;
+    let plan = evidence.plan;
+    let (ledger, totals) = measured(evidence);
     let throttled = share(totals.throttled as f64, totals.attempts as f64);
     let good = share((ledger.ok + ledger.not_found) as f64, totals.attempts as f64);
     if throttled <= THROTTLED {

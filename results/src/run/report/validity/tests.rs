@@ -75,6 +75,7 @@ impl Run {
             totals: &Totals::new(&self.counters, duration_s, 8),
             ledger: &self.ledger,
             intervals: &self.intervals,
+            warmup: None,
         })
     }
 

@@ -72,8 +72,9 @@ fn verdict(report: &Report) -> Result<(), String> {
         let (name, findings) = (verdict.name(), reasons.len());
         return Err(format!("`validity.verdict` is {name}, but validity.reasons holds {findings} findings"));
     }
-    let Report { plan, environment, host, shards, totals, ledger, intervals, .. } = report;
-    let evidence = Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals };
+    let Report { plan, environment, host, shards, totals, ledger, intervals, warmup, .. } = report;
+    let evidence =
+        Evidence { plan: &plan.run, environment, host, shards, totals, ledger, intervals, warmup: warmup.as_ref() };
     let again = Validity::judge(&evidence);
     // Another version makes other checks, with other limits.
     let is_ours = report.crawlmark_version == env!("CARGO_PKG_VERSION")

@@ -2,7 +2,7 @@
 
 use super::{ROUNDING, at_most, close, counts_until_the_end, equal, is_whole};
 use crate::run::report::{
-    BindingReport, BudgetReport, Ledger, Report, ScheduleReport, ShardReport, Totals, WarmUpReport,
+    BindingReport, BudgetReport, Ledger, Report, ScheduleReport, ShardReport, Totals, WarmUpCounts, WarmUpReport,
     budget_achieved_per_s, offered, schedule_achieved_per_s, utilisation,
 };
 
@@ -13,18 +13,22 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     duration(report)?;
     let Report { plan, totals, ledger, shards, .. } = report;
     let plan = &plan.run;
-    if let Some(warmup) = report.warmup {
+    if let Some(warmup) = &report.warmup {
         close("warmup.duration_s", warmup.duration_s, "plan.warmup_us", plan.warmup.as_secs_f64())?;
         at_most("warmup.attempts", warmup.attempts, "totals.attempts", totals.attempts)?;
         at_most("warmup.items", warmup.items, "the number of items that ended", ledger.ended() - ledger.aborted)?;
+        if let Some(counted) = &warmup.counted {
+            warm_counts(warmup, counted, report)?;
+        }
     }
     if report.warmup.is_some() == plan.warmup.is_zero() {
         return Err("`warmup` is there without plan.warmup_us, or missing with it".to_owned());
     }
     if counts_until_the_end(report) {
-        rates("totals", totals, ledger, Warm::of(report.warmup))?;
+        rates("totals", totals, ledger, Warm::of(report.warmup.as_ref()))?;
         for (i, shard) in shards.iter().enumerate() {
-            let warm = report.warmup.map_or(Warm::NONE, |warmup| Warm { least: [0; 2], ..Warm::of(Some(warmup)) });
+            let warm =
+                report.warmup.as_ref().map_or(Warm::NONE, |warmup| Warm { least: [0; 2], ..Warm::of(Some(warmup)) });
             rates(&format!("shards[{i}].totals"), &shard.totals, &shard.ledger, warm)?;
         }
         schedule(report)?;
@@ -61,6 +65,26 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
+/// Check that the counts of the warm-up are parts of those of the run, and add up.
+fn warm_counts(warmup: &WarmUpReport, counted: &WarmUpCounts, report: &Report) -> Result<(), String> {
+    let Report { ledger, totals, .. } = report;
+    let parts = [
+        ("warmup.counted.ok", counted.ok, "ledger.ok", ledger.ok),
+        ("warmup.counted.not_found", counted.not_found, "ledger.not_found", ledger.not_found),
+        ("warmup.counted.failed", counted.failed, "ledger.failed", ledger.failed),
+        ("warmup.counted.gave_up", counted.gave_up, "ledger.gave_up", ledger.gave_up),
+        ("warmup.counted.aborted", counted.aborted, "ledger.aborted", ledger.aborted),
+        ("warmup.counted.retries", counted.retries, "totals.retries", totals.retries),
+        ("warmup.counted.throttled", counted.throttled, "totals.throttled", totals.throttled),
+        ("warmup.counted.soft_blocked", counted.soft_blocked, "totals.soft_blocked", totals.soft_blocked),
+    ];
+    for (name, part, all, whole) in parts {
+        at_most(name, part, all, whole)?;
+    }
+    let items = counted.ok + counted.not_found + counted.failed + counted.gave_up;
+    equal("warmup.items", warmup.items, "the sum of the states in warmup.counted", items)
+}
+
 /// The part of the counts that was in the warm-up, at least and at most: attempts, items.
 #[derive(Debug, Clone, Copy)]
 struct Warm {
@@ -72,8 +96,8 @@ struct Warm {
 impl Warm {
     const NONE: Self = Self { duration_s: 0.0, least: [0; 2], most: [0; 2] };
 
-    fn of(warmup: Option<WarmUpReport>) -> Self {
-        warmup.map_or(Self::NONE, |WarmUpReport { duration_s, attempts, items }| Self {
+    fn of(warmup: Option<&WarmUpReport>) -> Self {
+        warmup.map_or(Self::NONE, |&WarmUpReport { duration_s, attempts, items, .. }| Self {
             duration_s,
             least: [attempts, items],
             most: [attempts, items],
@@ -148,7 +172,7 @@ fn schedule(report: &Report) -> Result<(), String> {
     equal("schedule.untold_shards", *untold_shards, "the number of shards without `scheduled`", untold().count())?;
     let sent = if all > 0 { totals.attempts_sent as f64 / all as f64 } else { 1.0 };
     close("schedule.sent_share", *sent_share, "totals.attempts_sent over all that was due", sent)?;
-    let warm = report.warmup.map_or(0, |warmup| warmup.attempts);
+    let warm = report.warmup.as_ref().map_or(0, |warmup| warmup.attempts);
     let wanted = schedule_achieved_per_s(plan, warm, totals);
     close("schedule.achieved_per_s", *achieved_per_s, "attempts over the time of the schedule", wanted)
 }

@@ -235,7 +235,7 @@ fn spreads(report: &Report) -> Result<(), String> {
         }
     }
     let whole = report.latency(report.main_series()).and_then(Latency::distribution);
-    let (true, None, Some(whole)) = (is_whole(report), report.warmup, whole) else { return Ok(()) };
+    let (true, None, Some(whole)) = (is_whole(report), &report.warmup, whole) else { return Ok(()) };
     let mut cells: BTreeMap<usize, u64> = BTreeMap::new();
     for Spread { first, counts } in report.intervals.iter().filter_map(|row| row.spread.as_ref()) {
         for (at, count) in counts.iter().enumerate() {
