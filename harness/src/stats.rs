@@ -315,6 +315,8 @@ pub struct Unfinished {
     pub intended: Option<Nanos>,
     /// Begin of the wait for a connection; none of a request that waited for another limit.
     pub admitted: Option<Nanos>,
+    /// Begin of the wait for a limit that had not let it through at the end; none of a request that none held back.
+    pub limited: Option<Nanos>,
     /// Begin of the connection that was still opening.
     pub opening: Option<Nanos>,
     /// Progress of a request that was sent.
@@ -334,6 +336,7 @@ impl Unfinished {
         match series {
             Series::ServiceOk => from(sent, None),
             Series::Ttfb => from(sent, self.in_flight.and_then(|flight| flight.first_byte)),
+            Series::BudgetWait => from(self.limited, None),
             Series::PoolWait => from(self.admitted, sent),
             Series::Connect => from(self.opening, None),
             Series::Item => from(self.first_intended, None),

@@ -1156,6 +1156,26 @@ fn two_signals_of_one_stop_are_one_and_a_later_one_ends_the_run_at_once() {
 }
 
 #[test]
+fn what_a_limit_held_back_to_the_end_is_in_the_waits_for_limits() {
+    let mut plan = RunPlan { shards: 2, ..timed(10, 100, 4 * S) };
+    (plan.per_host.hosts, plan.per_host.rate) = (1, Some(per_s(10)));
+    let report = run(&plan, &[], |_, _| MS).report(&plan);
+    let totals = &report.totals;
+    assert!(totals.dropped > 300, "{totals:?}");
+    assert_eq!(known_and_cut_off(&report, ["budget_wait"]), [(totals.attempts, totals.dropped)]);
+    // The youngest of those that were sent waited for a second, the eldest of the others for more than three.
+    let seen = |stat| of_report(format!("budget_wait_{stat} < 1s").parse::<Condition>().unwrap().metric, &report);
+    for stat in ["max", "p50"] {
+        assert!(matches!(seen(stat), Measured::AtLeast(us) if us > 1_200_000.0), "{stat}: {:?}", seen(stat));
+    }
+    // What waits for connections alone waits for no limit.
+    let plan = timed(2, 100, 4 * S);
+    let report = run(&plan, &[], |_, _| 3_600 * S).report(&plan);
+    assert!(report.totals.dropped > 300, "{:?}", report.totals);
+    assert_eq!(report.latency.get("budget_wait").map_or(0, |waits| waits.censored), 0);
+}
+
+#[test]
 fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
     let mut plan = run_of(1, 4, 200);
     (plan.per_host.hosts, plan.per_host.rate) = (1, Some(per_s(50)));

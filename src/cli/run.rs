@@ -180,9 +180,9 @@ const STOP_IF: &str = "\
 Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
 
 Written as --fail-if, and evaluated every second; without a window, over
-everything since the start (and the warm-up). The run stops as after Ctrl-C,
+everything since the warm-up. The run stops as after Ctrl-C,
 with a partial report that names the threshold, and exit code 3. A window that is not
-full or has too few samples is not judged: 100 attempts for shares and
+full or has too few samples is not judged (but few attempts can break a share): 100 attempts for shares and
 means, 100 beyond a percentile.";
 
 /// Content of standard output.

@@ -229,8 +229,14 @@ impl<W: Workload> Engine<W> {
         }
         for (n, Dropped { intended, admitted }) in dropped.into_iter().enumerate() {
             let first_intended = (n >= again).then_some(intended);
-            let rest =
-                Unfinished { now: end, first_intended, intended: Some(intended), admitted, ..Unfinished::default() };
+            let rest = Unfinished {
+                now: end,
+                first_intended,
+                intended: Some(intended),
+                admitted,
+                limited: admitted.is_none().then_some(intended),
+                ..Unfinished::default()
+            };
             books.stats.drop_request();
             books.cut_off(intended, &rest);
             books.intervals.drop_request(intended, &rest);
@@ -258,6 +264,7 @@ impl<W: Workload> Engine<W> {
                 first_intended: Some(permit.first_intended),
                 intended: Some(intended),
                 admitted: Some(permit.admitted),
+                limited: None,
                 opening: flight.take_opening(),
                 in_flight,
             };

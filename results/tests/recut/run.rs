@@ -10,7 +10,7 @@ use crawlmark_harness::machine::HostRecord;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Bounds, Series, ShardStats, Unfinished};
+use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
     Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
 };

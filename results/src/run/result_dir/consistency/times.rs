@@ -201,6 +201,9 @@ fn occasions(report: &Report) -> Result<(), String> {
             equal(format_args!("latency.{}.count", series.name()), latency.count, what, wanted)?;
         }
     }
+    if let Some(waits) = report.latency(Series::BudgetWait) {
+        at_most("latency.budget_wait.censored", waits.censored, "totals.dropped", totals.dropped)?;
+    }
     report.latency(Series::PoolWait).map_or(Ok(()), |waits| connection_waits(report, waits))
 }
 
