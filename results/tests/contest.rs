@@ -13,7 +13,8 @@ use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::compare::{
     Arm, Circumstances, Contest, DesignError, Difference, Disturbance, Metric, Order, OrderSchedule, Overall, Reading,
-    Readings, RoundReport, Side, Verdict as Found, comparable, contest_standing, differences, judge_rounds, pair_line,
+    Readings, RoundReport, Side, Verdict as Found, comparable, contest_headline, contest_standing, differences,
+    judge_rounds, pair_line,
 };
 use crawlmark_results::studies::ladder;
 use crawlmark_results::studies::scale::{self, Size};
@@ -50,6 +51,7 @@ fn rounds(pairs: usize, loss: f64) -> Vec<RoundReport> {
             },
             items: 1_000,
             failed: 0,
+            causes: Vec::new(),
         }
     };
     let mut rounds = Vec::new();
@@ -144,6 +146,57 @@ fn two_arms_that_answer_nothing_do_not_pass_by_their_cpu() {
     let rounds =
         rounds(16, 0.0).into_iter().map(|round| RoundReport { items: 1_000, failed: 1_000, readings, ..round });
     assert_eq!(contest(rounds.collect()).verdict, Overall::Incomparable);
+}
+
+/// Rounds whose arms answer with this status instead of a good answer, each more often in the candidate.
+fn rounds_with_status(pairs: usize, base: Option<u16>, candidate: Option<u16>) -> Vec<RoundReport> {
+    let answered = |mut round: RoundReport| {
+        let status = if round.arm == Arm::Base { base } else { candidate };
+        let Some(status) = status else { return round };
+        let mut report = saved();
+        let items = if round.arm == Arm::Base { 200 } else { 100 };
+        report.ledger = Default::default();
+        (report.totals.ok_per_s, report.totals.errors_by_kind) = (Some(0.0), Default::default());
+        report.totals.rejected_by_status.clear();
+        if status == 404 {
+            report.ledger.not_found = items;
+        } else {
+            report.ledger.failed = items;
+            report.totals.rejected_by_status.insert(status.to_string(), items);
+        }
+        let read = RoundReport::new(&report, (round.pair, round.arm, String::new()), None);
+        round.readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..read.readings };
+        (round.items, round.failed, round.causes) = (read.items, read.failed, read.causes);
+        round
+    };
+    rounds(pairs, 0.0).into_iter().map(answered).collect()
+}
+
+#[test]
+fn an_arm_without_a_good_answer_is_named_first_and_has_no_invented_share() {
+    for (base, candidate, verdict, says) in [
+        (
+            Some(404),
+            Some(500),
+            Overall::Incomparable,
+            "The base had no good answer: 3,200 not found. The candidate had no good answer: 1,600 failed (status 500).",
+        ),
+        (None, Some(500), Overall::Regression, "The candidate had no good answer: 1,600 failed (status 500)."),
+        (None, Some(404), Overall::Regression, "The candidate had no good answer: 1,600 not found."),
+        (Some(404), None, Overall::Incomparable, "The base had no good answer: 3,200 not found."),
+    ] {
+        let contest = contest(rounds_with_status(16, base, candidate));
+        let headline = contest_headline(&contest);
+        assert!(headline.starts_with(says), "{headline}");
+        assert_eq!((contest.verdict, contest.comparison.verdict), (verdict, verdict), "{headline}");
+        let share = contest.comparison.finding(Metric::OkShare).unwrap();
+        assert!(share.evidence.is_none() && share.verdict != Found::Pass, "{share:?}");
+        for (arm, status) in [(Arm::Base, base), (Arm::Candidate, candidate)] {
+            let expected = if status.is_some() { 0.0 } else { 1.0 };
+            assert!(contest.values(arm, Metric::OkShare).iter().all(|share| *share == expected));
+        }
+        assert!(contest.doc().terminal(1_000).contains("0.00 %"));
+    }
 }
 
 #[test]

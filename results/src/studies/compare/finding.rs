@@ -183,6 +183,17 @@ impl Comparison {
         Self { verdict: Overall::of(&findings), look: None, disturbed_pairs, pairs_wanted: 0, findings }
     }
 
+    /// This comparison, of a candidate without a good item and a base that had some: a regression, of any size of sample.
+    pub(super) fn without_good(mut self) -> Self {
+        for finding in &mut self.findings {
+            if matches!(finding.metric, Metric::Throughput | Metric::OkShare) {
+                (finding.verdict, finding.evidence) = (Verdict::Regression, None);
+            }
+        }
+        let pairs_wanted = if self.look.is_some() { 0 } else { self.pairs_wanted };
+        Self { verdict: Overall::Regression, pairs_wanted, ..self }
+    }
+
     /// True if a further look is of no use: something is a regression, or nothing is undecided.
     pub(super) fn is_decided(&self) -> bool {
         // More pairs make no reading finer.

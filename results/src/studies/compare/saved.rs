@@ -12,7 +12,7 @@ use super::judge;
 use super::metric::{Metric, Reading, Readings};
 use super::rule::Rule;
 use super::taken::TargetCpu;
-use crate::run::report::{Ledger, Report, Verdict};
+use crate::run::report::{Ledger, Report, Totals, Verdict, error_in_words, status_in_words};
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.comparison/1";
@@ -94,6 +94,9 @@ pub struct RoundReport {
     pub items: u64,
     /// Items that failed or were given up.
     pub failed: u64,
+    /// Causes of failure, the most frequent first, of a round without a good item; empty of any other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
 }
 
 impl RoundReport {
@@ -113,8 +116,46 @@ impl RoundReport {
             readings: Readings::taken_from(report, target_cpu),
             items: report.ledger.ended() - aborted,
             failed: failed + gave_up,
+            causes: if report.ledger.ok == 0 { causes(&report.totals) } else { Vec::new() },
         }
     }
+
+    /// Number of good items. Results of older versions have a share to which half an item was added: that is rounded away.
+    fn good(&self) -> Option<f64> {
+        self.readings.ok_share.value().map(|share| (share * self.items as f64).round())
+    }
+
+    /// True if no item was good.
+    pub(super) fn had_no_good(&self) -> bool {
+        let is_none = |value: Option<f64>| value.is_none_or(|value| value <= 0.0);
+        is_none(self.good()) && is_none(self.readings.throughput.value())
+    }
+
+    /// Readings as they are judged. Where some items were not ok, half an item is added to those that were and to those that
+    /// were not, so that a single round without a good item has a logarithm, too.
+    fn judged(&self, is_corrected: bool) -> Readings {
+        let ok_share = match (self.readings.ok_share, self.good()) {
+            (Reading::Gating(share), Some(good)) if is_corrected && share < 1.0 => {
+                Reading::Gating((good + 0.5) / (self.items as f64 + 1.0))
+            }
+            (share, _) => share,
+        };
+        Readings { ok_share, ..self.readings }
+    }
+}
+
+/// Causes of failure in words, the most frequent first.
+fn causes(totals: &Totals) -> Vec<String> {
+    let rejected = totals.rejected_by_status.iter().map(|(status, count)| (status_in_words(status), *count));
+    let errors = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
+    let mut causes: Vec<(String, u64)> = rejected.chain(errors).filter(|(_, count)| *count > 0).collect();
+    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    causes.into_iter().map(|(cause, _)| cause).collect()
+}
+
+/// True if no round of `arm` had a good item.
+pub(super) fn had_no_good(rounds: &[RoundReport], arm: Arm) -> bool {
+    rounds.iter().filter(|round| round.arm == arm).all(RoundReport::had_no_good)
 }
 
 impl Failures {
@@ -136,13 +177,18 @@ impl Failures {
 pub fn judge_rounds(rounds: &[RoundReport]) -> Result<Comparison, DesignError> {
     // What is 1 throughout tells nothing, and would cost the others a share of the error.
     let all_ok = rounds.iter().all(|round| round.readings.ok_share == Reading::Gating(1.0));
+    // Of an arm without a good item there is no ratio: the half item would invent one, which depends on the number of items.
+    let [base, candidate] = [Arm::Base, Arm::Candidate].map(|arm| had_no_good(rounds, arm));
     let round = |round: &RoundReport| {
-        let ok_share = if all_ok { Reading::Absent } else { round.readings.ok_share };
-        let readings = Readings { ok_share, ..round.readings };
-        Round { arm: round.arm, readings, disturbance: round.disturbance }
+        let readings = round.judged(!base && !candidate);
+        let ok_share = if all_ok { Reading::Absent } else { readings.ok_share };
+        Round { arm: round.arm, readings: Readings { ok_share, ..readings }, disturbance: round.disturbance }
     };
     let pairs = pair_up(&rounds.iter().map(round).collect::<Vec<_>>())?;
-    judge(&pairs, &Rule::standard())
+    let comparison = judge(&pairs, &Rule::standard())?;
+    // One run of each decides nothing, and a disturbed pair neither.
+    let counted = pairs.iter().filter(|pair| pair.undisturbed()).count();
+    Ok(if candidate && !base && counted > 1 { comparison.without_good() } else { comparison })
 }
 
 /// Parts of a contest other than its rounds.

@@ -55,14 +55,13 @@ fn per_attempt(used: Duration, attempts: u64) -> Option<Reading> {
 }
 
 /// The part of the items that were ok, of those that ended by themselves. An item that is not there is not ok: a candidate
-/// that lost its items answers fast. Where not all were, half an item is added to those that were and to those that were not,
-/// so that none at all has a logarithm, too.
+/// that lost its items answers fast.
 fn ok_share(report: &Report) -> Reading {
     let ended = report.ledger.ended() - report.ledger.aborted;
     match report.ledger.ok {
         _ if ended == 0 => Reading::Absent,
         ok if ok == ended => Reading::Gating(1.0),
-        ok => Reading::Gating((ok as f64 + 0.5) / (ended as f64 + 1.0)),
+        ok => Reading::Gating(ok as f64 / ended as f64),
     }
 }
 

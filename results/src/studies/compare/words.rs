@@ -5,6 +5,7 @@ use std::iter;
 use crawlmark_harness::stats::median;
 use crawlmark_harness::units::grouped;
 
+use super::saved::had_no_good;
 use super::{
     Arm, Comparison, Contest, Difference, Disturbance, Doubt, Evidence, FILE, Finding, Metric, Overall, RoundReport,
     Verdict,
@@ -59,6 +60,11 @@ fn signed(ratio: f64) -> String {
 /// The verdict in a sentence.
 #[must_use]
 pub fn contest_headline(contest: &Contest) -> String {
+    let without: Vec<String> =
+        [Arm::Base, Arm::Candidate].into_iter().filter_map(|arm| no_good(contest, arm)).collect();
+    if !without.is_empty() {
+        return format!("{}. {} after {}.", without.join(". "), capital(contest.verdict.name()), pairs(contest));
+    }
     let worse: Vec<String> = contest
         .comparison
         .findings
@@ -73,6 +79,31 @@ pub fn contest_headline(contest: &Contest) -> String {
         Overall::Incomparable => "readings are missing".to_owned(),
     };
     format!("{} after {}: {what}.", capital(contest.verdict.name()), pairs(contest))
+}
+
+/// Sentence on an arm without a good answer: `The candidate had no good answer: 1,654 failed (status 500)`.
+fn no_good(contest: &Contest, arm: Arm) -> Option<String> {
+    if !had_no_good(&contest.rounds, arm) {
+        return None;
+    }
+    let rounds = || contest.rounds.iter().filter(|round| round.arm == arm);
+    let failed = rounds().fold(0, |sum: u64, round| sum.saturating_add(round.failed));
+    let items = rounds().fold(0, |sum: u64, round| sum.saturating_add(round.items));
+    let mut causes: Vec<&str> = Vec::new();
+    for cause in rounds().flat_map(|round| &round.causes) {
+        if !causes.contains(&cause.as_str()) {
+            causes.push(cause);
+        }
+    }
+    let causes = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) };
+    let missing = items.saturating_sub(failed);
+    let came = [
+        (failed > 0).then(|| format!("{} failed{causes}", grouped(failed))),
+        (missing > 0).then(|| format!("{} not found", grouped(missing))),
+    ];
+    let came: Vec<String> = came.into_iter().flatten().collect();
+    let came = if came.is_empty() { "no item ended".to_owned() } else { came.join(", ") };
+    Some(format!("The {arm} had no good answer: {came}"))
 }
 
 /// Number of pairs, and the look that decided.
@@ -109,7 +140,11 @@ pub fn pair_line(pair: &[RoundReport]) -> String {
     };
     let shown = Metric::ALL.into_iter().filter_map(|metric| {
         let (base, candidate) = (value(Arm::Base, metric)?, value(Arm::Candidate, metric)?);
-        let is_shown = base > 0.0 && candidate > 0.0 && (metric != Metric::OkShare || base < 1.0 || candidate < 1.0);
+        let is_shown = match metric {
+            // 0 is a share, too.
+            Metric::OkShare => base > 0.0 && (base < 1.0 || candidate < 1.0),
+            _ => base > 0.0 && candidate > 0.0,
+        };
         is_shown.then(|| format!("{} {} %", short_name(metric), signed(candidate / base)))
     });
     let shown: Vec<String> = shown.collect();
@@ -229,15 +264,20 @@ pub(crate) fn row(contest: &Contest, finding: &Finding) -> String {
         format!(": {} of the base, {} of the candidate, {}{p}", base, candidate, change(&evidence))
     });
     let shown = only_shown(contest, finding).map_or_else(String::new, |changed| {
-        format!(": {base} of the base, {candidate} of the candidate, {changed}, disturbed")
+        let disturbed = if contest.is_all_disturbed() { ", disturbed" } else { "" };
+        format!(": {base} of the base, {candidate} of the candidate, {changed}{disturbed}")
     });
     let (verdict, why) = said(finding);
     let why = if why.is_empty() { why } else { format!(" ({why})") };
     format!("{verdict}{why}{measured}{shown}")
 }
 
-/// Change of the medians where every pair was disturbed, so that nothing was estimated; none elsewhere.
+/// Change of the medians where every pair was disturbed, so that nothing was estimated, and of a candidate that lost all; none
+/// elsewhere.
 fn only_shown(contest: &Contest, finding: &Finding) -> Option<String> {
+    if finding.verdict == Verdict::Regression && finding.evidence.is_none() {
+        return Some("-100 %".to_owned());
+    }
     let of = |arm| median(&mut contest.values(arm, finding.metric)).filter(|value| *value > 0.0);
     let ratio = of(Arm::Candidate)? / of(Arm::Base)?;
     (finding.evidence.is_none() && contest.is_all_disturbed()).then(|| format!("{} %", signed(ratio)))
