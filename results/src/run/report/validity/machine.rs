@@ -1,12 +1,26 @@
 //! Gates on the machine: its CPUs, its ports, its descriptors, its network.
 
 use super::answers::failed_with;
-use super::thresholds::{CPU_PRESSURE, PORTS_HELD_BACK, RETRANSMITS, STRAY_RETRANSMITS};
+use super::thresholds::{
+    CPU_PRESSURE, OPENED_AGAIN_US, PORTS_HELD_BACK, RETRANSMITS, SENT_AGAIN_US, STRAY_RETRANSMITS,
+};
 use super::wording::{more_room, percent};
 use super::{Evidence, Missing, Seen};
 use crate::run::report::SHORTEST_FOR_PRESSURE;
 use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::grouped;
+
+/// Series of times that a retransmission makes longer.
+const ANSWERED: [Series; 7] = [
+    Series::ServiceOk,
+    Series::ServiceThrottled,
+    Series::ServiceError,
+    Series::Ttfb,
+    Series::ResponseOk,
+    Series::ResponseThrottled,
+    Series::ResponseError,
+];
 
 /// Remedies for a lack of ports.
 const MORE_PORTS: &str = "use fewer connections, keep them alive, or widen net.ipv4.ip_local_port_range";
@@ -87,11 +101,26 @@ pub(super) fn descriptors(evidence: &Evidence<'_>) -> Seen {
     }))
 }
 
+/// True if a time of this run in any of these series was so long, or an attempt ended in this error: what the whole machine
+/// counted may be another program's.
+fn waited(evidence: &Evidence<'_>, series: &[Series], (at_least_us, error): (f64, ErrorKind)) -> bool {
+    let mut longest =
+        evidence.shards.iter().flat_map(|shard| series.iter().map(|series| shard.latency.get(series.name())));
+    longest.any(|times| times.and_then(|times| times.max_us).is_some_and(|us| us >= at_least_us))
+        || failed_with(evidence, error) > 0
+}
+
+/// True if an attempt of this run waited for as long as a connection is opened again after.
+fn waited_to_connect(evidence: &Evidence<'_>) -> bool {
+    waited(evidence, &[Series::Connect], (OPENED_AGAIN_US, ErrorKind::ConnectTimeout))
+}
+
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself.
 pub(super) fn retransmits(evidence: &Evidence<'_>) -> Seen {
     let Some(again) = evidence.host.tcp_retransmits else { return Seen::Unavailable(Missing::NotGiven) };
     let allowed = STRAY_RETRANSMITS as f64 + evidence.totals.attempts as f64 * RETRANSMITS;
-    let tripped = evidence.environment.colocated && again as f64 > allowed;
+    let was_late = || waited(evidence, &ANSWERED, (SENT_AGAIN_US, ErrorKind::Timeout)) || waited_to_connect(evidence);
+    let tripped = evidence.environment.colocated && again as f64 > allowed && was_late();
     Seen::perhaps(tripped.then(|| {
         format!(
             "TCP retransmitted {} segments although the target is on this machine; each adds 200 ms or more to a service \
@@ -108,7 +137,7 @@ pub(super) fn listen_queue(evidence: &Evidence<'_>) -> Seen {
     };
     // Every overflow is a drop as well. Of a target elsewhere these count somebody else's connections.
     let turned_away = full.max(dropped);
-    let tripped = evidence.environment.colocated && turned_away > 0;
+    let tripped = evidence.environment.colocated && turned_away > 0 && waited_to_connect(evidence);
     Seen::perhaps(tripped.then(|| {
         format!(
             "{} connections met a full listen queue on this machine and were retried after a second, which counts as time to \
