@@ -107,7 +107,7 @@ fn figures(rung: &RungReport) -> [String; 7] {
     [
         published(rung.published),
         format!("{}/s", decimal(*ok_per_s)),
-        or_dash(rung.times_before.map(|times| format!("x {}", short(times)))),
+        or_dash(rung.times_before.map(|times| format!("x {}", rounded(times)))),
         grouped(*connections_opened),
         or_dash(cpu.used_cores().map(|used| format!("{used:.2} of {}", cpu.cores))),
         or_dash(cpu.client_us_per_attempt.map(micros)),
@@ -115,20 +115,9 @@ fn figures(rung: &RungReport) -> [String; 7] {
     ]
 }
 
-/// A ratio, to where it matters.
-fn short(times: f64) -> String {
-    if times < 1.0 {
-        format!("{times:.2}")
-    } else if times < 10.0 {
-        format!("{times:.1}")
-    } else {
-        decimal(times.round())
-    }
-}
-
 /// A ratio in three digits: more of them would say more than two short runs know.
 fn rounded(times: f64) -> String {
-    let digit = 10f64.powf(times.max(1.0).log10().floor() - 2.0);
+    let digit = 10f64.powf(times.max(0.01).log10().floor() - 2.0);
     decimal((times / digit).round() * digit)
 }
 
@@ -165,7 +154,9 @@ mod tests {
 
     #[test]
     fn a_ratio_has_three_digits() {
-        for (times, told) in [(2.6, "2.60"), (26.44, "26.4"), (263.7, "264"), (2_637.0, "2,640")] {
+        for (times, told) in
+            [(45.76, "45.8"), (0.853_2, "0.853"), (2.6, "2.60"), (26.44, "26.4"), (263.7, "264"), (2_637.0, "2,640")]
+        {
             assert_eq!(rounded(times), told);
         }
     }
