@@ -277,7 +277,7 @@ fn equal_arms_pass_and_what_fails_more_does_not() {
     assert_eq!(failing.verdict, Overall::Regression);
     assert_eq!(failing.comparison.finding(Metric::OkShare).unwrap().verdict, Found::Regression);
     assert_eq!(failing.comparison.finding(Metric::Throughput).unwrap().verdict, Found::Pass);
-    assert!(failing.doc().terminal(1_000).contains("part of the items that were ok -2.0 %"));
+    assert!(failing.doc().terminal(1_000).contains("the candidate is worse: share of ok items -2.0 %"));
     assert!(export::contest_junit(&failing).contains("<failure"));
     // Nobody failed: then it is no metric, and takes no share of the error.
     assert_eq!(equal.comparison.finding(Metric::OkShare), None);
@@ -311,6 +311,27 @@ fn rounds_in_one_order_are_refused_and_a_disturbed_pair_is_not_looked_at() {
     let contest = Contest::new(again, circumstances()).unwrap();
     assert_eq!((contest.verdict, contest.comparison.disturbed_pairs), (Overall::Pass, 1));
     assert_eq!(contest.values(Arm::Base, Metric::Throughput).len(), 16);
+}
+
+#[test]
+fn rounds_with_findings_of_their_own_are_counted_apart_from_pairs_that_are_left_out() {
+    let mut rounds = rounds(16, 0.0);
+    let left_out: Vec<RoundReport> =
+        rounds[6..8].iter().map(|round| RoundReport { disturbance: Disturbance::Steal, ..round.clone() }).collect();
+    rounds.splice(6..6, left_out);
+    rounds[0].validity = Verdict::Disturbed;
+    rounds[3].validity = Verdict::Disturbed;
+    rounds[4].validity = Verdict::TargetLimited;
+    rounds[6].validity = Verdict::Disturbed;
+    let shown = contest(rounds).doc().terminal(usize::MAX);
+    for part in [
+        "Pass after 16 counted pairs (1 more was left out): no metric got worse by 4 % or more.",
+        "3 of 32 rounds had findings of their own (disturbed 2, target_limited 1); their pairs count",
+        "1 of 17 pairs: CPU time was stolen (1)",
+    ] {
+        assert!(shown.contains(part), "`{part}` in: {shown}");
+    }
+    assert!(!shown.contains("undisturbed"), "{shown}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub struct AbArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration, help_heading = "Sides")]
     pub ready: Duration,
 
-    /// Maximum undisturbed pairs; a verdict needs 16
+    /// Maximum counted pairs; a verdict needs 16
     #[arg(long, value_name = "N", default_value_t = 44, value_parser = whole::<u64>(1..=44), help_heading = "Comparison")]
     pub pairs: u64,
     /// First run PAIRS of the base against itself, to measure the noise

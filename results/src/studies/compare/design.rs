@@ -36,7 +36,8 @@ pub enum Order {
     CandidateFirst,
 }
 
-/// State of the machine while a round ran. To be judged before any metric is looked at, and without knowing
+/// State of the machine while a round ran: it decides if a pair counts. Other findings of a round, such as a CPU wait or a
+/// retransmission, may be the arm's own doing, so that leaving them out would choose the result; they are counted. To be judged before any metric is looked at, and without knowing
 /// which arm ran: otherwise it is a way to choose the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,7 +118,7 @@ pub enum DesignError {
     },
     /// Two pairs that should be a block ran in the same order.
     #[error(
-        "undisturbed pairs {} and {} both ran {order}: each two of them need one of either order (AB and BA, whichever \
+        "counted pairs {} and {} both ran {order}: each two of them need one of either order (AB and BA, whichever \
          is first drawn at random), or a second round that is always slower would look like an effect", .pair, .pair + 1
     )]
     NotInBlocks {
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_was_wrong_and_what_would_be_right() {
         let said = DesignError::NotInBlocks { pair: 3, order: Order::BaseFirst }.to_string();
-        assert!(said.starts_with("undisturbed pairs 3 and 4 both ran the base first: each two"), "{said}");
+        assert!(said.starts_with("counted pairs 3 and 4 both ran the base first: each two"), "{said}");
         let said = DesignError::Sequential { first: Arm::Base, rounds: 16 }.to_string();
         assert!(said.contains("all 16 rounds of the base before any") && said.contains("run them in pairs"), "{said}");
         let said = DesignError::NotAlternating { round: 3, arm: Arm::Candidate }.to_string();

@@ -30,8 +30,8 @@ pub struct Incomparable {
 /// Keys that make two results incomparable when they differ, and why.
 const DECISIVE: [(&str, &str); 7] = [
     ("plan.arrivals", "an open loop's times count waits that a closed loop does not make"),
-    ("plan.rate", "two loads are not compared but confused"),
-    ("plan.shape", "two loads are not compared but confused"),
+    ("plan.rate", "two loads differ, so their figures cannot be compared"),
+    ("plan.shape", "two loads differ, so their figures cannot be compared"),
     ("plan.warmup_us", "one of them leaves out what the other counts"),
     ("plan.workload.expect", "what counts as a good answer has to be the same"),
     ("environment.cpu_model", "two machines are compared, and not two programs"),

@@ -220,9 +220,9 @@ impl Comparison {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} undisturbed pairs"),
+            Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} counted pairs"),
             Self::TooDisturbed { disturbed } => {
-                write!(f, "{disturbed} pairs were disturbed, more than a quarter: the machine is not quiet enough")
+                write!(f, "{disturbed} pairs were left out, more than a quarter: the machine is not quiet enough")
             }
             Self::Coarse { pairs } => write!(
                 f,
@@ -237,7 +237,7 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { pairs } => write!(f, "a reading is missing in {pairs} pairs"),
-            Self::NotPositive { pairs } => write!(f, "a reading is not above 0 in {pairs} pairs"),
+            Self::NotPositive { pairs } => write!(f, "a value is 0 in {pairs} pairs, which gives no ratio"),
         }
     }
 }

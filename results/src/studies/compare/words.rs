@@ -24,7 +24,7 @@ pub const fn metric_words(metric: Metric) -> &'static str {
         Metric::TargetCpuPerAttempt => "CPU of the target per attempt",
         Metric::CpuPerAttempt => "CPU of the client per attempt",
         Metric::Throughput => "good items per second",
-        Metric::OkShare => "part of the items that were ok",
+        Metric::OkShare => "share of ok items",
         Metric::ServiceP50 => "service time, median",
         Metric::ServiceP99 => "service time, p99",
     }
@@ -73,10 +73,10 @@ pub fn contest_headline(contest: &Contest) -> String {
         .filter_map(|finding| Some(format!("{} {}", metric_words(finding.metric), change(&finding.evidence?))))
         .collect();
     let what = match contest.verdict {
-        Overall::Regression => format!("the candidate is worse in {}", worse.join("; ")),
-        Overall::Pass => "the candidate is worse by 4 % or more in no metric".to_owned(),
+        Overall::Regression => format!("the candidate is worse: {}", worse.join("; ")),
+        Overall::Pass => "no metric got worse by 4 % or more".to_owned(),
         Overall::Inconclusive => undecided(contest),
-        Overall::Incomparable => "readings are missing".to_owned(),
+        Overall::Incomparable => no_ratio(contest),
     };
     format!("{} after {}: {what}.", capital(contest.verdict.name()), pairs(contest))
 }
@@ -108,15 +108,24 @@ fn no_good(contest: &Contest, arm: Arm) -> Option<String> {
 
 /// Number of pairs, and the look that decided.
 fn pairs(contest: &Contest) -> String {
-    let undisturbed = contest.rounds.iter().filter(|round| round.disturbance == Disturbance::None).count() / 2;
-    let disturbed = contest.rounds.len() / 2 - undisturbed;
-    let plural = if undisturbed == 1 { "" } else { "s" };
-    let more = match disturbed {
+    let counted = contest.rounds.iter().filter(|round| round.disturbance == Disturbance::None).count() / 2;
+    let left_out = contest.rounds.len() / 2 - counted;
+    let plural = if counted == 1 { "" } else { "s" };
+    let more = match left_out {
         0 => String::new(),
-        1 => " (1 more was disturbed)".to_owned(),
-        more => format!(" ({more} more were disturbed)"),
+        1 => " (1 more was left out)".to_owned(),
+        more => format!(" ({more} more were left out)"),
     };
-    format!("{undisturbed} undisturbed pair{plural}{more}")
+    format!("{counted} counted pair{plural}{more}")
+}
+
+/// Reason why the metrics cannot be compared: that of the first.
+fn no_ratio(contest: &Contest) -> String {
+    let why = contest.comparison.findings.iter().find_map(|finding| match finding.verdict {
+        Verdict::Incomparable { because } => Some(format!("{}: {because}", metric_words(finding.metric))),
+        _ => None,
+    });
+    why.unwrap_or_else(|| "no metric was read in both sides of each pair".to_owned())
 }
 
 /// Reason why nothing was decided.
@@ -126,7 +135,7 @@ fn undecided(contest: &Contest) -> String {
         _ => None,
     });
     match why {
-        Some(Doubt::TooFewPairs { needed }) => format!("a verdict needs {needed} undisturbed pairs"),
+        Some(Doubt::TooFewPairs { needed }) => format!("a verdict needs {needed} counted pairs"),
         Some(because) => because.to_string(),
         None => "nothing was decided".to_owned(),
     }
@@ -188,7 +197,8 @@ impl StudyResult for Contest {
             rows: iter::once(row("what", sides)).chain(self.differences.iter().map(differing)).collect(),
             ..Table::default()
         };
-        let same = self.differences.is_empty().then(|| ("differs", "nothing that a result tells".to_owned()));
+        let same =
+            self.differences.is_empty().then(|| ("differs", "nothing in the recorded plans and machines".to_owned()));
         Doc::new(format!("{}: {}", self.name, self.verdict.name()))
             .text(contest_headline(self))
             .table(differences)
@@ -200,7 +210,7 @@ impl StudyResult for Contest {
             .text(format!(
                 "{} rounds, each in processes of its own; medians of {}. crawlmark {}, {}.",
                 grouped(self.rounds.len() as u64),
-                if self.is_all_disturbed() { "all, as every pair was disturbed" } else { "the undisturbed ones" },
+                if self.is_all_disturbed() { "all, as every pair was disturbed" } else { "the counted pairs" },
                 self.crawlmark_version,
                 self.started_at
             ))
@@ -322,6 +332,51 @@ fn probability(p: f64) -> String {
     if p < 0.0001 { "below 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
+/// Rounds of counted pairs that are not valid by themselves, and the reason why their pairs count.
+fn own_findings(contest: &Contest) -> Option<String> {
+    let all = contest.is_all_disturbed();
+    let counted = || contest.rounds.iter().filter(move |round| all || round.disturbance == Disturbance::None);
+    let found = counted().map(|round| round.validity.name()).filter(|name| *name != "valid");
+    let found: Vec<&str> = found.collect();
+    let why = if all {
+        ""
+    } else {
+        "; their pairs count, as a pair is only left out when the CPU changed its speed, CPU time was stolen or a shard froze"
+    };
+    let (count, rounds) = (found.len(), counted().count());
+    (count > 0).then(|| format!("{count} of {rounds} rounds had findings of their own ({}){why}", by_kind(&found)))
+}
+
+/// Pairs that are left out, by reason.
+fn left_out(contest: &Contest) -> Option<String> {
+    let reason = |disturbance: Disturbance| match disturbance {
+        Disturbance::None => None,
+        Disturbance::SpeedProbe => Some("the CPU changed its speed"),
+        Disturbance::Steal => Some("CPU time was stolen"),
+        Disturbance::RunQueue => Some("a shard froze"),
+    };
+    let pairs = contest.rounds.chunks(2);
+    let reasons: Vec<&str> = pairs.filter_map(|pair| pair.iter().find_map(|round| reason(round.disturbance))).collect();
+    let told = || {
+        let mut kinds = reasons.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let count = |kind: &str| reasons.iter().filter(|reason| **reason == kind).count();
+        kinds.iter().map(|kind| format!("{kind} ({})", count(kind))).collect::<Vec<_>>().join(", ")
+    };
+    let is_told = !reasons.is_empty() && !contest.is_all_disturbed();
+    is_told.then(|| format!("{} of {} pairs: {}", reasons.len(), contest.rounds.len() / 2, told()))
+}
+
+/// Names with the number of times that each is there: `disturbed 5, target_limited 2`.
+fn by_kind(names: &[&str]) -> String {
+    let mut kinds = names.to_vec();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let count = |kind: &str| names.iter().filter(|name| **name == kind).count();
+    kinds.iter().map(|kind| format!("{kind} {}", count(kind))).collect::<Vec<_>>().join(", ")
+}
+
 /// Return the notes: warnings and other circumstances.
 fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
     let mut notes = Vec::new();
@@ -340,15 +395,8 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
         let [base, candidate] = [failures.base, failures.candidate].map(|part| decimal(part * 100.0));
         notes.push(("failures", format!("{base} % of the items of the base, {candidate} % of the candidate's")));
     }
-    let doubted: Vec<&str> =
-        contest.rounds.iter().map(|round| round.validity.name()).filter(|name| *name != "valid").collect();
-    if !doubted.is_empty() {
-        let mut kinds = doubted.clone();
-        kinds.sort_unstable();
-        kinds.dedup();
-        let (count, all) = (doubted.len(), contest.rounds.len());
-        notes.push(("rounds", format!("{count} of {all} were not valid by themselves: {}", kinds.join(", "))));
-    }
+    notes.extend(own_findings(contest).map(|told| ("rounds", told)));
+    notes.extend(left_out(contest).map(|told| ("left out", told)));
     if let Some(equal) = &contest.noise_floor {
         for finding in &equal.findings {
             if let Some(evidence) = finding.evidence {
