@@ -66,7 +66,7 @@ struct Bench<'a> {
 impl Study for Bench<'_> {
     type Result = Scaling;
 
-    const NEEDS: &'static str = "there were two rounds to compare";
+    const NEEDS: &'static str = "a round was complete";
 
     fn announcement(&self, _: &Path) -> (String, Vec<(&'static str, String)>) {
         let (args, asked) = (self.args, &self.asked);
@@ -114,7 +114,7 @@ impl Study for Bench<'_> {
 
     fn result(&mut self, name: String, end: End) -> Result<Option<Scaling>, Error> {
         let Seen { ceiling, rounds, environment } = mem::take(&mut self.seen);
-        let Some(environment) = environment.filter(|_| rounds.len() >= 2) else { return Ok(None) };
+        let Some(environment) = environment else { return Ok(None) };
         let circumstances = Circumstances {
             name,
             interrupted: end != End::Complete,

@@ -8,10 +8,11 @@ use std::sync::LazyLock;
 
 use crawlmark_results::studies::scale::order;
 use jsonschema::Validator;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::command::{Done, Started};
-use crate::process::wait_for;
+use crate::process::{children, signal, wait_for};
 use crate::target::Target;
 
 static SCHEMA: LazyLock<Value> =
@@ -204,6 +205,31 @@ fn a_signal_ends_it_and_what_was_measured_is_kept() {
     assert!(scaling["rounds"].as_array().unwrap().len() >= 2);
     assert!(done.stdout.contains("it was ended before it was over"), "{}", done.stdout);
     assert!(done.stdout.contains("of each size that was run (1000 planned)"), "{}", done.stdout);
+}
+
+#[test]
+fn a_round_whose_shard_is_killed_ends_it_and_the_rounds_before_it_are_kept() {
+    let fast = ["--latency-bound=10ms", "--shards", "1,2", "-d", "2s", "--repeats", "2", "--no-ceiling"];
+    let scaling = started(&fast);
+    let work = scaling.work();
+    let shard = wait_for("a shard of the second round", || {
+        let partial = fs::read_dir(&work).ok()?.flatten().map(|entry| entry.path().join("rounds")).next()?;
+        let is_second =
+            fs::read_dir(partial).ok()?.flatten().any(|entry| entry.file_name().to_string_lossy().contains("002"));
+        let rounds = children(scaling.pid());
+        let (shard, _) =
+            rounds.iter().flat_map(|(round, _)| children(*round)).find(|(_, name)| name == "crawlmark-s0")?;
+        let fds = fs::read_dir(format!("/proc/{shard}/fd")).ok()?;
+        let mut links = fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
+        let is_connected = links.any(|link| link.to_string_lossy().starts_with("socket:"));
+        (is_second && is_connected).then_some(shard)
+    });
+    signal(shard, Signal::SIGKILL);
+    let done = scaling.end().code(&[1]);
+    assert!(done.stderr.contains("SIGKILL"), "{}", done.stderr);
+    let scaling = done.scaling();
+    assert_eq!((&scaling["interrupted"], scaling["rounds"].as_array().unwrap().len()), (&Value::Bool(true), 1));
+    assert!(done.stdout.contains("it was ended before it was over"), "{}", done.stdout);
 }
 
 #[test]

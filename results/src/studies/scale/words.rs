@@ -163,7 +163,7 @@ fn rounds(scaling: &Scaling) -> String {
     let points = scaling.curves.iter().flat_map(|curve| &curve.points).filter(|point| point.factor > 1.0);
     let level = points.filter_map(|point| point.speedup?.level).reduce(f64::min);
     let level = level.map_or_else(String::new, |level| {
-        format!("; an interval holds the true median with at least {:.1} %", level * 100.0)
+        format!("; each interval contains the true median with a probability of at least {:.1} %", level * 100.0)
     });
     format!(
         "{} of {} s, {} in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
