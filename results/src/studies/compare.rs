@@ -27,6 +27,7 @@
 //! |---|---|
 //! | regression | corrected p is at most the look's alpha, and the estimate is a loss of at least 2 % (99th percentile: 5 %) |
 //! | pass | the upper end of the interval, a bound of at least 97.5 %, is a loss below 4 % ([`PASSES_BELOW`]) |
+//! | regression | also where, of two pairs or more, no item of the candidate was good, and some of the base were |
 //! | inconclusive | neither; says what could have been found, and why nothing was |
 //! | incomparable | readings are missing or not above 0 |
 //! | informational | a reading is too coarse to decide ([`Reading::percentile`], [`Reading::cpu`]) |
