@@ -15,7 +15,7 @@ use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Bounds, Counters, Counters, Series, ShardStats};
+use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
 use crawlmark_harness::supervisor::{
     BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
 };
