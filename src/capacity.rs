@@ -133,7 +133,7 @@ impl Study for Bench<'_> {
                 format!("{least} to {greatest}, never more than twice one that passed, to within {precision:.1} %"),
             ),
             ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
-            ("saved", format!("as they end, in {}: --resume goes on from there", place.display())),
+            ("saved", format!("as they end, in {}; continue with --resume", place.display())),
         ];
         if let Some(saved) = self.before.as_ref().map(journal::Before::len).filter(|saved| *saved > 0) {
             rows.push(("resumed", format!("from {saved} probes")));

@@ -209,7 +209,7 @@ fn what_is_not_found_is_not_accepted() {
         assert!(text.contains(&format!("{} % of the answers were 404", missing / 10)), "{text}");
         if missing == 1_000 {
             assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Unconfirmed, None));
-            assert!(text.starts_with("No capacity: no good answer at 4,000/s"), "{text}");
+            assert!(text.starts_with("No good answer: every request was not found (404 or 410)."), "{text}");
         } else {
             assert_eq!((capacity.outcome, capacity.capacity_per_s), (Outcome::Found, Some(3_000.0)));
         }
@@ -550,4 +550,89 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
     assert_eq!(differ(&moved), Vec::<String>::new(), "a limit that was raised is no other machine");
     moved.environment.cores += 1;
     assert_eq!(differ(&moved).len(), 1);
+}
+
+/// A probe of a search, as its number and rate say.
+fn probe_at(number: usize, per_s: f64, seen: Seen) -> ProbeReport {
+    let (pace, result) = (Pace::nearest(per_s), format!("rounds/{number:03}"));
+    let plan = ProbePlan { number, pace, kind: Kind::Full, connections: Connections::Enough, result };
+    let reasons = if seen == Seen::Pass { vec![] } else { vec!["refused".to_owned()] };
+    ProbeReport { seen, reasons, ..ProbeReport::new(plan, &saved(), wanted(&[])) }
+}
+
+fn concluded(probes: Vec<ProbeReport>, end: End) -> Capacity {
+    Capacity::new(String::new(), begun(), probes, end)
+}
+
+#[test]
+fn a_target_that_answers_less_than_is_due_over_few_connections_fails() {
+    // 200/s of 238/s, and all connections in use.
+    let mut report = saved();
+    report.validity.verdict = Verdict::ConcurrencyLimited;
+    for row in &mut report.intervals {
+        (row.scheduled, row.attempts, row.items, row.ok) = (Some(238), 200, 200, 200);
+    }
+    let slow = objectives(&["response_p50 < 1us"]);
+    let (seen, why) = judge(&report, wanted(&slow), Connections::Bounded);
+    assert_eq!(seen, Seen::Fail, "{why:?}");
+    assert!(why[0].contains("connections were waiting"), "{why:?}");
+}
+
+#[test]
+fn a_limit_is_what_most_refused_probes_agree_on() {
+    let limit = |readings: &[(f64, f64)]| {
+        let refused = readings.iter().zip(1..).map(|((per_s, let_through), number)| ProbeReport {
+            error_share: 0.9,
+            let_through_per_s: Some(*let_through),
+            let_through_least_per_s: Some((let_through - 1.0).max(0.0)),
+            ..probe_at(number, *per_s, Seen::Fail)
+        });
+        concluded(refused.collect(), End::OutOfTime).limit_per_s
+    };
+    // A sliding window of 30 s, read with a probe of 5 s.
+    let window = [(800.0, 0.0), (566.0, 50.0), (476.0, 97.5), (436.0, 109.0), (418.0, 0.0), (228.0, 97.6)];
+    assert_eq!(limit(&window), None);
+    assert_eq!(limit(&[(800.0, 150.0), (566.0, 150.0), (476.0, 100.0)]), Some(149.0));
+}
+
+#[test]
+fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
+    let refused = |number, per_s| {
+        let mut probe = probe_at(number, per_s, Seen::Collapse);
+        let counted = probe.counted.as_mut().unwrap();
+        (counted.throttled, counted.good) = (counted.attempts, 0);
+        (probe.throttled_share, probe.refused_by_s) = (1.0, Some(1.0));
+        probe
+    };
+    let passed = vec![probe_at(1, 500.0, Seen::Pass), probe_at(2, 1_000.0, Seen::Pass)];
+    let longer = "The limit seems to count over a longer time than a probe (5.00 s): probe 3 at 900/s had all of its requests \
+                  refused after others passed. Use a --probe of at least that time.";
+    let headline = |last| capacity_headline(&concluded([passed.clone(), vec![last]].concat(), End::OutOfTime));
+    assert!(headline(refused(3, 900.0)).contains(longer), "{}", headline(refused(3, 900.0)));
+    assert!(!headline(refused(3, 2_000.0)).contains(longer), "none passed at that rate");
+}
+
+#[test]
+fn not_found_answers_alone_are_no_capacity() {
+    let missing = |number, per_s| {
+        let mut probe = probe_at(number, per_s, Seen::Pass);
+        let counted = probe.counted.as_mut().unwrap();
+        (counted.not_found, counted.good) = (counted.attempts, 0);
+        probe.accepted_per_s = Some(0.0);
+        probe
+    };
+    let probes = (1..=3).map(|number| missing(number, 4_000.0)).collect();
+    let capacity = concluded(probes, End::Known(Ending::GreatestPasses(Pace::nearest(4_000.0))));
+    let headline = capacity_headline(&capacity);
+    assert!(headline.starts_with("No good answer: every request was not found (404 or 410)."), "{headline}");
+}
+
+#[test]
+fn short_probes_are_named_and_the_marks_are_explained_at_the_terminal() {
+    let (probes, _) = probes();
+    let text = concluded(probes, End::OutOfTime).doc().terminal(200);
+    let scouted = text.lines().find(|line| line.contains("1,000/s")).unwrap();
+    assert!(scouted.contains("short") && !text.contains("+0 -0"), "{text}");
+    assert!(text.contains("Probes that passed (+), failed (-), said nothing of the target (?)"), "{text}");
+    assert!(text.contains("the time for the search (--budget) was used up; continue with --resume"), "{text}");
 }

@@ -475,3 +475,19 @@ fn a_queue_that_grows_is_not_sustained() {
         }
     }
 }
+
+#[test]
+fn a_limit_has_one_number() {
+    let question = question("constant", "response_p99 < 500ms");
+    let (rate, burst) = (300.0, 2_000.0);
+    let capacity = search(&question, 1, |_| Box::new(Bucket { rate, burst, tokens: burst, last: 0.0 }));
+    let text = capacity.doc().terminal(1_000);
+    assert_eq!(capacity.capacity_per_s, capacity.limit_per_s, "{text}");
+    assert!(capacity.fails_at_per_s.unwrap() <= 304.0, "1.3 % are refused: {text}");
+    let headline = capacity_headline(&capacity);
+    assert!(!headline.contains("objectives met at") && headline.contains("the target's limit"), "{headline}");
+    let limits = text.match_indices(" lets ").map(|(at, lets)| text[at + lets.len()..].split('/').next().unwrap());
+    let limits: std::collections::BTreeSet<&str> = limits.collect();
+    assert!(limits.len() <= 2, "{limits:?}: {text}");
+    assert!(!text.contains("lets 300/s"), "{text}");
+}

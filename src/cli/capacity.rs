@@ -21,7 +21,7 @@ Exit codes: 0 found · 3 even the least rate fails
             5 not found: a longer probe may fail at a lower rate (unconfirmed), all
               rates up to --max-rate pass, this client cannot send more, the
               target is unsteady, or time was over
-            129 / 130 / 143 ended by a signal; --resume goes on from there
+            129 / 130 / 143 ended by a signal; continue with --resume
 
 Examples:
   The rate that a target with a limit of 4,000 a second sustains:

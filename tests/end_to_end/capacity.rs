@@ -253,7 +253,7 @@ fn a_search_whose_time_is_over_says_so_and_can_go_on() {
     let saved = done.capacity();
     assert_eq!((&saved["outcome"], &saved["out_of_time"]), (&"undecided".into(), &true.into()));
     assert_eq!(saved["probes"].as_array().unwrap().len(), 1, "none begins when it is over");
-    assert!(done.stdout.contains("--resume goes on from there"), "{}", done.stdout);
+    assert!(done.stdout.contains("continue with --resume"), "{}", done.stdout);
 }
 
 #[test]

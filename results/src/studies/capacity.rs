@@ -53,7 +53,7 @@ mod words;
 
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
-pub use self::hidden::{Cause, Hidden, backlog, hidden, unevenness};
+pub use self::hidden::{Cause, Hidden, backlog, hidden, unevenness, used_up};
 pub use self::hindsight::{BY_BURST, in_hindsight};
 pub use self::knee::{Point, knee};
 pub use self::pace::Pace;

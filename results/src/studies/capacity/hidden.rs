@@ -96,6 +96,24 @@ fn refusals(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]
     })
 }
 
+/// The first probe that had all of its requests refused although an earlier one of that rate or a higher one passed: what refused them counts
+/// over a longer time than a probe. Failed requests may mean that the target was down, unless a later probe had good answers.
+#[must_use]
+pub fn used_up(probes: &[ProbeReport]) -> Option<&ProbeReport> {
+    let good = |probe: &ProbeReport| probe.counted.is_some_and(|counted| counted.good > 0);
+    let is_used_up = |(at, probe): &(usize, &ProbeReport)| {
+        let Some(counted) = probe.counted.filter(|counted| counted.attempts > 0) else { return false };
+        let [before, after] = [&probes[..*at], &probes[at + 1..]];
+        let passed = |other: &ProbeReport| {
+            good(other) && other.per_min >= probe.per_min && other.throttled_share + other.error_share == 0.0
+        };
+        counted.throttled + counted.failed == counted.attempts
+            && before.iter().any(passed)
+            && (counted.failed == 0 || after.iter().any(good))
+    };
+    probes.iter().enumerate().find(is_used_up).map(|(_, probe)| probe)
+}
+
 /// A queue that grows, where that cannot be seen.
 fn queue(question: &Question, probes: &[ProbeReport], pass: Pace) -> Option<Hidden> {
     if sees_growth(pass.per_s(), question) {

@@ -5,8 +5,8 @@
 //! A limit that allows `burst` requests at once lets everything through for `burst / (rate - limit)` seconds, so a probe may end before
 //! it refuses anything. What it cannot hide is what it lets through once it has begun to refuse: that is the limit, at any rate offered
 //! (token bucket, GCRA, fixed and sliding windows shorter than a probe). A rate above what was let through then would be refused sooner or later, so a
-//! probe of it that passed only used up the burst, and is counted as failed. That takes two rates at which it lets the same through, and the
-//! highest such figure counts: a target that serves less the more it is overloaded has no such limit, and neither has one that allows nothing
+//! probe of it that passed only used up the burst, and is counted as failed. That takes two rates at which it lets the same through, and most of
+//! the probes that were refused to read that; the highest such figure counts: a target that serves less the more it is overloaded has no such limit, and neither has one that allows nothing
 //! at once and refuses every second request of a rate just above its own.
 //!
 //! # Refusals that repeat
@@ -41,7 +41,7 @@ const ALIKE: f64 = 0.1;
 /// Standard deviations by which the answers of all probes of a rate may lag behind their schedules.
 const TOGETHER: f64 = 2.0;
 
-/// Tolerance for the limit that was read, as a part of the precision.
+/// Tolerance for a limit that was read to less than that, to a request in a part of a second, as a part of the precision.
 const TOLERANCE: f64 = 0.25;
 
 /// The rate at which a target lets requests through once it refuses some.
@@ -56,12 +56,12 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// None unless it was the same at two rates.
+    /// None unless it was the same at two rates, and most probes that were refused read it.
     pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
         let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
         let read: Vec<(f64, Self)> = failed
             .filter_map(|probe| {
-                let per_s = probe.let_through_per_s.filter(|per_s| *per_s > 0.0)?;
+                let per_s = probe.let_through_per_s?;
                 let least_per_s = probe.let_through_least_per_s.unwrap_or(per_s);
                 let fails = probe.error_share > probe.throttled_share;
                 Some((probe.rate_per_s, Self { per_s, least_per_s, fails }))
@@ -69,7 +69,9 @@ impl Limit {
             .collect();
         let agree = |(a, of_a): &(f64, Self), (b, of_b): &(f64, Self)| {
             let apart = (a / b).ln().abs();
-            apart >= APART && (of_a.per_s / of_b.per_s).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
+            of_a.per_s > 0.0
+                && apart >= APART
+                && (of_a.per_s / of_b.per_s).ln().abs() <= (apart * SAME_OF_APART).min(SAME)
         };
         let pairs = read.iter().enumerate().flat_map(|(i, a)| read[..i].iter().map(move |b| (a, b)));
         let agreed = pairs.filter(|(a, b)| agree(a, b)).map(|((_, a), (_, b))| Self {
@@ -77,11 +79,19 @@ impl Limit {
             least_per_s: a.least_per_s.min(b.least_per_s),
             fails: a.fails && b.fails,
         });
-        agreed.reduce(|a, b| Self {
+        let limit = agreed.reduce(|a, b| Self {
             per_s: a.per_s.max(b.per_s),
             least_per_s: a.least_per_s.max(b.least_per_s),
             fails: a.fails && b.fails,
-        })
+        })?;
+        let agreeing = read.iter().filter(|(_, of)| limit.is_as(of)).count();
+        (agreeing * 2 > read.len()).then_some(limit)
+    }
+
+    /// True if a reading agrees with this limit, to one request.
+    fn is_as(&self, read: &Self) -> bool {
+        let request = read.per_s - read.least_per_s;
+        (read.per_s - self.per_s).abs() <= (self.per_s * SAME).max(request)
     }
 }
 
@@ -92,12 +102,14 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
     let limit = Limit::of(&probes);
     // What of a rate is refused in the long run, and whether that breaks an objective.
     let refused = |per_s: f64| {
-        let Limit { per_s: limit, fails, .. } = limit?;
-        let share = 1.0 - limit * (1.0 + question.bounds.precision * TOLERANCE) / per_s;
+        let Limit { per_s: limit, least_per_s, fails } = limit?;
+        let tolerance = limit * question.bounds.precision * TOLERANCE;
+        let most = if limit - least_per_s > tolerance { limit + tolerance } else { limit };
+        let share = 1.0 - most / per_s;
         let metric = Metric::Of(if fails { Quantity::ErrorRate } else { Quantity::ThrottledRate });
         let of_refusals = objectives.iter().filter(|of| of.metric == metric);
         let broken = of_refusals.clone().any(|of| of.judge(&Measured::Exactly(share.max(0.0))) == Some(false));
-        broken.then_some(limit)
+        broken.then_some(least_per_s)
     };
     let why = |probe: &ProbeReport| {
         let why = match (probe.seen, refused(probe.rate_per_s)) {

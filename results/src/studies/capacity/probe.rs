@@ -33,7 +33,7 @@ const ENOUGH: u64 = 100;
 pub enum Connections {
     /// As many as requests can be under way while the objectives hold: a lack of them is the target's doing.
     Enough,
-    /// Fewer may be at hand than that: a lack of them is this side's.
+    /// Fewer may be at hand than that: requests that wait for one are this side's doing, as long as as many are answered as are due.
     Bounded,
 }
 
@@ -338,7 +338,12 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
     };
     let is_all_ours = broken.iter().all(|(objective, _)| is_perhaps_ours(objective)) && (behind.is_none() || is_busy);
     let void = match report.validity.verdict {
-        _ if starved.is_some() => connections == Connections::Bounded || (is_busy && is_all_ours),
+        _ if starved.is_some() => {
+            // Few connections make requests wait; fewer answers than requests are the target's doing, unless this side was busy.
+            let kept_up = behind.is_none() && not_dropped(report) >= SENT;
+            let is_lack = connections == Connections::Bounded && (is_busy || kept_up);
+            is_lack || (is_busy && is_all_ours)
+        }
         Verdict::BudgetLimited => true,
         _ => is_all_ours,
     };
@@ -721,11 +726,13 @@ fn shortfall(report: &Report) -> Option<String> {
     is_short.then(|| format!("this client sent {:.0} of {due:.0} requests a second", schedule.achieved_per_s))
 }
 
+/// Rest of the reason of a probe that ran out of connections.
+pub(super) const STARVED: &str = "connections were waiting for an answer when more was due";
+
 /// All connections were in use when requests were due.
 fn starved(report: &Report) -> Option<String> {
     let dropped = 1.0 - not_dropped(report);
     let waited = report.validity.verdict == Verdict::ConcurrencyLimited;
     let connections = report.plan.run.connections;
-    (dropped > 1.0 - SENT || waited)
-        .then(|| format!("all of {connections} connections were waiting for an answer when more was due"))
+    (dropped > 1.0 - SENT || waited).then(|| format!("all of {connections} {STARVED}"))
 }

@@ -83,7 +83,7 @@ pub fn fingerprint<'a>(words: impl Iterator<Item = &'a [u8]>) -> u32 {
 pub enum Outcome {
     /// The capacity, between a rate that passes and one that fails.
     Found,
-    /// A rate passes and a higher one fails, but a longer probe may fail at lower rates, down to [`Capacity::at_least_per_s`].
+    /// A rate passes, but it had no good answer; or a higher one fails, but a longer probe may fail at lower rates, down to [`Capacity::at_least_per_s`].
     Unconfirmed,
     /// Even the least rate fails.
     LeastFails,
@@ -250,6 +250,7 @@ impl Capacity {
             at_least_per_s.zip(capacity_per_s).is_some_and(|(least, capacity)| least >= capacity * CERTAIN);
         let outcome = match end {
             End::OutOfTime | End::Interrupted => Outcome::Undecided,
+            End::Known(Ending::GreatestPasses(_)) if capacity_per_s.is_none() => Outcome::Unconfirmed,
             End::Known(Ending::Found { .. }) if !is_certain || is_uneven => Outcome::Unconfirmed,
             End::Known(ending) => Outcome::of(ending),
         };

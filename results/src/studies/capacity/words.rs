@@ -2,10 +2,11 @@
 
 use crawlmark_harness::units::grouped;
 
+use super::probe::STARVED;
 use super::search::{Seen, Standing};
 use super::{
     BY_BURST, Capacity, Cause, FILE, Hidden, Outcome, Pace, ProbeReport, Question, RateReport, backlog, credit,
-    unevenness,
+    times_s, unevenness, used_up,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::plot::{self, Plot};
@@ -29,9 +30,34 @@ pub fn offered(pace: Pace) -> String {
     rate(pace.per_s())
 }
 
-/// Return the result in a sentence or two.
+/// Summarize the result in a sentence or two.
 #[must_use]
 pub fn capacity_headline(capacity: &Capacity) -> String {
+    let counted = || capacity.probes.iter().filter_map(|probe| probe.counted);
+    let (all, missing) =
+        counted().fold((0, 0), |(all, missing), counted| (all + counted.attempts, missing + counted.not_found));
+    if all > 0 && missing == all {
+        return "No good answer: every request was not found (404 or 410). Choose --ids that exist, or accept these answers \
+                (--expect status:200,404)."
+            .to_owned();
+    }
+    let longer = longer_limit(capacity).map_or_else(String::new, |longer| format!(" {longer}"));
+    sentence(capacity) + &longer
+}
+
+/// Explain refusals by a limit that counts over a longer time than a probe.
+fn longer_limit(capacity: &Capacity) -> Option<String> {
+    let probe = used_up(&capacity.probes).filter(|_| capacity.limit_per_s.is_none())?;
+    let (warmup_s, measured_s) = times_s(probe.rate_per_s, &capacity.question);
+    let (lasts, number, at) = (micros((warmup_s + measured_s) * 1e6), probe.number, rate(probe.rate_per_s));
+    Some(format!(
+        "The limit seems to count over a longer time than a probe ({lasts}): probe {number} at {at} had all of its requests \
+         refused after others passed. Use a --probe of at least that time."
+    ))
+}
+
+/// The outcome in a sentence.
+fn sentence(capacity: &Capacity) -> String {
     let pass = capacity.passes_at_per_s.map(rate);
     let fail = capacity.fails_at_per_s.map(rate);
     let bounds = capacity.question.bounds;
@@ -50,6 +76,15 @@ pub fn capacity_headline(capacity: &Capacity) -> String {
     };
     let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
     match (capacity.outcome, &pass, &fail) {
+        (Outcome::Found, Some(_), Some(fail))
+            if let Some(limit) = capacity.limit_per_s.filter(|limit| Some(*limit) == capacity.capacity_per_s) =>
+        {
+            format!(
+                "Capacity: {} for {lasts}, the target's limit: it refuses what exceeds that, after a burst at the latest \
+                 (objectives broken at {fail}). Limits over longer periods were not tested.",
+                rate(limit)
+            )
+        }
         (Outcome::Found, Some(pass), Some(fail)) => {
             format!(
                 "Capacity: {} for {lasts} (objectives met at {}, broken at {fail}). Limits over longer periods were not tested.",
@@ -179,8 +214,8 @@ impl StudyResult for Capacity {
             .text(capacity_headline(self))
             .facts(rows(self))
             .table(table(self))
+            .text("Probes that passed (+), failed (-), said nothing of the target (?); short: only short ones on the way up.")
             .in_files()
-            .text("Probes that passed (+), failed (-) and said nothing of the target (?), beside short ones on the way up.")
             .plot("plots/capacity.svg", "Latency against rate")
             .text(format!(
                 "{}, {} cores{together}. crawlmark {}, {}.",
@@ -201,11 +236,16 @@ fn table(capacity: &Capacity) -> Table {
     let us = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let row = |report: &RateReport| {
         let RateReport { passes, fails, voids, .. } = *report;
+        let full = match (passes, fails) {
+            (0, 0) if report.standing == Standing::Unknown => String::new(),
+            (0, 0) => "short".to_owned(),
+            _ => format!("+{passes} -{fails}"),
+        };
         let void = if voids > 0 { format!(" ?{voids}") } else { String::new() };
         vec![
             rate(report.rate_per_s),
             standing(report.standing).to_owned(),
-            format!("+{passes} -{fails}{void}"),
+            format!("{full}{void}").trim_start().to_owned(),
             us(report.response_p50_us),
             if report.response_p99_at_least { ">= " } else { "" }.to_owned() + &us(report.response_p99_us),
         ]
@@ -252,6 +292,16 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
             ),
         ));
     }
+    let is_starved = |probe: &&ProbeReport| {
+        Some(probe.rate_per_s) == capacity.fails_at_per_s && probe.reasons.iter().any(|why| why.contains(STARVED))
+    };
+    if let Some(probe) = capacity.probes.iter().find(is_starved) {
+        let (all, at) = (probe.connections, rate(probe.rate_per_s));
+        rows.push((
+            "connections",
+            format!("all {all} were in use at {at}: this is the capacity over {all} connections (-c)"),
+        ));
+    }
     if let Some(limit) = capacity.limit_per_s {
         rows.push(("limit", format!("once it refuses requests, this target lets {} through", rate(limit))));
     }
@@ -284,10 +334,10 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         let asked = promise.map_or_else(String::new, |promise| {
             format!(": the target asked to be left alone for {}", micros(promise * 1e6))
         });
-        rows.push(("note", format!("its time was over (--budget) before it was{asked}; --resume goes on from there")));
+        rows.push(("note", format!("the time for the search (--budget) was used up{asked}; continue with --resume")));
     }
     if capacity.interrupted {
-        rows.push(("note", "it was ended before it was over; --resume goes on from there".to_owned()));
+        rows.push(("note", "the search was interrupted; continue with --resume".to_owned()));
     }
     rows
 }
