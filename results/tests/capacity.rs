@@ -596,6 +596,22 @@ fn a_limit_is_what_most_refused_probes_agree_on() {
 }
 
 #[test]
+fn a_probe_that_passed_by_a_burst_does_not_outvote_the_limit() {
+    let refused =
+        [(800.0, 150.0), (566.0, 150.0), (476.0, 0.0)].iter().zip(1..).map(|((per_s, let_through), number)| {
+            let (error_share, let_through_per_s) = (0.9, Some(*let_through));
+            ProbeReport { error_share, let_through_per_s, ..probe_at(number, *per_s, Seen::Fail) }
+        });
+    let mut probes: Vec<ProbeReport> = refused.collect();
+    // One was refused in the warm-up.
+    probes.push(ProbeReport { let_through_per_s: Some(600.0), ..probe_at(4, 600.0, Seen::Pass) });
+    let objectives = vec!["error_rate < 0.01".to_owned()];
+    let begun = Begun { question: Question { objectives, ..question() }, ..begun() };
+    let capacity = Capacity::new(String::new(), begun, probes, End::OutOfTime);
+    assert_eq!((capacity.probes[3].seen, capacity.limit_per_s), (Seen::Fail, Some(150.0)));
+}
+
+#[test]
 fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
     let refused = |number, per_s| {
         let mut probe = probe_at(number, per_s, Seen::Collapse);

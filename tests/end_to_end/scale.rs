@@ -203,7 +203,7 @@ fn a_signal_ends_it_and_what_was_measured_is_kept() {
     let scaling = done.scaling();
     assert_eq!(scaling["interrupted"], true);
     assert!(scaling["rounds"].as_array().unwrap().len() >= 2);
-    assert!(done.stdout.contains("it was ended before it was over"), "{}", done.stdout);
+    assert!(done.stdout.contains("interrupted before all rounds were run"), "{}", done.stdout);
     assert!(done.stdout.contains("of each size that was run (1000 planned)"), "{}", done.stdout);
 }
 

@@ -58,7 +58,11 @@ pub(super) struct Limit {
 impl Limit {
     /// None unless it was the same at two rates, and most probes that were refused read it.
     pub(super) fn of(probes: &[ProbeReport]) -> Option<Self> {
-        let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse));
+        // What failed only in hindsight is no reading of its own: the limit is the same before and after.
+        let by_itself = |probe: &&ProbeReport| {
+            !probe.bunched && !probe.reasons.first().is_some_and(|why| why.starts_with(BY_BURST))
+        };
+        let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse)).filter(by_itself);
         let read: Vec<(f64, Self)> = failed
             .filter_map(|probe| {
                 let per_s = probe.let_through_per_s?;

@@ -56,6 +56,18 @@ fn longer_limit(capacity: &Capacity) -> Option<String> {
     ))
 }
 
+/// Reason why this client could not send more.
+fn limited_by(capacity: &Capacity) -> String {
+    let void = capacity.probes.iter().filter(|probe| probe.seen == Seen::Void);
+    match (void.clone().count(), void.filter(|probe| probe.busy).count()) {
+        (all, by_load) if by_load > 0 && by_load * 2 >= all => format!(
+            "this machine was too busy (the client was late or disturbed in {by_load} probes; use an idle machine, or another one \
+             for the target)"
+        ),
+        _ => "this client could not send on schedule".to_owned(),
+    }
+}
+
 /// The outcome in a sentence.
 fn sentence(capacity: &Capacity) -> String {
     let pass = capacity.passes_at_per_s.map(rate);
@@ -66,22 +78,15 @@ fn sentence(capacity: &Capacity) -> String {
     let sustained = |pass: &String| accepted.as_ref().map_or_else(|| pass.clone(), |rate| format!("{rate} accepted"));
     let offered = |pass: &String| if accepted.is_some() { format!("{pass} offered") } else { pass.clone() };
     let lasts = capacity.sustained_for_s.map_or_else(String::new, |seconds| micros(seconds * 1e6));
-    let void = capacity.probes.iter().filter(|probe| probe.seen == Seen::Void);
-    let busy = match (void.clone().count(), void.filter(|probe| probe.busy).count()) {
-        (all, by_load) if by_load > 0 && by_load * 2 >= all => format!(
-            "this machine was too busy (the client was late or disturbed in {by_load} probes; use an idle machine, or another one \
-             for the target)"
-        ),
-        _ => "this client could not send on schedule".to_owned(),
-    };
+    let busy = limited_by(capacity);
     let span = if lasts.is_empty() { String::new() } else { format!(" for {lasts}") };
     match (capacity.outcome, &pass, &fail) {
         (Outcome::Found, Some(_), Some(fail))
             if let Some(limit) = capacity.limit_per_s.filter(|limit| Some(*limit) == capacity.capacity_per_s) =>
         {
             format!(
-                "Capacity: {} for {lasts}, the target's limit: it refuses what exceeds that, after a burst at the latest \
-                 (objectives broken at {fail}). Limits over longer periods were not tested.",
+                "Capacity: {} for {lasts}, the target's limit: it refuses requests above that rate, once a burst is used \
+                 up if it allows one (objectives broken at {fail}). Limits over longer periods were not tested.",
                 rate(limit)
             )
         }

@@ -416,7 +416,7 @@ fn notes(contest: &Contest) -> Vec<(&'static str, String)> {
         }
     }
     if contest.interrupted {
-        notes.push(("note", "it was ended before it was over".to_owned()));
+        notes.push(("note", "interrupted before all rounds were run".to_owned()));
     }
     notes
 }

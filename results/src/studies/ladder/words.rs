@@ -56,7 +56,7 @@ impl StudyResult for Ladder {
     }
 
     fn doc(&self) -> Doc {
-        let partial = if self.interrupted { " (ended before it was over)" } else { "" };
+        let partial = if self.interrupted { " (interrupted)" } else { "" };
         let notes = [
             search(self).map(|search| ("search", search)),
             doubted(self).map(|doubted| ("note", doubted)),

@@ -152,7 +152,7 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
         ));
     }
     if circumstances.interrupted {
-        notes.push(("note", "it was ended before it was over".to_owned()));
+        notes.push(("note", "interrupted before all rounds were run".to_owned()));
     }
     notes
 }
