@@ -1013,7 +1013,7 @@ fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
     );
     let said = report.validity.reasons.join("; ") + &crawlmark_results::show::text::text(&report, usize::MAX);
     assert!(said.contains("because a host throttled") && !said.contains("connections was free"), "{said}");
-    assert!(said.contains("were still waiting for a throttle pause to end"), "{said}");
+    assert!(said.contains("at the end, the queue was waiting for a throttle pause"), "{said}");
 }
 
 #[test]
@@ -1332,4 +1332,76 @@ fn a_run_that_was_stopped_while_it_waited_lasted_until_then() {
     let report = run_against(&plan, &stop, |_, _| MS, throttled_from_a_second_on).report(&plan);
     assert!((report.totals.duration_s - 4.0).abs() < 0.01, "{}", report.totals.duration_s);
     assert!((report.totals.items_per_s - 100.0 / 4.0).abs() < 2.0, "{}", report.totals.items_per_s);
+}
+
+/// Findings and summary of a run in one text.
+fn said(report: &Report) -> String {
+    report.validity.reasons.join("; ") + &crawlmark_results::show::text::text(report, usize::MAX)
+}
+
+#[test]
+fn waits_while_connections_were_free_name_the_limit_on_their_host() {
+    fn hangs(_: u32, sent: Nanos) -> Duration {
+        let second = Nanos::default().plus(S)..Nanos::default().plus(3 * S);
+        if second.contains(&sent) { Duration::from_nanos(second.end.since(sent)) } else { MS }
+    }
+    let mut plan = timed(50, 50, 4 * S);
+    plan.per_host.connections = Some(1);
+    let report = run(&plan, &[], hangs).report(&plan);
+    let text = said(&report);
+    assert!(!text.contains("-c;") && !text.contains("free connection"), "{text}");
+    assert!(text.contains("Raise --per-host-connections (1 now)"), "{text}");
+    assert!(text.contains("the rest was waiting for --per-host-connections"), "{text}");
+    assert!(text.contains("1 request in 10 waited") && !text.contains("1 request in 100"), "200 have no p99: {text}");
+    assert_eq!(report.validity.verdict, crawlmark_results::run::report::Verdict::BudgetLimited, "{text}");
+    // With all connections in use, they are the limit.
+    let mut plan = timed(2, 50, 4 * S);
+    plan.per_host.connections = None;
+    let text = said(&run(&plan, &[], hangs).report(&plan));
+    assert!(text.contains("for a free connection") && text.contains("Use more connections (-c; 2 now)"), "{text}");
+}
+
+#[test]
+fn waits_for_the_pause_of_another_host_and_what_they_dropped_name_the_pause() {
+    fn refused(_: u32, sent: Nanos) -> (Outcome, Advice) {
+        let of_second = sent.0 % 3_000_000_000;
+        let is_refused = (1_000_000_000..1_015_000_000).contains(&of_second);
+        let advice = Advice { repeat: Repeat::MayHelp, wait: Some(2 * S), quota: None, held_ns: None };
+        if is_refused { (Outcome::Throttled, advice) } else { GOOD }
+    }
+    let mut plan = timed(30, 150, 6_700 * MS);
+    (plan.per_host.hosts, plan.per_host.rate) = (3, Some(per_s(160)));
+    let report = run_against(&plan, &[], |_, _| MS, refused).report(&plan);
+    let text = said(&report);
+    assert!(!text.contains("-c;") && !text.contains("free connection"), "{text}");
+    assert!(text.contains("the rest was waiting for a throttle pause to end"), "{text}");
+    assert!(!text.contains("because --per-host-rate did not allow them"), "{text}");
+}
+
+#[test]
+fn a_rate_for_each_host_is_the_limit_where_the_rate_is_not_used_up() {
+    let closed = |rate: u64, per_host: u64| {
+        let mut plan = RunPlan { duration: Some(4 * S), ..run_of(1, 10, 1 << 40) };
+        (plan.rate, plan.burst, plan.at_start) = (Some(per_s(rate)), 1, 1);
+        plan.per_host.rate = Some(per_s(per_host));
+        said(&run(&plan, &[], |_, _| MS).report(&plan))
+    };
+    let text = closed(5_000, 10);
+    assert!(text.contains("limited by  --per-host-rate "), "{text}");
+    let text = closed(10, 5_000);
+    assert!(text.contains("limited by  --rate "), "{text}");
+    let open = |rate: u64, per_host: u64| {
+        let mut plan = timed(10, rate, 4 * S);
+        plan.per_host.rate = Some(per_s(per_host));
+        said(&run(&plan, &[], |_, _| MS).report(&plan))
+    };
+    let text = open(100, 10);
+    assert!(
+        text.contains("limited by  --per-host-rate ") && text.contains("the rest was waiting for --per-host-rate"),
+        "{text}"
+    );
+    assert!(!text.contains("-c;") && !text.contains("free connection") && !text.contains("found to sustain"), "{text}");
+    assert!(!text.contains("at least 1") && !text.contains("at the end at the end"), "{text}");
+    let text = open(100, 500);
+    assert!(text.contains("limited by  --rate "), "{text}");
 }

@@ -20,7 +20,7 @@ pub(crate) use self::numbers::{percent, seconds};
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
+    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
     ShardReport, Totals, WindowReport, Witness, error_in_words,
 };
 use crate::show::doc::{Column, Doc, Table};
@@ -233,12 +233,12 @@ fn throttling(report: &Report) -> String {
     row
 }
 
-/// The limits that set the pace, the longest first.
-/// The flag of the budget that a run had.
+/// The flag of the rate that limited a run.
 fn budget_flag(report: &Report) -> &'static str {
-    if report.plan.run.rate.is_none() && report.plan.run.per_host.rate.is_some() { "--per-host-rate" } else { "--rate" }
+    if Held::run(report).is_rate_per_host() { "--per-host-rate" } else { "--rate" }
 }
 
+/// The limits that set the pace, the longest first.
 fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
     let BindingReport { rate, concurrency, pause, target, idle } = *binding;
     let mut parts = [

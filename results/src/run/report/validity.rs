@@ -198,7 +198,7 @@ const GATES: [Gate; 26] = [
     gate("requests held back by a limit", Verdict::BudgetLimited, open_loop::dropped_for_limits),
     gate("requests held back by throttling", Verdict::TargetLimited, open_loop::dropped_for_throttling),
     gate("requests postponed by throttling", Verdict::TargetLimited, open_loop::postponed),
-    gate("waits for a connection", Verdict::ConcurrencyLimited, open_loop::connections),
+    gate("waits for connections in use", Verdict::ConcurrencyLimited, open_loop::connections),
     gate("waits for a limit", Verdict::BudgetLimited, open_loop::limits),
 ];
 

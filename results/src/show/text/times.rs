@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{grouped, micros, percent, seconds};
-use crate::run::report::{Latency, Report, ScheduleReport, Totals};
+use crate::run::report::{Held, Latency, Limit, Report, ScheduleReport, Totals};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::wire::Binding;
@@ -78,10 +78,10 @@ fn difference(report: &Report, response: &Latency, service: &Latency) -> Option<
         });
     };
     Some(format!(
-        "1 request in {one_in} took {}{} or longer, counted from when a user would have sent it; once sent, {most} were answered \
+        "1 request in {one_in} took {}{}, counted from when a user would have sent it; once sent, {most} were answered \
          within {}{}: the rest was waiting {}",
-        if response.is_at_least(key) { "at least " } else { "" },
         micros(from_intended),
+        if response.is_at_least(key) { " at least" } else { " or longer" },
         micros(from_sent),
         if service.is_at_least(key) { " or more" } else { "" },
         culprit(report)
@@ -93,22 +93,24 @@ fn culprit(report: &Report) -> String {
     let spent = |series| report.latency(series).map_or(0.0, |wait| wait.mean_us.unwrap_or(0.0) * wait.count as f64);
     let opening = spent(Series::Connect);
     let unsent = unsent(report);
-    let [connection, limit, pause, quota] =
-        [&[Binding::Concurrency, Binding::Idle][..], &[Binding::Rate], &[Binding::Pause], &[Binding::Target]]
-            .map(|limits| limits.iter().filter_map(|limit| unsent.by_limit.get(limit)).sum::<f64>());
-    let waits = [
-        ((spent(Series::PoolWait) - opening).max(0.0) + connection, "for a free connection: all of them were in use"),
-        (opening + unsent.opening, "for a new connection to open"),
-        (spent(Series::BudgetWait) + limit, "for a limit on its host, or for the rate the target was found to sustain"),
-        (pause, "for a throttle pause to end"),
-        (quota, "for the target's quota"),
-        (spent(Series::SchedLag), "for this client, which was late"),
-    ];
+    let held = Held::run(report);
+    let mut limits: BTreeMap<Limit, f64> = BTreeMap::new();
+    *limits.entry(held.for_connection()).or_default() += (spent(Series::PoolWait) - opening).max(0.0);
+    *limits.entry(held.before_connection()).or_default() += spent(Series::BudgetWait);
+    for (last, waited) in &unsent.by_limit {
+        *limits.entry(held.dropped(*last)).or_default() += waited;
+    }
+    let mut waits: Vec<(f64, &str)> =
+        limits.into_iter().map(|(limit, spent)| (spent, limit.words(&report.plan.run))).collect();
+    waits.extend([
+        (opening + unsent.opening, "a new connection to open"),
+        (spent(Series::SchedLag), "this client, which was late"),
+    ]);
     let all: f64 = waits.iter().map(|(spent, _)| spent).sum();
     let worst = waits.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     worst.map_or_else(String::new, |(spent, what)| match spent / all.max(f64::MIN_POSITIVE) {
-        part if part > 0.995 => (*what).to_owned(),
-        part => format!("{what} ({} of all waiting)", percent(part)),
+        part if part > 0.995 => format!("for {what}"),
+        part => format!("for {what} ({} of all waiting)", percent(part)),
     })
 }
 
@@ -167,14 +169,14 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
         let what = match limit {
             Binding::Concurrency | Binding::Idle => "a connection",
             Binding::Rate => "--per-host-rate",
-            Binding::Pause => "a throttle pause to end",
+            Binding::Pause => "a throttle pause",
             Binding::Target => "the target's quota",
         };
-        row = format!("{row}\n{} were still waiting for {what} at the end and were dropped", grouped(*dropped));
+        row = format!("{row}\n{} were never sent; at the end, the queue was waiting for {what}", grouped(*dropped));
     }
     let untold = schedule.dropped.saturating_sub(schedule.dropped_by.values().sum());
     if untold > 0 {
-        row = format!("{row}\n{} were still waiting at the end and were dropped", grouped(untold));
+        row = format!("{row}\n{} were still waiting at the end and were never sent", grouped(untold));
     }
     if schedule.postponed > 0 {
         let postponed = grouped(schedule.postponed);

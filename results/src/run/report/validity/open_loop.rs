@@ -1,19 +1,18 @@
 //! Gates on what only an open loop has to keep: what was due went, and the response times are the target's.
 
-use super::shards::{highest_known, times};
+use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::{Worst, percent};
 use super::{Evidence, Seen};
-use crate::run::report::{ShardReport, share};
+use crate::run::report::{Held, Latency, Limit, ShardReport, share};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros};
-use crawlmark_harness::wire::Binding;
 
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> Seen {
     let connections = evidence.plan.connections;
-    dropped(evidence, &[Binding::Concurrency, Binding::Idle], || {
+    dropped(evidence, &[Limit::Connections, Limit::Unknown], |_| {
         format!(
             "none of its connections was free; they count in response times at the age they had reached. The target did not \
              sustain the rate over {connections} connections: use more connections (-c, --per-host-connections), or a lower --rate"
@@ -23,26 +22,32 @@ pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> Seen {
 
 /// Requests that were due and never went because another limit did not allow them.
 pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> Seen {
-    dropped(evidence, &[Binding::Rate], || {
-        "--per-host-rate did not allow them; they count in response times at the age they had reached. Use a lower --rate"
-            .to_owned()
+    dropped(evidence, &[Limit::PerHostRate, Limit::PerHostConnections], |limit| {
+        format!(
+            "{} did not allow them; they count in response times at the age they had reached. {}",
+            limit.words(evidence.plan),
+            limit.remedy(evidence.plan)
+        )
     })
 }
 
 /// Requests that were due and never went because the target throttled.
 pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> Seen {
-    dropped(evidence, &[Binding::Pause, Binding::Target], || {
+    dropped(evidence, &[Limit::Pause, Limit::Target], |_| {
         "a host throttled, or its quota was used up; they count in response times at the age they had reached. Use a lower \
          --rate, or --on-throttle count to send them nevertheless"
             .to_owned()
     })
 }
 
-/// The shard that dropped the greatest part of its requests, of those that did so at the end because of one of `limits`.
-fn dropped(evidence: &Evidence<'_>, limits: &[Binding], why: impl Fn() -> String) -> Seen {
+/// The shard that dropped the greatest part of its requests, of those that did so because of one of `limits`.
+fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> String) -> Seen {
     let part = |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
     // An older version blamed the connections for all of them.
-    let is_by = |shard: &&ShardReport| limits.contains(&shard.dropped_by.unwrap_or(Binding::Concurrency));
+    let limit = |shard: &ShardReport| {
+        shard.dropped_by.map_or(Limit::Connections, |last| Held::shard(evidence.plan, shard).dropped(last))
+    };
+    let is_by = |shard: &&ShardReport| limits.contains(&limit(shard));
     let beyond = evidence.shards.iter().filter(is_by).filter_map(|shard| Some((shard, part(shard)?)));
     Seen::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
         format!(
@@ -50,7 +55,7 @@ fn dropped(evidence: &Evidence<'_>, limits: &[Binding], why: impl Fn() -> String
             worst.who(),
             percent(worst.reading),
             grouped(worst.shard.totals.dropped),
-            why()
+            why(limit(worst.shard))
         )
     }))
 }
@@ -71,40 +76,70 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> Seen {
     }))
 }
 
-/// Waits for a connection that was in use. Of a crawl that is to open new ones all the time, opening them is what is
+/// Waits for a connection while all were in use. Of a crawl that is to open new ones all the time, opening them is what is
 /// measured, and no lack of them.
 pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
-    waits(evidence, Series::PoolWait, |who, waited, response| {
-        format!(
-            "{who}: 1 request in 100 waited {waited} or longer for a free connection, of a response time of {response}, so \
-             response times include waits that the target did not cause. Use more connections (-c; {} now)",
-            evidence.plan.connections
-        )
+    waits(evidence, |shard| {
+        let is_full = Held::shard(evidence.plan, shard).for_connection() == Limit::Connections;
+        is_full.then(|| Wait::of(evidence, shard, Series::PoolWait, Limit::Connections)).flatten()
     })
 }
 
-/// Waits for another limit than the timetable.
+/// Waits for another limit than the timetable, those included that a shard had while connections were free.
 pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
-    waits(evidence, Series::BudgetWait, |who, waited, response| {
-        format!(
-            "{who}: 1 request in 100 waited {waited} or longer, of a response time of {response}, for another limit than --rate \
-             (--per-host-rate, --per-host-connections, the target's quota, --adaptive). Lower --rate, or raise that limit"
-        )
+    waits(evidence, |shard| {
+        let held = Held::shard(evidence.plan, shard);
+        let before = Wait::of(evidence, shard, Series::BudgetWait, held.before_connection());
+        let limit = held.for_connection();
+        let is_known = !matches!(limit, Limit::Connections | Limit::Unknown);
+        let connection = is_known.then(|| Wait::of(evidence, shard, Series::PoolWait, limit)).flatten();
+        before.into_iter().chain(connection).max_by(|a, b| a.us.total_cmp(&b.us))
     })
 }
 
-/// Shards of which a wait is a notable part of the response time, at the 99th percentile.
-fn waits(evidence: &Evidence<'_>, series: Series, say: impl Fn(String, String, String) -> String) -> Seen {
-    let p99 = |shard: &ShardReport, series: Series| times(shard, series).and_then(highest_known);
-    let is_opening = series == Series::PoolWait && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
-    let notable = evidence.shards.iter().filter_map(|shard| {
-        let (waited, response) = (p99(shard, series)?, p99(shard, Series::ResponseOk)?);
-        let opened = is_opening.then(|| p99(shard, Series::Connect)).flatten().unwrap_or_default();
-        let waited = waited - opened;
-        (waited > WAIT_US.max(response * WAIT_OF_RESPONSE)).then_some((shard, waited))
-    });
-    Seen::perhaps(Worst::of(notable).map(|worst| {
-        let response = p99(worst.shard, Series::ResponseOk).unwrap_or_default();
-        say(worst.who(), micros(worst.reading), micros(response))
+/// The shard with the longest wait that is a notable part of the response time.
+fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Wait>) -> Seen {
+    let notable =
+        |shard: &ShardReport| wait(shard).filter(|wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE));
+    let found = evidence.shards.iter().filter_map(|shard| Some((shard, notable(shard)?.us)));
+    Seen::perhaps(Worst::of(found).and_then(|worst| {
+        let Wait { us, response_us, one_in, limit } = notable(worst.shard)?;
+        let of_response = if us < response_us {
+            format!("of a response time of {}", micros(response_us))
+        } else {
+            "which is all of their response time".to_owned()
+        };
+        Some(format!(
+            "{}: 1 request in {one_in} waited {} or longer for {}, {of_response}, so response times include waits that the target did \
+             not cause. {}",
+            worst.who(),
+            micros(us),
+            if limit == Limit::Connections { "a free connection" } else { limit.words(evidence.plan) },
+            limit.remedy(evidence.plan)
+        ))
     }))
+}
+
+/// A wait at the highest percentile that it and the response time both have.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    us: f64,
+    response_us: f64,
+    /// One request in so many took this long or longer.
+    one_in: u32,
+    limit: Limit,
+}
+
+impl Wait {
+    /// The wait in `series`, without the time in which connections opened if each request takes a new one.
+    fn of(evidence: &Evidence<'_>, shard: &ShardReport, series: Series, limit: Limit) -> Option<Self> {
+        let (waited, response) = (times(shard, series)?, times(shard, Series::ResponseOk)?);
+        let is_opening = series == Series::PoolWait && evidence.plan.workload.contains_key(REQUESTS_PER_CONNECTION);
+        let opened = times(shard, Series::Connect).filter(|_| is_opening);
+        let at = |percentile: fn(&Latency) -> Option<f64>, one_in: u32| {
+            let opened = opened.and_then(percentile).unwrap_or_default();
+            Some(Self { us: percentile(waited)? - opened, response_us: percentile(response)?, one_in, limit })
+        };
+        at(|times| times.p99_us, 100).or_else(|| at(|times| times.p90_us, 10))
+    }
 }

@@ -119,14 +119,15 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
     // A run without a budget has nothing to be late for.
     let paced = evidence.plan.rate.is_some();
     let late = evidence.shards.iter().filter(|_| paced).filter_map(|shard| {
-        let us = highest_known(times(shard, Series::SchedLag)?)?;
+        let (us, _) = highest_known(times(shard, Series::SchedLag)?)?;
         let service = times(shard, Series::ServiceOk).and_then(|service| service.p50_us).unwrap_or(0.0);
         (us > SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)).then_some((shard, us))
     });
     Seen::perhaps(Worst::of(late).map(|worst| {
         format!(
-            "{} sent 1 % of its requests at least {} late, because the client did not keep the pace. {}",
+            "{} sent {} of its requests at least {} late, because the client did not keep the pace. {}",
             worst.who(),
+            part_beyond(worst.shard, Series::SchedLag),
             micros(worst.reading),
             more_room(evidence)
         )
@@ -150,12 +151,13 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
             more_room(evidence)
         )]);
     }
-    let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?)));
+    let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?.0)));
     Seen::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
         format!(
-            "{} read events at least {} late 1 % of the time (event-loop delay), so slow responses are partly its own delay. {}",
+            "{} read events at least {} late {} of the time (event-loop delay), so slow responses are partly its own delay. {}",
             worst.who(),
             micros(worst.reading),
+            part_beyond(worst.shard, Series::LoopLag),
             more_room(evidence)
         )
     }))
@@ -231,7 +233,12 @@ pub(super) fn times(shard: &ShardReport, series: Series) -> Option<&Latency> {
     shard.latency.get(series.name())
 }
 
-/// The 99th percentile; of fewer than a thousand values, which have none, the 90th.
-pub(super) fn highest_known(latency: &Latency) -> Option<f64> {
-    latency.p99_us.or(latency.p90_us)
+/// The 99th percentile and the part of the values beyond it; of fewer than a thousand values, which have none, the 90th.
+fn highest_known(latency: &Latency) -> Option<(f64, &'static str)> {
+    latency.p99_us.map(|us| (us, "1 %")).or_else(|| latency.p90_us.map(|us| (us, "10 %")))
+}
+
+/// The part of the values beyond the percentile that [`highest_known`] gives.
+fn part_beyond(shard: &ShardReport, series: Series) -> &'static str {
+    times(shard, series).and_then(highest_known).map_or("1 %", |(_, part)| part)
 }

@@ -684,10 +684,39 @@ fn g_waits_for_a_connection_or_a_limit() {
     };
     passes(|run| opening(run, 50_100.0));
     trips(Verdict::ConcurrencyLimited, &["waited 10.1 ms or longer for a free"], |run| opening(run, 50_000.0));
-    trips(Verdict::BudgetLimited, &["shard 1: 1 request in 100 waited 10.1 ms or longer, of a response time"], |run| {
-        waited(run, Series::BudgetWait, 10_100.0, 100_000.0);
-    });
+    let limit = "shard 1: 1 request in 100 waited 10.1 ms or longer for another limit than --rate, of a response time of 100 ms";
+    trips(Verdict::BudgetLimited, &[limit], |run| waited(run, Series::BudgetWait, 10_100.0, 100_000.0));
     passes(|run| waited(run, Series::BudgetWait, 10_000.0, 100_000.0));
+    // Of less than a thousand, both figures are the 90th percentile; and no part is greater than the whole.
+    let few = |run: &mut Run, us: f64| {
+        waited(run, Series::PoolWait, 0.0, 0.0);
+        for (series, us) in [(Series::PoolWait, us), (Series::ResponseOk, 100_000.0)] {
+            (run.times(series).p99_us, run.times(series).p90_us) = (None, Some(us));
+        }
+    };
+    trips(
+        Verdict::ConcurrencyLimited,
+        &["1 request in 10 waited 10.1 ms or longer for a free connection, of"],
+        |run| {
+            few(run, 10_100.0);
+        },
+    );
+    trips(
+        Verdict::ConcurrencyLimited,
+        &["waited 100 ms or longer for a free connection, which is all of their"],
+        |run| {
+            few(run, 100_100.0);
+        },
+    );
+    // Connections that were never all in use were not waited for: only another limit is.
+    let free = |run: &mut Run, connections: Option<u32>| {
+        (run.shards[1].connections, run.plan.per_host.connections) = (5, connections);
+        waited(run, Series::PoolWait, 10_100.0, 100_000.0);
+    };
+    passes(|run| free(run, None));
+    trips(Verdict::BudgetLimited, &["for --per-host-connections", "Raise --per-host-connections (1 now)"], |run| {
+        free(run, Some(1));
+    });
     // A closed loop waits for its connections by its nature.
     passes(|run| run.times(Series::PoolWait).p99_us = Some(1e6));
 }

@@ -1,0 +1,141 @@
+//! The limit that requests waited for: told by what the plan limits, by how long each limit held, and by what was in flight.
+
+use super::{BindingReport, Report, ShardReport, share};
+use crawlmark_harness::plan::RunPlan;
+use crawlmark_harness::wire::Binding;
+
+/// Part of the rate that must be used for the rate to be the limit, while a rate was.
+const USED: f64 = 0.9;
+
+/// A limit by the name that a reader can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    /// All connections were in use.
+    Connections,
+    /// `--per-host-connections`.
+    PerHostConnections,
+    /// `--per-host-rate`.
+    PerHostRate,
+    /// A throttle pause of a host.
+    Pause,
+    /// The target's quota, or what `--adaptive` found.
+    Target,
+    /// None of those that are known.
+    Unknown,
+}
+
+/// Evidence of the limit on a run or a shard.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held<'a> {
+    plan: &'a RunPlan,
+    binding: BindingReport,
+    /// True if all connections of a shard were in use at once.
+    is_full: bool,
+    /// Part of what `--rate` offered that was used.
+    used: f64,
+}
+
+impl<'a> Held<'a> {
+    /// Evidence on a shard.
+    pub(crate) fn shard(plan: &'a RunPlan, shard: &ShardReport) -> Self {
+        let used = shard.scheduled.map_or(1.0, |scheduled| share(shard.totals.attempts as f64, scheduled as f64));
+        Self { plan, binding: shard.binding, is_full: is_full(shard), used }
+    }
+
+    /// Evidence on a whole run.
+    pub(crate) fn run(report: &'a Report) -> Self {
+        let scheduled = report.schedule.as_ref().map(|schedule| schedule.scheduled as f64);
+        let of_schedule = scheduled.map(|scheduled| share(report.totals.attempts as f64, scheduled));
+        let used = of_schedule.or_else(|| report.budget.as_ref().map(|budget| budget.utilisation)).unwrap_or(1.0);
+        let is_full = report.shards.iter().any(is_full);
+        Self { plan: &report.plan.run, binding: report.binding, is_full, used }
+    }
+
+    /// True if the time that a rate held was that of `--per-host-rate`: the engine counts both as one.
+    pub(crate) fn is_rate_per_host(&self) -> bool {
+        self.plan.per_host.rate.is_some() && (self.plan.rate.is_none() || self.used < USED * self.binding.rate)
+    }
+
+    /// The limit that requests waited for when they had no connection.
+    pub(crate) fn for_connection(&self) -> Limit {
+        self.longest(self.is_full)
+    }
+
+    /// The limit that requests waited for before they might have a connection.
+    pub(crate) fn before_connection(&self) -> Limit {
+        self.longest(false)
+    }
+
+    /// The limit that made a shard drop requests, of which `last` held at the end.
+    pub(crate) fn dropped(&self, last: Binding) -> Limit {
+        let longest = self.for_connection();
+        match (last, longest) {
+            (Binding::Rate, Limit::Pause) | (Binding::Pause, Limit::PerHostRate) => longest,
+            (Binding::Rate, _) => Limit::PerHostRate,
+            (Binding::Pause, _) => Limit::Pause,
+            (Binding::Target, _) => Limit::Target,
+            (Binding::Concurrency | Binding::Idle, _) if self.is_full => Limit::Connections,
+            (Binding::Concurrency | Binding::Idle, _) => longest,
+        }
+    }
+
+    fn longest(&self, has_full: bool) -> Limit {
+        let BindingReport { rate, concurrency, pause, target, idle } = self.binding;
+        let per_host = self.plan.per_host;
+        let when = |is: bool, part: f64| if is { part } else { 0.0 };
+        let parts = [
+            (when(has_full, concurrency + idle), Limit::Connections),
+            (when(!self.is_full && per_host.connections.is_some(), concurrency), Limit::PerHostConnections),
+            (when(self.is_rate_per_host(), rate), Limit::PerHostRate),
+            // The schedule of a single host is put off by a pause, and nothing waits for it.
+            (when(per_host.hosts > 1, pause), Limit::Pause),
+            (target, Limit::Target),
+        ];
+        let longest = parts.into_iter().filter(|(part, _)| *part > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
+        longest.map_or_else(
+            || match (has_full, per_host.rate, per_host.connections) {
+                (true, ..) => Limit::Connections,
+                (_, Some(_), _) => Limit::PerHostRate,
+                (_, _, Some(_)) => Limit::PerHostConnections,
+                _ => Limit::Unknown,
+            },
+            |(_, limit)| limit,
+        )
+    }
+}
+
+impl Limit {
+    /// Object of "waited for".
+    pub(crate) fn words(self, plan: &RunPlan) -> &'static str {
+        match self {
+            Self::Connections => "a free connection: all of them were in use",
+            Self::PerHostConnections => "--per-host-connections",
+            Self::PerHostRate => "--per-host-rate",
+            Self::Pause => "a throttle pause to end",
+            Self::Target if plan.manners.adaptive.is_some() => "the rate that --adaptive found, or the target's quota",
+            Self::Target => "the target's quota",
+            Self::Unknown => "another limit than --rate",
+        }
+    }
+
+    /// Sentence that says what to do.
+    pub(crate) fn remedy(self, plan: &RunPlan) -> String {
+        let raise = |flag: &str, now: Option<String>| {
+            format!("Raise {flag} ({} now), or lower --rate", now.unwrap_or_else(|| "none".to_owned()))
+        };
+        match self {
+            Self::Connections => format!("Use more connections (-c; {} now)", plan.connections),
+            Self::PerHostConnections => {
+                raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
+            }
+            Self::PerHostRate => raise("--per-host-rate", plan.per_host.rate.map(|rate| rate.to_string())),
+            Self::Pause => "Lower --rate, or use --on-throttle count to send requests nevertheless".to_owned(),
+            Self::Target | Self::Unknown => "Lower --rate".to_owned(),
+        }
+    }
+}
+
+/// True if all connections of a shard were in use at once.
+fn is_full(shard: &ShardReport) -> bool {
+    shard.totals.peak_in_flight >= u64::from(shard.connections)
+}
