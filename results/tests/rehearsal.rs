@@ -347,13 +347,16 @@ fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
     let plots = plot::all(&report);
     let (good, cut_off) = (2_000 - 5 * Hanging::PART, 3 * Hanging::PART);
     assert_eq!((report.latency["service"].count, report.latency["service"].censored), (good, cut_off));
-    let all = "1,992 requests (12 of them cut off or never sent)";
+    let all = "1,992 requests (12 of them timed out or were open at the end)";
     for name in ["spectrum", "latency"] {
         let caption = caption(&plots, name).unwrap();
         assert!(caption.contains(&format!("of {all}")) && !caption.contains("good answers"), "{name}: {caption}");
     }
     let heat = caption(&plots, "heat").unwrap();
-    assert!(heat.starts_with("Of 1,980 good answers") && heat.contains("12 requests that were cut off"), "{heat}");
+    assert!(
+        heat.starts_with("Of 1,980 good answers") && heat.contains("12 requests that timed out or were open"),
+        "{heat}"
+    );
     assert!(page::html(&report, &plots).contains(&format!("of {all}")));
     let errors = plots.iter().find(|plot| plot.name == "errors").unwrap();
     assert!(errors.caption.ends_with("; 12 attempts were cut off at the end."), "{}", errors.caption);
@@ -1404,4 +1407,67 @@ fn a_rate_for_each_host_is_the_limit_where_the_rate_is_not_used_up() {
     assert!(!text.contains("at least 1") && !text.contains("at the end at the end"), "{text}");
     let text = open(100, 500);
     assert!(text.contains("limited by  --rate "), "{text}");
+}
+
+#[test]
+fn a_single_throttled_answer_of_a_run_that_was_stopped_in_its_pause_is_in_the_caption_and_counted_once_per_shard() {
+    let mut plan = RunPlan { duration: Some(10 * S), ..run_of(2, 4, 1 << 40) };
+    (plan.rate, plan.burst, plan.at_start) = (Some(per_s(100)), 2, 2);
+    let refused = |shard, sent: Nanos| {
+        let is_refused = shard == 0 && (1_000_000_000..1_015_000_000).contains(&sent.0);
+        let advice = Advice { repeat: Repeat::MayHelp, wait: Some(6 * S), quota: None, held_ns: None };
+        if is_refused { (Outcome::Throttled, advice) } else { GOOD }
+    };
+    let incidents = [Incident::Signal { at: 3_100 * MS, number: 2 }];
+    let report = run_against(&plan, &incidents, |_, _| MS, refused).report(&plan);
+    let throttled = report.totals.throttled;
+    assert!(throttled > 0);
+    let caption = caption(&plot::all(&report), "throughput").unwrap();
+    assert!(caption.contains("of the attempts were throttled") && !caption.contains("none was throttled"), "{caption}");
+    let text = said(&report);
+    let kept = format!("{throttled} answers said how long to wait; pauses, counted by each shard: 2 kept, 0 broken");
+    let kept = kept.replace("1 answers", "1 answer");
+    assert!(text.contains(&kept), "{kept}, not in {text}");
+}
+
+#[test]
+fn a_run_that_was_stopped_before_its_first_request_says_that_nothing_was_sent() {
+    let mut plan = run_of(2, 4, 1 << 40);
+    plan.duration = Some(10 * S);
+    let mut rehearsal = run(&plan, &[Incident::Signal { at: S, number: 15 }], |_, _| MS);
+    let mut text = said(&rehearsal.as_it_is(&plan));
+    assert!(text.contains("limited by") && text.contains(" checks"), "{text}");
+    for shard in &mut rehearsal.record.shards {
+        (shard.stats.counters, shard.last_done) = (Default::default(), rehearsal.record.start);
+    }
+    text = said(&rehearsal.as_it_is(&plan));
+    assert!(text.contains("rate        nothing was sent"), "{text}");
+    for other in ["limited by", "CPU per attempt", "0 connections", "not available", "checks"] {
+        assert!(!text.contains(other), "{other}: {text}");
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_in_its_warm_up_has_no_rate() {
+    let mut plan = run_of(2, 4, 1 << 40);
+    (plan.duration, plan.warmup) = (Some(10 * S), 2 * S);
+    let text = said(&run(&plan, &[Incident::Signal { at: 500 * MS, number: 15 }], |_, _| MS).report(&plan));
+    assert!(text.contains("rate        none: the run ended after ") && !text.contains("0.000 items/s"), "{text}");
+    assert!(text.contains("within its warm-up of 2.00 s"), "{text}");
+}
+
+#[test]
+fn a_suspension_is_the_one_reason_for_a_shard_that_was_paused_by_it() {
+    let mut plan = run_of(1, 4, 1 << 40);
+    plan.duration = Some(4 * S);
+    let mut rehearsal = run(&plan, &[Incident::Block { at: S, lasts: 1_600 * MS }], |_, _| MS);
+    let reasons = rehearsal.report(&plan).validity.reasons.join("; ");
+    assert!(reasons.contains("was paused for ") && reasons.contains("starved of CPU"), "{reasons}");
+    rehearsal.record.suspended = 1_590 * MS;
+    let reasons = rehearsal.report(&plan).validity.reasons.join("; ");
+    assert!(!reasons.contains("starved of CPU") && !reasons.contains("use fewer shards"), "{reasons}");
+    assert!(reasons.contains("run it again without a break"), "{reasons}");
+    rehearsal.record.suspended = 300 * MS;
+    let reasons = rehearsal.report(&plan).validity.reasons.join("; ");
+    assert!(reasons.contains("starved of CPU"), "a longer one has another cause: {reasons}");
 }

@@ -68,6 +68,12 @@ impl Counters {
         self.by_error.values().sum()
     }
 
+    /// Attempts that failed: neither good, nor not found, nor throttled.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.errors() + self.rejected.values().sum::<u64>() + self.soft_blocked
+    }
+
     /// Adds `other`.
     pub fn merge(&mut self, other: &Self) {
         let Self {

@@ -270,7 +270,7 @@ impl Report {
             intervals: &intervals,
             warmup: warmup.as_ref(),
         });
-        validity.note_interruptions(record, &totals);
+        validity.note_interruptions(record, &totals, &shards);
         Self {
             schema: SCHEMA.to_owned(),
             crawlmark_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -109,25 +109,13 @@ pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
 /// Return the summary of a run: names and values of one or several lines.
 pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
-    let mut rows = vec![
-        ("target", report.plan.run.target.clone()),
-        ("items", ledger(&report.ledger)),
-        (
-            "rate",
-            format!(
-                "{} items/s{} over {}{} ({} attempts/s, {} in flight at most)",
-                decimal(totals.items_per_s),
-                good_part(totals).map_or_else(String::new, |part| format!(", {part} of it good,")),
-                seconds(totals.duration_s),
-                report
-                    .warmup
-                    .as_ref()
-                    .map_or_else(String::new, |warm| format!(", the first {} left out", seconds(warm.duration_s))),
-                decimal(totals.attempts_per_s),
-                grouped(totals.peak_in_flight)
-            ),
-        ),
-    ];
+    let mut rows =
+        vec![("target", report.plan.run.target.clone()), ("items", ledger(&report.ledger)), ("rate", rate(report))];
+    if is_unsent(report) {
+        // Its limits, its traffic and its CPU are those of the start alone.
+        rows.push(("validity", validity(report)));
+        return rows;
+    }
     rows.extend(times::rows(report));
     if !totals.attempts_by_status.is_empty() {
         rows.push(("statuses", counts(totals.attempts_by_status.iter())));
@@ -179,6 +167,32 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
+/// True if nothing was sent, and nothing was to be.
+fn is_unsent(report: &Report) -> bool {
+    report.totals.attempts == 0 && report.totals.dropped == 0 && report.shards.iter().all(|shard| shard.fault.is_none())
+}
+
+fn rate(report: &Report) -> String {
+    let totals = &report.totals;
+    if is_unsent(report) {
+        return "nothing was sent".to_owned();
+    }
+    let warm_s = report.warmup.as_ref().map(|warm| warm.duration_s);
+    if let Some(warm_s) = warm_s.filter(|warm_s| totals.duration_s <= *warm_s) {
+        let ended = seconds(totals.duration_s);
+        return format!("none: the run ended after {ended}, within its warm-up of {}", seconds(warm_s));
+    }
+    format!(
+        "{} items/s{} over {}{} ({} attempts/s, {} in flight at most)",
+        decimal(totals.items_per_s),
+        good_part(totals).map_or_else(String::new, |part| format!(", {part} of it good,")),
+        seconds(totals.duration_s),
+        warm_s.map_or_else(String::new, |warm_s| format!(", the first {} left out", seconds(warm_s))),
+        decimal(totals.attempts_per_s),
+        grouped(totals.peak_in_flight)
+    )
+}
+
 /// Good part of the rate, unless all of it is good.
 pub(crate) fn good_part(totals: &Totals) -> Option<String> {
     let part = totals.good_share().filter(|part| *part < 1.0)?;
@@ -204,7 +218,8 @@ fn retries(report: &Report) -> String {
 }
 
 fn throttling(report: &Report) -> String {
-    let MannersReport { pauses, paused_s, honoured, violated, early_attempts, cut_pauses, .. } = report.manners;
+    let MannersReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
+        report.manners;
     let mut row = format!(
         "{} of attempts throttled, {} brought no item",
         percent(report.manners.throttled_share),
@@ -222,7 +237,13 @@ fn throttling(report: &Report) -> String {
         let _ = write!(row, "; recovery took {} on average, {} at most", seconds(mean), seconds(max));
     }
     if honoured + violated > 0 {
-        let _ = write!(row, "\nwaits asked for: {} kept, {} broken", grouped(honoured), grouped(violated));
+        let _ = write!(
+            row,
+            "\n{} said how long to wait; pauses, counted by each shard: {} kept, {} broken",
+            if promises == 1 { "1 answer".to_owned() } else { format!("{} answers", grouped(promises)) },
+            grouped(honoured),
+            grouped(violated)
+        );
     }
     if early_attempts > 0 {
         let _ = write!(row, ", {} attempts came early", grouped(early_attempts));
@@ -341,18 +362,21 @@ fn kept(kept: bool, unaudited_shards: usize) -> String {
     }
 }
 
-/// CPU of the shards per attempt, us, over those that told; none when none did.
+/// CPU of the shards per attempt, us, over those that told; none when none did, and without attempts.
 pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
     let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
     let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
-    let attempts = usages().map(|(attempts, _)| attempts).sum::<u64>().max(1) as f64;
-    usages().next().map(|_| cpu * 1e6 / attempts)
+    let attempts: u64 = usages().map(|(attempts, _)| attempts).sum();
+    (attempts > 0).then(|| cpu * 1e6 / attempts as f64)
 }
 
 fn client(report: &Report) -> String {
     let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let used = match cpu_us_per_attempt(report) {
         Some(us) => format!("{us:.2} µs of CPU per attempt, {} of memory each at most", bytes(rss)),
+        None if report.shards.iter().any(|shard| shard.usage.cpu_s().is_some()) => {
+            format!("no attempt to share its CPU time, {} of memory each at most", bytes(rss))
+        }
         None => "CPU and memory unknown: no shard reported them".to_owned(),
     };
     let shards =
@@ -399,11 +423,15 @@ fn witness_row(witness: &Witness) -> String {
 
 fn validity(report: &Report) -> String {
     let validity = &report.validity;
-    let mut row = format!("{} ({} checks", validity.verdict.name(), validity.checked.len());
-    for not_made in validity.not_made() {
-        let _ = write!(row, "; {not_made}");
+    let mut row = validity.verdict.name().to_owned();
+    // Without a request there was nothing to check.
+    if !is_unsent(report) {
+        let _ = write!(row, " ({} checks", validity.checked.len());
+        for not_made in validity.not_made() {
+            let _ = write!(row, "; {not_made}");
+        }
+        row.push(')');
     }
-    row.push(')');
     for reason in &validity.reasons {
         let _ = write!(row, "\n- {reason}");
     }

@@ -127,7 +127,7 @@ fn told(now: &Now<'_>) -> String {
 fn answers(now: &Now<'_>, columns: usize) -> Line {
     let counters = &now.counters;
     let mut parts = throttled(now);
-    parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
+    parts.push(counted(1, "errors", counters.failures(), Tone::Failure));
     let share = match counters.failed {
         0 => String::new(),
         failed => format!(" ({} of items)", percent(failed as f64 / counters.items().max(1) as f64)),

@@ -66,7 +66,7 @@ fn line(now: &Now<'_>) -> String {
     if counters.throttled > 0 {
         let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
-    let counts = [("errors", counters.errors()), ("failed", counters.failed), ("abandoned", counters.gave_up)];
+    let counts = [("errors", counters.failures()), ("failed", counters.failed), ("abandoned", counters.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
@@ -102,6 +102,11 @@ mod tests {
             line(&gauge.read(&then)),
             "   2 s   3.3 %  1,250     750/s     8 in flight  p50 1.00 ms p99 4.00 ms  throttled 0  eta 58s\n"
         );
+        let mut rejected = live(3_000, vec![shard(3_000, 1_250)]);
+        rejected.shards[0].counters.rejected = [(500, 58)].into();
+        rejected.shards[0].counters.failed = 58;
+        let shown = line(&Gauge::new(&plan(1)).read(&rejected));
+        assert!(shown.contains("errors 58  failed 58"), "{shown}");
         then.shards[0].counters.throttled = 75;
         then.shards[0].counters.gave_up = 4;
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });

@@ -237,12 +237,13 @@ impl Validity {
     }
 
     /// Notes what was done to a run and its shards cannot see: a suspension, and a stop before the first request.
-    pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals) {
+    pub(super) fn note_interruptions(&mut self, record: &RunRecord, totals: &Totals, shards: &[ShardReport]) {
         if record.interrupted.is_some() && totals.attempts == 0 {
             let why = "the run was stopped before its first request, so nothing was measured".to_owned();
             self.check("start", Some(why), Verdict::Incomplete);
         }
         if !record.suspended.is_zero() {
+            shards::blame_suspension(&mut self.reasons, record.suspended, shards);
             let why = format!(
                 "the run was suspended for {} (Ctrl-Z or SIGTSTP): rates include that time, and requests in flight look \
                  slower by it; run it again without a break",

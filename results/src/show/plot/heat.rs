@@ -7,6 +7,7 @@ use super::scale::{Scale, time, trimmed};
 use super::seconds::{Gathered, LEAST_S, Seconds};
 use super::{Plot, counted, percent};
 use crate::run::report::{CELLS_PER_DECADE, Report, Spread};
+use crate::show::text::times::unfinished;
 
 const FIELD: f64 = 240.0;
 
@@ -132,7 +133,7 @@ fn caption(report: &Report, columns: &[Column], seconds: &Seconds<'_>) -> String
         seconds.spoken(first_s),
         match report.latency(report.main_series()).map_or(0, |latency| latency.censored) {
             0 => String::new(),
-            n => format!("; {} that were cut off or never sent are not shown", counted(n, "request")),
+            n => format!("; {} that {} are not shown", counted(n, "request"), unfinished(report)),
         },
     )
 }

@@ -6,7 +6,7 @@ use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, time};
 use crate::run::report::{Latency, Report};
-use crate::show::text::times::population;
+use crate::show::text::times::{population, unfinished};
 use crawlmark_harness::stats::{SAMPLES_BEYOND, Series};
 use crawlmark_harness::units::{grouped, micros};
 
@@ -134,8 +134,8 @@ fn caption(report: &Report, curves: &[Curve<'_>]) -> String {
         latency.slowest_us().map_or_else(String::new, |us| format!("; the slowest answer took {}", micros(us)));
     let cut = match curve.censored {
         0 => String::new(),
-        1 => "; the one that was cut off or never sent ranks beyond the end of the curve".to_owned(),
-        n => format!("; the {} that were cut off or never sent rank beyond the end of the curve", grouped(n)),
+        1 => "; the one that did not end ranks beyond the end of the curve".to_owned(),
+        n => format!("; the {} that {} rank beyond the end of the curve", grouped(n), unfinished(report)),
     };
     let beyond = if curve.total < (SAMPLES_BEYOND * 10) as f64 { "; with so few, the tail is chance" } else { "" };
     format!("{tail}{slowest}{cut}{beyond}.")

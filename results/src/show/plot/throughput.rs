@@ -43,6 +43,10 @@ fn caption(report: &Report, seconds: &Seconds<'_>, [offered, .., throttled]: &[L
             seconds.spoken(step.from_s),
             spoken(rate)
         ),
+        // The second of it may be too short to be drawn.
+        None if report.totals.throttled > 0 => {
+            format!("{} of the attempts were throttled", percent(report.manners.throttled_share))
+        }
         None => "none was throttled".to_owned(),
     };
     let failed = report.totals.failed(&report.ledger);

@@ -192,6 +192,11 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
     row
 }
 
+/// Predicate of the requests that the times know a lower bound of alone: of a closed loop, all of them were sent.
+pub(crate) const fn unfinished(report: &Report) -> &'static str {
+    if report.schedule.is_some() { "were cut off or never sent" } else { "timed out or were open at the end" }
+}
+
 /// The requests that the times of `latency`, one of the series of good answers, are of.
 pub(crate) fn population(report: &Report, latency: &Latency) -> String {
     let plural = |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
@@ -200,7 +205,7 @@ pub(crate) fn population(report: &Report, latency: &Latency) -> String {
         0 => plural(latency.count, "good answer"),
         n => {
             let all = plural(latency.count.saturating_add(n), "request");
-            format!("{all} ({} of them cut off or never sent)", grouped(n))
+            format!("{all} ({} of them {})", grouped(n), unfinished(report))
         }
     }
 }

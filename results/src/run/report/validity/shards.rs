@@ -1,6 +1,7 @@
 //! Gates on each shard: its end, its sums, and whether it had its CPU when it needed it.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::thresholds::{
     CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
@@ -134,6 +135,9 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
     }))
 }
 
+/// Causes of a paused shard, as far as it sees them itself.
+const STARVED: &str = " (stopped, or starved of CPU)";
+
 /// A loop that did not get to run when it was to.
 pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
     if none_reported(evidence) {
@@ -144,7 +148,7 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
         evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
     if let Some(worst) = Worst::of(frozen) {
         return Seen::Findings(vec![format!(
-            "{} was paused for {} (stopped, or starved of CPU), so requests in flight look slower by that. Run again; if it \
+            "{} was paused for {}{STARVED}, so requests in flight look slower by that. Run again; if it \
              recurs: {}",
             worst.who(),
             micros(worst.reading),
@@ -161,6 +165,20 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
             more_room(evidence)
         )
     }))
+}
+
+/// Takes the advice out of the finding on paused shards when the suspension of the run explains all of their pause.
+pub(super) fn blame_suspension(reasons: &mut [String], suspended: Duration, shards: &[ShardReport]) {
+    let paused_us = shards.iter().filter_map(|shard| times(shard, Series::LoopLag)?.max_us).fold(0.0, f64::max);
+    // A shard reads the clock a little later than the supervisor.
+    if paused_us > suspended.as_secs_f64() * 1e6 + FREEZE_US {
+        return;
+    }
+    for reason in reasons {
+        if let Some((paused, _)) = reason.split_once(STARVED) {
+            *reason = format!("{paused} by the suspension, so requests in flight look slower by that");
+        }
+    }
 }
 
 /// Time that a hypervisor gave to others.
