@@ -180,10 +180,11 @@ const STOP_IF: &str = "\
 Stop unless this holds, as in 'error_rate[10s] < 5%'; may be repeated
 
 Written as --fail-if, and evaluated every second; without a window, over
-everything since the warm-up. The run stops as after Ctrl-C,
-with a partial report that names the threshold, and exit code 3. A window that is not
-full or has too few samples is not judged (but few attempts can break a share): 100 attempts for shares and
-means, 100 beyond a percentile.";
+everything since the warm-up. The run stops as after Ctrl-C, with a
+partial report that names the threshold, and exit code 3. A window that is not
+full or has too few samples is not judged: 100 attempts for shares and
+means, 100 beyond a percentile. Fewer attempts still break a share if
+their errors would break it among 100.";
 
 /// Content of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
