@@ -210,7 +210,9 @@ impl WarmUpReport {
             (&mut totals.throttled, counted.throttled),
             (&mut totals.soft_blocked, counted.soft_blocked),
         ];
-        less.into_iter().for_each(|(count, warm)| *count = count.saturating_sub(warm));
+        for (count, warm) in less {
+            *count = count.saturating_sub(warm);
+        }
         let maps = [
             (&mut totals.errors_by_kind, &counted.errors_by_kind),
             (&mut totals.rejected_by_status, &counted.rejected_by_status),
