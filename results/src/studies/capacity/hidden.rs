@@ -107,7 +107,7 @@ pub fn used_up(probes: &[ProbeReport]) -> Option<&ProbeReport> {
         let passed = |other: &ProbeReport| {
             good(other) && other.per_min >= probe.per_min && other.throttled_share + other.error_share == 0.0
         };
-        counted.throttled + counted.failed == counted.attempts
+        counted.throttled.checked_add(counted.failed) == Some(counted.attempts)
             && before.iter().any(passed)
             && (counted.failed == 0 || after.iter().any(good))
     };

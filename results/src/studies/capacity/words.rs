@@ -34,8 +34,9 @@ pub fn offered(pace: Pace) -> String {
 #[must_use]
 pub fn capacity_headline(capacity: &Capacity) -> String {
     let counted = || capacity.probes.iter().filter_map(|probe| probe.counted);
-    let (all, missing) =
-        counted().fold((0, 0), |(all, missing), counted| (all + counted.attempts, missing + counted.not_found));
+    let (all, missing) = counted().fold((0_u128, 0_u128), |(all, missing), counted| {
+        (all + u128::from(counted.attempts), missing + u128::from(counted.not_found))
+    });
     if all > 0 && missing == all {
         return "No good answer: every request was not found (404 or 410). Choose --ids that exist, or accept these answers \
                 (--expect status:200,404)."
