@@ -219,7 +219,8 @@ fn degenerate_runs_are_drawn_too() {
         unaudited_shards: 1,
         ..audit.budget.clone().unwrap()
     });
-    for report in vec![nothing, unanswered, odd, short, audit, saved(), open(saved())] {
+    let reports = vec![nothing, unanswered, odd, short, audit, saved(), open(saved())];
+    for report in reports {
         for plot in plot::all(&report) {
             shapes(&plot);
         }

@@ -1329,8 +1329,7 @@ fn a_run_that_was_stopped_while_it_waited_lasted_until_then() {
     }
     // The same in a throttle pause: nothing was answered after the first second.
     let plan = RunPlan { shards: 2, ..timed(20, 100, 60 * S) };
-    let plan =
-        RunPlan { manners: crawlmark_harness::plan::Manners { max_pause: 7_200 * S, ..plan.manners.clone() }, ..plan };
+    let plan = RunPlan { manners: crawlmark_harness::plan::Manners { max_pause: 7_200 * S, ..plan.manners }, ..plan };
     let stop = [Incident::Signal { at: 4 * S, number: 2 }];
     let report = run_against(&plan, &stop, |_, _| MS, throttled_from_a_second_on).report(&plan);
     assert!((report.totals.duration_s - 4.0).abs() < 0.01, "{}", report.totals.duration_s);
@@ -1438,7 +1437,8 @@ fn a_run_that_was_stopped_before_its_first_request_says_that_nothing_was_sent() 
     let mut text = said(&rehearsal.as_it_is(&plan));
     assert!(text.contains("limited by") && text.contains(" checks"), "{text}");
     for shard in &mut rehearsal.record.shards {
-        (shard.stats.counters, shard.last_done) = (Default::default(), rehearsal.record.start);
+        (shard.stats.counters, shard.last_done) =
+            (crawlmark_harness::stats::Counters::default(), rehearsal.record.start);
     }
     text = said(&rehearsal.as_it_is(&plan));
     assert!(text.contains("rate        nothing was sent"), "{text}");

@@ -55,14 +55,19 @@ pub(super) fn wall_s(report: &Report) -> Option<f64> {
 pub(super) fn calendar(report: &Report) -> Result<(), String> {
     let Report { run_id, started_at, finished_at, .. } = report;
     if !run_id.starts_with(started_at.as_str()) {
-        return Err(format!("`started_at` is {started_at:.60}, but run_id says {run_id:.60}"));
+        return Err(format!("`started_at` is {}, but run_id says {}", quoted(started_at), quoted(run_id)));
     }
     for (field, time) in [("started_at", started_at), ("finished_at", finished_at)] {
         if humantime::parse_rfc3339(time).is_err() {
-            return Err(format!("`{field}` is {time:.60}, which is no time of the form 2026-01-31T12:00:00Z"));
+            return Err(format!("`{field}` is {}, which is no time of the form 2026-01-31T12:00:00Z", quoted(time)));
         }
     }
     Ok(())
+}
+
+/// The begin of a foreign text, on one line.
+fn quoted(text: &str) -> String {
+    text.chars().take(60).flat_map(char::escape_default).collect()
 }
 
 /// The verdict is the gravest of the findings.
