@@ -229,7 +229,7 @@ fn a_round_whose_shard_is_killed_ends_it_and_the_rounds_before_it_are_kept() {
     assert!(done.stderr.contains("SIGKILL"), "{}", done.stderr);
     let scaling = done.scaling();
     assert_eq!((&scaling["interrupted"], scaling["rounds"].as_array().unwrap().len()), (&Value::Bool(true), 1));
-    assert!(done.stdout.contains("it was ended before it was over"), "{}", done.stdout);
+    assert!(done.stdout.contains("interrupted before all rounds were run"), "{}", done.stdout);
 }
 
 #[test]
