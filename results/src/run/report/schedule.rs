@@ -57,7 +57,7 @@ pub struct WarmUpReport {
     pub attempts: u64,
     /// Items that ended by themselves.
     pub items: u64,
-    /// What these came to; null in results of older versions, which count it in thresholds and in the checks of validity.
+    /// Counts of these; null in results of older versions, which count it in thresholds and in the checks of validity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<WarmUpCounts>,
 }

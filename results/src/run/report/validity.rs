@@ -118,7 +118,7 @@ pub struct Evidence<'a> {
     pub ledger: &'a Ledger,
     /// Each second, in order.
     pub intervals: &'a [IntervalRow],
-    /// What the run warmed up with, which the shares of what the target answered leave out.
+    /// Counts of the warm-up, which the shares of what the target answered leave out.
     pub warmup: Option<&'a WarmUpReport>,
 }
 

@@ -183,7 +183,7 @@ impl Comparison {
         Self { verdict: Overall::of(&findings), look: None, disturbed_pairs, pairs_wanted: 0, findings }
     }
 
-    /// This comparison, of a candidate without a good item and a base that had some: a regression, of any size of sample.
+    /// The comparison of a candidate without a good item and a base that had some is a regression, of any size of sample.
     pub(super) fn without_good(mut self) -> Self {
         for finding in &mut self.findings {
             if matches!(finding.metric, Metric::Throughput | Metric::OkShare) {
