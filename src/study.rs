@@ -18,6 +18,7 @@ pub(crate) use self::keep::{left_over, print, save};
 pub(crate) use self::rounds::{Rounds, Setup, Taken};
 use crate::cli::KeepArgs;
 use crate::error::{Error, signalled};
+use crate::terminal;
 
 /// A study, before and while it runs.
 pub(crate) trait Study {
@@ -94,10 +95,17 @@ pub(crate) fn conduct<S: Study>(mut study: S, keep: &KeepArgs, command: &str) ->
         }
         Err(error) => return Err(error.keeping(directory)),
     };
-    conclude(keep, directory, &result)?;
-    study.saved();
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(signal.map_or_else(|| S::exit_code(&result), signalled)),
+    let concluded = conclude(keep, directory, &result);
+    if concluded.is_ok() {
+        study.saved();
+    }
+    match (failed, concluded) {
+        // The round failed first, and may be why the result cannot be saved: a full disk does both.
+        (Some(error), Err(unsaved)) => {
+            terminal::say(&(error.message() + "\n"));
+            Err(unsaved)
+        }
+        (Some(error), Ok(())) | (None, Err(error)) => Err(error),
+        (None, Ok(())) => Ok(signal.map_or_else(|| S::exit_code(&result), signalled)),
     }
 }
