@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::alike::nearest;
 pub use self::rate::{Rate, RateError, RateShape, ShapedRate};
-pub use self::words::{grouped, micros};
+pub use self::words::{grouped, micros, percent, rounded_percent};
 
 /// Reason why a text is no valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

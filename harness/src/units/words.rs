@@ -1,5 +1,8 @@
 //! Numbers as people read them, in reports and in what is said of them.
 
+/// Smallest part that a percentage with one decimal shows, and its distance from the whole.
+const LEAST_SHOWN: f64 = 0.000_5;
+
 /// A whole number with separators.
 #[must_use]
 pub fn grouped(n: u64) -> String {
@@ -22,6 +25,28 @@ pub fn micros(us: f64) -> String {
         let seconds = us / 1e6;
         format!("{} s", short(seconds).unwrap_or_else(|| format!("{seconds:.0}")))
     })
+}
+
+/// A part of 1 in percent, with one decimal. A part that is neither none nor all never reads as if it were.
+#[must_use]
+pub fn percent(part: f64) -> String {
+    in_percent(part, 1, ["<0.1 %", ">99.9 %"])
+}
+
+/// A part of 1 in percent for a sentence: whole from 10 % on. A part that is neither none nor all never reads as if it were.
+#[must_use]
+pub fn rounded_percent(part: f64) -> String {
+    let is_near_an_end = (part > 0.0 && part < 0.0995) || (0.99..1.0).contains(&part);
+    let decimals = usize::from(is_near_an_end);
+    in_percent(part, decimals, ["less than 0.1 %", "more than 99.9 %"])
+}
+
+fn in_percent(part: f64, decimals: usize, [hardly_any, nearly_all]: [&str; 2]) -> String {
+    match part {
+        part if part > 0.0 && part < LEAST_SHOWN => hardly_any.to_owned(),
+        part if part < 1.0 && part > 1.0 - LEAST_SHOWN => nearly_all.to_owned(),
+        part => format!("{:.decimals$} %", part * 100.0),
+    }
 }
 
 /// A number to three significant digits; none when that is 1000 or more.
@@ -53,7 +78,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn percentages_read_well() {
+        for (part, in_tables, in_sentences) in [
+            (0.0, "0.0 %", "0 %"),
+            (0.004, "0.4 %", "0.4 %"),
+            (0.546, "54.6 %", "55 %"),
+            (0.99, "99.0 %", "99.0 %"),
+            (0.998, "99.8 %", "99.8 %"),
+            (1.0, "100.0 %", "100 %"),
+            (1.043, "104.3 %", "104 %"),
+        ] {
+            assert_eq!((&*percent(part), &*rounded_percent(part)), (in_tables, in_sentences));
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_part_that_is_neither_none_nor_all_reads_as_neither(exponent in -12.0..-1e-9_f64) {
+            for part in [10_f64.powf(exponent), 1.0 - 10_f64.powf(exponent)] {
+                prop_assume!(part > 0.0 && part < 1.0);
+                for text in [percent(part), rounded_percent(part)] {
+                    let number = text.trim_end_matches(" %").parse::<f64>();
+                    prop_assert!(number.is_ok_and(|n| n > 0.0 && n < 100.0) || text.contains("0.1") || text.contains("99.9"), "{}", text);
+                }
+            }
+        }
+
         #[test]
         fn a_time_has_three_digits_and_no_more_than_seconds_need(exponent in -2..12_i32, part in 0.99..1.01_f64, any in 0.1..10.0_f64) {
             for us in [part, any].map(|factor| factor * 10_f64.powi(exponent)) {

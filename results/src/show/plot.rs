@@ -99,14 +99,3 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {what}{plural}", crawlmark_harness::units::grouped(count))
 }
-
-/// A part in percent; what is neither none nor all never reads as if it were.
-pub(crate) fn percent(part: f64) -> String {
-    match part * 100.0 {
-        p if p <= 0.0 => "0 %".to_owned(),
-        p if p < 0.1 => "less than 0.1 %".to_owned(),
-        p if p > 99.9 && p < 100.0 => "more than 99.9 %".to_owned(),
-        p if p < 10.0 => format!("{p:.1} %"),
-        p => format!("{p:.0} %"),
-    }
-}

@@ -15,8 +15,8 @@ pub use self::cut::cut;
 pub(crate) use self::gates::seen;
 pub use self::gates::{gates_line, must_hold};
 pub use self::history::history;
+pub(crate) use self::numbers::seconds;
 pub use self::numbers::{bytes, decimal, grouped_f64};
-pub(crate) use self::numbers::{percent, seconds};
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
 use crate::run::report::{
@@ -25,6 +25,8 @@ use crate::run::report::{
 };
 use crate::show::doc::{Column, Doc, Table};
 use crawlmark_harness::stats::Series;
+pub(crate) use crawlmark_harness::units::percent;
+use crawlmark_harness::units::rounded_percent;
 pub use crawlmark_harness::units::{grouped, micros};
 
 /// A limit that was binding for less than this part of the time is not worth a word.
@@ -195,9 +197,7 @@ fn rate(report: &Report) -> String {
 
 /// Good part of the rate, unless all of it is good.
 pub(crate) fn good_part(totals: &Totals) -> Option<String> {
-    let part = totals.good_share().filter(|part| *part < 1.0)?;
-    // Not `100 %` of what is not all of it.
-    Some(if part < 0.99 { format!("{:.0} %", part * 100.0) } else { percent(part.min(0.999)) })
+    totals.good_share().filter(|part| *part < 1.0).map(rounded_percent)
 }
 
 fn retries(report: &Report) -> String {
@@ -311,9 +311,9 @@ fn ledger(ledger: &Ledger) -> String {
 
 fn budget_row(budget: &BudgetReport) -> String {
     let row = format!(
-        "{} asked, {:.1} % used; {}",
+        "{} asked, {} used; {}",
         budget.rate,
-        budget.utilisation * 100.0,
+        percent(budget.utilisation),
         kept(budget.kept, budget.unaudited_shards)
     );
     audited(row, budget.worst_window.as_ref(), &budget.busiest)
@@ -381,7 +381,7 @@ fn client(report: &Report) -> String {
     };
     let shards =
         if report.shards.len() == 1 { "1 shard".to_owned() } else { format!("{} shards", report.shards.len()) };
-    format!("{shards}, {used}; supervisor {:.1} % of a core", report.supervisor.cpu_share * 100.0)
+    format!("{shards}, {used}; supervisor {} of a core", percent(report.supervisor.cpu_share))
 }
 
 /// Says how many more connections the target saw.
@@ -453,7 +453,7 @@ pub(crate) fn shard_end(shard: &ShardReport) -> String {
 /// CPU per attempt, and of a CPU.
 pub(crate) fn shard_cpu(shard: &ShardReport) -> (String, String) {
     let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let of_a_cpu = shard.usage.cpu_share.map(|part| format!("{:.0} %", part * 100.0));
+    let of_a_cpu = shard.usage.cpu_share.map(rounded_percent);
     (shown(shard.usage.cpu_us_per_attempt.map(micros)), shown(of_a_cpu))
 }
 

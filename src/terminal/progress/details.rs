@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::supervisor::{LivePause, Recent};
+use crawlmark_harness::units::{percent, rounded_percent};
 use crawlmark_harness::wire::BindingTimes;
 use crawlmark_results::show::text::{decimal, grouped, grouped_f64};
 
 use super::gauge::Now;
 use super::sparkline::{Glyphs, sparkline};
 use super::text::{Line, NAME, Part, Tone, row_of};
-use super::words::{nanos, per_second, percent, percentile, to_go};
+use super::words::{nanos, per_second, percentile, to_go};
 
 /// Send delay of an open loop below which it counts as on time.
 const ON_TIME: Duration = Duration::from_millis(10);
@@ -178,7 +179,7 @@ fn limits(now: &Now<'_>, columns: usize) -> Option<Line> {
     let binding = times.into_iter().map(|(name, ns)| (name, ns as f64 / all)).filter(|(_, part)| *part >= WORTH);
     let mut parts: Vec<Part> = (0..)
         .zip(binding)
-        .map(|(rank, (name, part))| Part::new(rank, format!("{name} {:.0} %", part * 100.0)))
+        .map(|(rank, (name, part))| Part::new(rank, format!("{name} {}", rounded_percent(part))))
         .collect();
     if let Some(standing) = now.live.standing {
         let pace = standing.pace_per_s.map_or_else(String::new, |pace| format!(" at {}/s", decimal(pace)));

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::Live;
+use crawlmark_harness::units::percent;
 use crawlmark_results::show::text::grouped;
 
 use super::super::say;
 use super::details::pause_words;
 use super::gauge::{Gauge, Now};
-use super::words::{per_second, percent, percentile, to_go};
+use super::words::{per_second, percentile, to_go};
 
 /// For so long there is a line every second.
 const OFTEN_S: u64 = 60;

@@ -38,11 +38,6 @@ pub(super) fn elapsed(time: Duration) -> String {
     }
 }
 
-/// A part of a whole, 0 to 1.
-pub(super) fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

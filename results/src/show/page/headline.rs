@@ -3,11 +3,11 @@
 use super::frame::{Html, capital};
 use crate::run::report::{GateReport, Latency, Report};
 use crate::show::doc::{Column, Table};
-use crate::show::plot::percent;
 use crate::show::text::gates::Words;
 use crate::show::text::times::{CORRECTED, UNCORRECTED, cut_off, figure, population};
 use crate::show::text::{cpu_us_per_attempt, decimal, good_part, grouped, micros, seconds};
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::rounded_percent;
 
 /// A number that was not measured.
 const UNKNOWN: &str = "-";
@@ -96,7 +96,7 @@ fn figures(report: &Report, clocked: &Clocked<'_>) -> Vec<(String, String, Strin
         figure("items", per_s(totals.items_per_s), format!("{good}over {}{left_out}", seconds(totals.duration_s))),
         figure("attempts", per_s(totals.attempts_per_s), format!("{} in all", grouped(totals.attempts))),
         figure("items ok", grouped(ledger.ok), format!("of {} planned", grouped(ledger.planned))),
-        figure("throttled", percent(report.manners.throttled_share), "of attempts".to_owned()),
+        figure("throttled", rounded_percent(report.manners.throttled_share), "of attempts".to_owned()),
         time("p50", "p50_us", |latency| latency.p50_us),
         time("p99", "p99_us", |latency| latency.p99_us),
         time("max", "max_us", |latency| latency.max_us),

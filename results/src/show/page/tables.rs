@@ -3,10 +3,10 @@
 use super::frame::Html;
 use crate::run::report::{Latency, Report, ShardReport, error_in_words};
 use crate::show::doc::{Column, Table};
-use crate::show::plot::percent;
 use crate::show::text::times::figure;
 use crate::show::text::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles, states};
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::rounded_percent;
 
 /// A cell without a number.
 const UNKNOWN: &str = "-";
@@ -16,7 +16,7 @@ const ELSEWHERE: [&str; 8] = ["target", "items", "response", "service", "first b
 
 /// A part of a whole in percent; nothing is no part of nothing.
 fn part(n: u64, of: u64) -> String {
-    if of == 0 { UNKNOWN.to_owned() } else { percent(n as f64 / of as f64) }
+    if of == 0 { UNKNOWN.to_owned() } else { rounded_percent(n as f64 / of as f64) }
 }
 
 /// Items by state, attempts by status, failures by kind.

@@ -7,10 +7,9 @@ use super::bars::{self, Bar, ROW};
 use super::canvas::{Head, Lettering, sheet};
 use super::palette::Ink;
 use super::panel::ABOVE;
-use super::percent;
 use super::scale::trimmed;
 use crate::run::report::{BudgetReport, Report};
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// Below the bars, for the scale.
 const SCALE: f64 = 44.0;
@@ -79,5 +78,5 @@ fn caption(budget: &BudgetReport) -> String {
         0 => String::new(),
         n => format!("; {n} of the shards did not live to tell"),
     };
-    format!("The budget of {} {kept}, and {} of it was used{untold}.", budget.rate, percent(budget.utilisation))
+    format!("The budget of {} {kept}, and {} of it was used{untold}.", budget.rate, rounded_percent(budget.utilisation))
 }

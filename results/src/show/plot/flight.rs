@@ -5,11 +5,10 @@ use super::canvas::{Canvas, Head, Key, Mark, key_places, sheet};
 use super::chart::Line;
 use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
-use super::percent;
 use super::scale::{Scale, short, trimmed};
 use super::seconds::{Seconds, known};
 use crate::run::report::{BindingReport, IntervalRow, Report};
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, rounded_percent};
 
 const FIELD: f64 = 170.0;
 
@@ -113,8 +112,10 @@ pub(super) fn foremost(binding: &BindingReport) -> Option<(&'static str, f64)> {
 fn caption(report: &Report) -> String {
     let most = (!report.intervals.is_empty()).then_some(report.totals.peak_in_flight);
     let held = match foremost(&report.binding) {
-        Some(("nothing to do", part)) => format!("nothing held the shards back for {} of their time", percent(part)),
-        Some((name, part)) => format!("{name} held the shards back for {} of their time", percent(part)),
+        Some(("nothing to do", part)) => {
+            format!("nothing held the shards back for {} of their time", rounded_percent(part))
+        }
+        Some((name, part)) => format!("{name} held the shards back for {} of their time", rounded_percent(part)),
         None => "nothing is known of what held the shards back".to_owned(),
     };
     let connections = grouped(u64::from(report.plan.run.connections));

@@ -5,9 +5,10 @@ use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, Panel};
 use super::scale::{Scale, time, trimmed};
 use super::seconds::{Gathered, LEAST_S, Seconds};
-use super::{Plot, counted, percent};
+use super::{Plot, counted};
 use crate::run::report::{CELLS_PER_DECADE, Report, Spread};
 use crate::show::text::times::unfinished;
+use crawlmark_harness::units::rounded_percent;
 
 const FIELD: f64 = 240.0;
 
@@ -126,7 +127,7 @@ fn caption(report: &Report, columns: &[Column], seconds: &Seconds<'_>) -> String
         "Of {}{} {} had a {what} time between {} and {}, more than in any other band; the slowest took {} or more, first at {}{}.",
         counted(total, if report.ledger.not_found > 0 { "good or not-found answer" } else { "good answer" }),
         if seconds.warmup_s > 0.0 { ", those of the warm-up included," } else { "" },
-        percent(*count as f64 / total as f64),
+        rounded_percent(*count as f64 / total as f64),
         band(cell),
         band(cell + 1),
         band(u32::try_from(slowest).unwrap_or(0)),

@@ -8,10 +8,10 @@ use super::palette::Ink;
 use super::panel::{ABOVE, Axis, BELOW, LEFT, Panel, RIGHT};
 use super::scale::{Scale, spoken, trimmed};
 use super::seconds::{LEAST_S, Seconds};
-use super::{Plot, flight, percent};
+use super::{Plot, flight};
 use crate::run::report::{Course, Report, ShardReport};
 use crawlmark_harness::stats;
-use crawlmark_harness::units::{grouped, micros};
+use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// The most lanes: each is at least three pixels high.
 const MOST_LANES: usize = 64;
@@ -60,7 +60,7 @@ const MEASURES: [Measure; 3] = [
         of: |course, steps, time_s| Some(sum(&course.cpu_us, steps)? / 1e6 / time_s),
         // By the greatest, as the attempts: many shards on few cores all have little, and may differ all the same.
         level: |value, top| sixth(value / top),
-        ends: |top| ["0 %".to_owned(), format!("{} of one", percent(top))],
+        ends: |top| ["0 %".to_owned(), format!("{} of one", rounded_percent(top))],
     },
 ];
 
@@ -243,7 +243,7 @@ fn caption(report: &Report, straggler: Option<u32>) -> String {
     let median = median(report);
     let found = straggler.and_then(|number| report.shards.iter().find(|shard| shard.shard == number));
     if let Some(shard) = found {
-        let part = percent(shard.totals.attempts as f64 / median);
+        let part = rounded_percent(shard.totals.attempts as f64 / median);
         return format!(
             "Shard {} straggled: it made {part} of the attempts of the median shard{}{shown}.",
             shard.shard,
@@ -258,7 +258,10 @@ fn caption(report: &Report, straggler: Option<u32>) -> String {
         .map_or_else(String::new, |(shard, us)| format!("; the greatest lateness was shard {shard}'s, {}", micros(us)));
     let least = report.shards.iter().map(|shard| shard.totals.attempts).min().unwrap_or(0);
     let part = if median > 0.0 { least as f64 / median } else { 1.0 };
-    format!("No shard straggled: the slowest made {} of the attempts of the median one{late}{shown}.", percent(part))
+    format!(
+        "No shard straggled: the slowest made {} of the attempts of the median one{late}{shown}.",
+        rounded_percent(part)
+    )
 }
 
 /// Explain from a shard's own figures why it was slow.
@@ -268,15 +271,17 @@ fn why(shard: &ShardReport) -> String {
     }
     let (cpu, waited) = (shard.usage.cpu_share.unwrap_or(0.0), shard.usage.run_delay_share.unwrap_or(0.0));
     match shard.totals.attempts {
-        _ if waited > 0.05 => format!("; it was ready to run without a CPU for {} of its time", percent(waited)),
-        _ if cpu > 0.85 => format!("; it used {} of a CPU", percent(cpu)),
+        _ if waited > 0.05 => {
+            format!("; it was ready to run without a CPU for {} of its time", rounded_percent(waited))
+        }
+        _ if cpu > 0.85 => format!("; it used {} of a CPU", rounded_percent(cpu)),
         n if n > 0 && shard.totals.throttled * 20 > n => {
-            format!("; {} of its attempts were throttled", percent(shard.totals.throttled as f64 / n as f64))
+            format!("; {} of its attempts were throttled", rounded_percent(shard.totals.throttled as f64 / n as f64))
         }
         _ => match (greatest_lag(&shard.course), flight::foremost(&shard.binding)) {
             (Some(us), _) if us >= LATE_US => format!("; it was late by up to {}", micros(us)),
             (_, Some((limit, part))) => {
-                format!("; what held it back most was {limit}, for {} of its time", percent(part))
+                format!("; what held it back most was {limit}, for {} of its time", rounded_percent(part))
             }
             _ => String::new(),
         },

@@ -1,11 +1,12 @@
 //! Requests offered, achieved and throttled, over time.
 
+use super::Plot;
 use super::chart::{Chart, Line, Values};
 use super::palette::Ink;
 use super::scale::spoken;
 use super::seconds::{Seconds, known, peak};
-use super::{Plot, percent};
 use crate::run::report::Report;
+use crawlmark_harness::units::rounded_percent;
 
 pub(super) fn plot(report: &Report) -> Plot {
     let seconds = Seconds::of(report);
@@ -39,20 +40,20 @@ fn caption(report: &Report, seconds: &Seconds<'_>, [offered, .., throttled]: &[L
     let thrown_back = match peak(&throttled.steps) {
         Some((step, rate)) => format!(
             "{} of the attempts were throttled, most at {} ({} per second)",
-            percent(report.manners.throttled_share),
+            rounded_percent(report.manners.throttled_share),
             seconds.spoken(step.from_s),
             spoken(rate)
         ),
         // The second of it may be too short to be drawn.
         None if report.totals.throttled > 0 => {
-            format!("{} of the attempts were throttled", percent(report.manners.throttled_share))
+            format!("{} of the attempts were throttled", rounded_percent(report.manners.throttled_share))
         }
         None => "none was throttled".to_owned(),
     };
     let failed = report.totals.failed(&report.ledger);
     let failed = match failed {
         0 => String::new(),
-        _ => format!(", {} failed", percent(failed as f64 / report.totals.attempts.max(1) as f64)),
+        _ => format!(", {} failed", rounded_percent(failed as f64 / report.totals.attempts.max(1) as f64)),
     };
     format!("The run made {mean} attempts per second on average{shape}; {thrown_back}{failed}.")
 }

@@ -2,11 +2,6 @@
 
 use crawlmark_harness::units::{grouped, micros};
 
-/// A part in percent.
-pub(crate) fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
-}
-
 /// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above.
 #[must_use]
 pub fn decimal(value: f64) -> String {

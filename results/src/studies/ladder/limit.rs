@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::reading::Reading;
-use crawlmark_harness::units::{grouped, micros};
+use crawlmark_harness::units::{grouped, micros, percent};
 
 /// Part of the attempts, or of the items, from which refusals or failures are what was measured.
 const REFUSED: f64 = 0.01;
@@ -156,10 +156,6 @@ fn waiting(reading: &Reading) -> Found {
         return Some((LimitedBy::Handshakes, law));
     }
     Some((LimitedBy::Waiting, law))
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
 }
 
 fn unclear(reading: &Reading) -> String {

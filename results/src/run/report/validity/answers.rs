@@ -1,14 +1,13 @@
 //! Gates on what the target answered.
 
 use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PAUSED, THROTTLED};
-use super::wording::percent;
 use super::{Evidence, Seen};
 use crate::run::report::{IntervalRow, Ledger, Totals, WarmUpReport, error_in_words, share, status_in_words};
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// Attempts that failed so.
 pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
@@ -120,7 +119,7 @@ fn failures(evidence: &Evidence<'_>) -> String {
     causes.truncate(MOST);
     causes.extend((rest > 0).then(|| ("others".to_owned(), rest)));
     let causes: Vec<String> = causes.iter().map(|(what, n)| format!("{} {what}", grouped(*n))).collect();
-    let part = percent(failed_share(evidence).unwrap_or(0.0));
+    let part = rounded_percent(failed_share(evidence).unwrap_or(0.0));
     format!("{part} of requests failed ({})", causes.join(", "))
 }
 
@@ -151,13 +150,13 @@ pub(super) fn throttled(evidence: &Evidence<'_>) -> Seen {
         (false, _) => Some(format!(
             "{} of requests were throttled and the run did not wait, so the rate shows how fast the target refuses. \
              Use --on-throttle honor, or a lower --rate",
-            percent(throttled)
+            rounded_percent(throttled)
         )),
         (true, true) => Some(format!(
             "only {} of requests brought an item and {} were throttled, so the rate is the target's limit, not its \
              speed. Use a lower --rate, or --adaptive",
-            percent(good),
-            percent(throttled)
+            rounded_percent(good),
+            rounded_percent(throttled)
         )),
         (true, false) => None,
     })

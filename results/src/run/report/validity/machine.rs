@@ -4,12 +4,12 @@ use super::answers::failed_with;
 use super::thresholds::{
     CPU_PRESSURE, OPENED_AGAIN_US, PORTS_HELD_BACK, RETRANSMITS, SENT_AGAIN_US, STRAY_RETRANSMITS,
 };
-use super::wording::{more_room, percent};
+use super::wording::more_room;
 use super::{Evidence, Missing, Seen};
 use crate::run::report::SHORTEST_FOR_PRESSURE;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// Series of times that a retransmission makes longer.
 const ANSWERED: [Series; 7] = [
@@ -39,7 +39,7 @@ pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> Seen {
         format!(
             "some process of this machine waited for a CPU {} of the time, and the kernel does not say if it was a shard, so \
              times may include delays of the client. {}",
-            percent(pressure),
+            rounded_percent(pressure),
             more_room(evidence)
         )
     }))

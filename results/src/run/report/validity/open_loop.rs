@@ -2,12 +2,12 @@
 
 use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
-use super::wording::{Worst, percent};
+use super::wording::Worst;
 use super::{Evidence, Seen};
 use crate::run::report::{Held, Latency, Limit, ShardReport, share};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::{grouped, micros};
+use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// Requests that were due and never went for lack of a connection.
 pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> Seen {
@@ -53,7 +53,7 @@ fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> Str
         format!(
             "{} never sent {} of the requests that were due ({}) because {}",
             worst.who(),
-            percent(worst.reading),
+            rounded_percent(worst.reading),
             grouped(worst.shard.totals.dropped),
             why(limit(worst.shard))
         )
@@ -70,7 +70,7 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> Seen {
             "{} of the requests on the schedule ({}) were never sent, because the target throttled and its pauses moved them past \
              the end: the figures are those of a lower rate than was asked for; use a lower --rate, or --on-throttle count to send \
              them nevertheless",
-            percent(part),
+            rounded_percent(part),
             grouped(postponed)
         )
     }))

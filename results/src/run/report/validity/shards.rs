@@ -7,13 +7,13 @@ use super::thresholds::{
     CPU_USE, FREEZE_US, LOOP_LAG_US, RUN_DELAY, SCHED_LAG_OF_SERVICE, SCHED_LAG_US, SHORTEST_FOR_STEAL_S, SHORTEST_S,
     SPEED, STEAL,
 };
-use super::wording::{Worst, more_room, percent};
+use super::wording::{Worst, more_room};
 use super::{Evidence, Missing, Seen};
 use crate::run::report::{Latency, Ledger, ShardReport};
 use crawlmark_harness::plan::Pacing;
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::{grouped, micros};
+use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// A shard that did not tell everything, or that failed after it had.
 pub(super) fn ends(evidence: &Evidence<'_>) -> Seen {
@@ -89,9 +89,9 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
             more_room(evidence)
         };
         format!(
-            "{} used {:.0} % of a CPU, so the rate is the client's ceiling and times include its own queueing. {advice}",
+            "{} used {} of a CPU, so the rate is the client's ceiling and times include its own queueing. {advice}",
             worst.who(),
-            worst.reading * 100.0
+            rounded_percent(worst.reading)
         )
     }))
 }
@@ -106,7 +106,7 @@ pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
         format!(
             "{} spent {} of the run waiting for a CPU, so some responses were read late and look slower than they were. {}",
             worst.who(),
-            percent(worst.reading),
+            rounded_percent(worst.reading),
             more_room(evidence)
         )
     }))
@@ -193,7 +193,7 @@ pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
             "{} lost {} of {cpu} time to other virtual machines of the host, so rates are too low and times too long. Run \
              again at a quieter time, or on a dedicated machine",
             worst.who(),
-            percent(worst.reading)
+            rounded_percent(worst.reading)
         )
     }))
 }

@@ -44,8 +44,3 @@ pub(super) fn more_room(evidence: &Evidence<'_>) -> String {
         (false, false) => format!("End other programs on this machine, or {pace}"),
     }
 }
-
-/// A part as people say it.
-pub(super) fn percent(part: f64) -> String {
-    if part < 0.1 { format!("{:.1} %", part * 100.0) } else { format!("{:.0} %", part * 100.0) }
-}
