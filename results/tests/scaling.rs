@@ -7,10 +7,12 @@
 
 use std::time::Duration;
 
-use crawlmark_results::run::report::{Report, Verdict};
+use crawlmark_results::run::report::{BindingReport, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
-use crawlmark_results::studies::scale::{Ceiling, Circumstances, Held, Round, Scaling, Size, scaling_headline};
+use crawlmark_results::studies::scale::{
+    Attempts, Ceiling, Circumstances, Held, Round, Scaling, Size, scaling_headline,
+};
 
 /// A run as it was saved once, of which a test changes what it is about.
 fn saved() -> Report {
@@ -185,6 +187,62 @@ fn a_table_has_as_many_columns_as_there_is_room_for() {
         assert!(text.contains("balance") || columns < 100, "{text}");
         assert!(!text.contains("balance") || columns > 60, "{text}");
     }
+}
+
+/// The same sweep in which every round had these attempts and limits.
+fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, held: Held) -> Scaling {
+    for round in &mut scaling.rounds {
+        (round.attempts, round.binding) = (attempts, binding);
+        if let Held::Connections(connections) = held {
+            round.size.connections = connections;
+        }
+    }
+    Scaling::new(scaling.rounds, &[held], None, scaling.circumstances)
+}
+
+#[test]
+fn a_limit_that_is_not_the_clients_is_named() {
+    let per_shard = Held::ConnectionsPerShard(8);
+    let paused = BindingReport { pause: 0.9, concurrency: 0.1, ..BindingReport::default() };
+    let full = BindingReport { concurrency: 1.0, ..BindingReport::default() };
+    let answers = |throttled, not_found| Attempts { all: 1_000, throttled, not_found };
+    let flat = |_: usize, _: f64| 160.0;
+    for (sweep, answers, binding, held, says) in [
+        (
+            scaling(2, 0.1, flat),
+            answers(54, 0),
+            paused,
+            per_shard,
+            "But the target throttled 5.4 % of the attempts at 1, 2, 4, 8 and 16 shards, and pauses took up to 90 % of the time: \
+             this is the scaling of the target's limit, not of the client.",
+        ),
+        (
+            scaling(2, 0.1, flat),
+            answers(0, 0),
+            full,
+            Held::Connections(8),
+            "The limit at every count was the number of connections in all: every one was in use. Use more connections \
+             (-c; 8 now).",
+        ),
+        // A crawl that scales has no such limit, and neither has one whose connections grow with the shards.
+        (scaling(2, 0.1, linear), answers(54, 0), full, Held::Connections(8), "16 shards do 16.00 times what 1 does"),
+        (scaling(2, 0.1, flat), answers(0, 0), full, per_shard, "16 shards do 1.00 times what 1 does"),
+    ] {
+        let scaling = answered(sweep, answers, binding, held);
+        let headline = scaling_headline(&scaling);
+        assert!(headline.contains(says), "{headline}");
+        let is_limited = headline.contains("But the target") || headline.contains("The limit at every count");
+        assert_eq!(is_limited, !says.starts_with("16"), "{headline}");
+        let text = scaling.doc().terminal(1_000);
+        assert_eq!(text.contains("5.4 %"), answers.throttled > 0, "{text}");
+    }
+    let missing = answered(scaling(2, 0.1, |_, _| 0.0), answers(0, 1_000), full, per_shard);
+    let headline = scaling_headline(&missing);
+    assert!(headline.starts_with("No answer: every request was not found (404 or 410)"), "{headline}");
+    assert!(missing.doc().terminal(1_000).contains("100.0 %"));
+    // A part that is small is not none.
+    let slow = scaling_headline(&scaling(2, 0.1, |_, n| 100.0 / n.powi(2)));
+    assert!(slow.contains(": less than 0.1 % efficient"), "{slow}");
 }
 
 #[test]

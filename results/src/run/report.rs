@@ -36,6 +36,7 @@ pub use self::host::HostReport;
 pub(crate) use self::host::SHORTEST_FOR_PRESSURE;
 pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
+pub(crate) use self::limit::more_connections;
 pub(crate) use self::limit::{Held, Limit};
 pub use self::manners::{BindingReport, MannersReport, MovedReport};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;

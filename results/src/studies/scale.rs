@@ -58,7 +58,7 @@ pub use self::curve::{Axis, Curve, Held};
 pub use self::estimate::{Estimate, LEVEL};
 pub use self::order::order;
 pub use self::point::Point;
-pub use self::round::{Round, Size};
+pub use self::round::{Attempts, Round, Size};
 pub use self::usl::{Fit, NoFit, Peak};
 pub use self::words::scaling_headline;
 use crate::run::report::{Environment, Verdict};

@@ -124,7 +124,7 @@ impl Limit {
             format!("Raise {flag} ({} now), or lower --rate", now.unwrap_or_else(|| "none".to_owned()))
         };
         match self {
-            Self::Connections => format!("Use more connections (-c; {} now)", plan.connections),
+            Self::Connections => more_connections(plan.connections),
             Self::PerHostConnections => {
                 raise("--per-host-connections", plan.per_host.connections.map(|n| n.to_string()))
             }
@@ -133,6 +133,11 @@ impl Limit {
             Self::Target | Self::Unknown => "Lower --rate".to_owned(),
         }
     }
+}
+
+/// Advice where connections are the limit.
+pub(crate) fn more_connections(now: u32) -> String {
+    format!("Use more connections (-c; {now} now)")
 }
 
 /// True if all connections of a shard were in use at once.

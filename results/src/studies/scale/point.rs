@@ -4,9 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::curve::Held;
 use super::estimate::Estimate;
-use super::round::{Round, Size};
+use super::round::{Attempts, Round, Size};
 use super::{NEAR_CEILING, Room};
 use crate::run::report::Verdict;
+
+/// Part of the time in pauses, or of the attempts that were throttled, from which on throttling sets the pace.
+const BY_THROTTLING: f64 = 0.5;
+
+/// Part of the time with all connections in use from which on nothing else held the shards back.
+const FULL: f64 = 0.9;
 
 /// A size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +26,15 @@ pub struct Point {
     pub rounds: usize,
     /// Rounds that do not count.
     pub left_out: usize,
+    /// Attempts of all its rounds.
+    #[serde(default)]
+    pub attempts: Attempts,
+    /// Median over the rounds of the part of the time in which a throttle pause held the shards back.
+    #[serde(default)]
+    pub paused_share: f64,
+    /// Median over the rounds of the part of the time in which all connections were in use.
+    #[serde(default)]
+    pub full_share: f64,
     /// `X`: good items per second.
     pub items_per_s: Option<Estimate>,
     /// `S`: how many times what the smallest does.
@@ -63,6 +78,9 @@ impl Point {
             let s = own.items_per_s / base.items_per_s;
             (least <= 1.0 && factor > 1.0).then_some((1.0 / s - 1.0 / factor) / (1.0 - 1.0 / factor))
         };
+        let of_all = |value: &dyn Fn(&Round) -> f64| {
+            Estimate::of(rounds.iter().map(|round| value(round))).map_or(0.0, |shares| shares.median)
+        };
         let items_per_s = over(&|round| Some(round.items_per_s));
         let most = |is: &dyn Fn(&Round) -> bool| used.iter().filter(|round| is(round)).count() * 2 > used.len();
         let near = |ceiling: f64| items_per_s.is_some_and(|x| x.median > ceiling * NEAR_CEILING);
@@ -71,6 +89,9 @@ impl Point {
             factor,
             rounds: rounds.len(),
             left_out: rounds.len() - used.len(),
+            attempts: rounds.iter().fold(Attempts::default(), |all, round| all.plus(round.attempts)),
+            paused_share: of_all(&|round| round.binding.pause),
+            full_share: of_all(&|round| round.binding.concurrency),
             items_per_s,
             speedup: over_pairs(&speedup),
             efficiency: over_pairs(&|own, base| Some(speedup(own, base)? / factor)),
@@ -86,6 +107,18 @@ impl Point {
             limited_by_this_side: most(&|round| round.validity == Verdict::ClientLimited)
                 || room.ceiling_per_s.is_some_and(near),
         }
+    }
+
+    /// True if throttling set its pace: the shards paused for half of the time or longer, or half of the attempts were throttled.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.attempts.throttled > 0 && self.paused_share.max(self.attempts.throttled_share()) >= BY_THROTTLING
+    }
+
+    /// True if all connections were in use all the time, and neither throttling nor this side set the pace.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full_share >= FULL && !self.is_throttled() && !self.limited_by_this_side && self.counts()
     }
 
     /// True if it says something about scaling: client and target did not take the CPUs from each other.

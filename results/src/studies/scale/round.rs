@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::run::report::thresholds::RUN_DELAY;
-use crate::run::report::{Report, ShardReport, Verdict};
+use crate::run::report::{BindingReport, Report, ShardReport, Verdict};
 use crate::studies::compare::Readings;
 use crawlmark_harness::stats::Series;
 
@@ -19,6 +19,40 @@ pub struct Size {
     pub shards: u32,
     /// Connections, over all of them.
     pub connections: u32,
+}
+
+/// Attempts of rounds, and those of them that brought no item.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// All of them.
+    pub all: u64,
+    /// Throttled ones.
+    pub throttled: u64,
+    /// Answers 404 or 410, unless `--expect` accepts them.
+    pub not_found: u64,
+}
+
+impl Attempts {
+    pub(super) const fn plus(self, other: Self) -> Self {
+        let Self { all, throttled, not_found } = other;
+        Self {
+            all: self.all.saturating_add(all),
+            throttled: self.throttled.saturating_add(throttled),
+            not_found: self.not_found.saturating_add(not_found),
+        }
+    }
+
+    /// Throttled ones as a part of all.
+    #[must_use]
+    pub fn throttled_share(self) -> f64 {
+        self.throttled as f64 / self.all.max(1) as f64
+    }
+
+    /// Those that were not found as a part of all.
+    #[must_use]
+    pub fn not_found_share(self) -> f64 {
+        self.not_found as f64 / self.all.max(1) as f64
+    }
 }
 
 /// A round.
@@ -45,6 +79,12 @@ pub struct Round {
     pub items: u64,
     /// Items that failed or were given up.
     pub failed: u64,
+    /// Attempts. All 0 in results of older versions.
+    #[serde(default)]
+    pub attempts: Attempts,
+    /// Limits that held its shards back, as parts of their time. All 0 in results of older versions.
+    #[serde(default)]
+    pub binding: BindingReport,
     /// User and system CPU of the shards, us.
     pub cpu_us_per_attempt: Option<f64>,
     /// Mean of the shards' times for an item over the greatest; none when no shard did one.
@@ -80,6 +120,12 @@ impl Round {
             items_per_s: readings.throughput.value().unwrap_or(0.0),
             items: report.ledger.ended() - report.ledger.aborted,
             failed: report.ledger.failed + report.ledger.gave_up,
+            attempts: Attempts {
+                all: report.totals.attempts,
+                throttled: report.totals.throttled,
+                not_found: report.ledger.not_found,
+            },
+            binding: report.binding,
             cpu_us_per_attempt: readings.cpu_per_attempt.value(),
             balance: balance(&report.shards),
             p50_us: service.and_then(|times| times.p50_us),

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::run::report::BindingReport;
 use crate::studies::compare::Interval;
 
 /// A machine large enough for whatever is tried here.
@@ -21,6 +22,8 @@ fn round(replicate: usize, shards: u32, items_per_s: f64) -> Round {
         items_per_s,
         items: 1_000,
         failed: 0,
+        attempts: Attempts::default(),
+        binding: BindingReport::default(),
         cpu_us_per_attempt: Some(50.0),
         balance: Some(1.0),
         p50_us: Some(50_000.0),
@@ -194,6 +197,27 @@ fn too_few_or_too_small_sizes_have_no_fit() {
 }
 
 #[test]
+fn points_that_follow_no_law_have_no_fit() {
+    let fit = |x: &[f64; 5], noise: &dyn Fn(usize, f64) -> f64| {
+        let at = |n: f64| x[SIZES.iter().position(|size| f64::from(*size) == n).unwrap()];
+        let curve = curve(&rounds(5, &SIZES, |r, n| at(n) * noise(r, n)));
+        curve.fit.map(|fit| fit.sigma).ok_or_else(|| curve.no_fit.unwrap())
+    };
+    let exactly = |_: usize, _: f64| 1.0;
+    // What a throttling target lets through falls with the shards: more than all of the work would be serial.
+    let told = fit(&[23.0, 10.0, 10.5, 6.0, 3.0], &noise(1, 0.02)).unwrap_err();
+    assert!(matches!(told, NoFit::TooSerial { sigma } if sigma > 1.2), "{told:?}");
+    assert!(told.to_string().starts_with("the law does not describe these points: "), "{told}");
+    // A curve that is flat but for noise is serial, by no more than all of the work.
+    assert!(fit(&[100.0, 100.1, 99.9, 100.0, 99.8], &exactly).is_ok_and(|sigma| sigma > 0.99 && sigma <= 1.0));
+    // A step is no law; noise of the same size is.
+    let step = [100.0, 100.0, 400.0, 400.0, 400.0];
+    assert!(matches!(fit(&step, &exactly), Err(NoFit::Poor { misfit }) if misfit > 0.1));
+    assert!(matches!(fit(&step, &noise(2, 0.02)), Err(NoFit::Poor { .. })));
+    assert!(fit(&[100.0, 200.0, 400.0, 800.0, 1_600.0], &noise(3, 0.3)).is_ok());
+}
+
+#[test]
 fn a_peak_is_claimed_of_noise_as_often_as_is_said_and_found_where_there_is_one() {
     let claims = |kappa: f64, repeats| {
         let claimed = (0..1_000).filter(|seed| {
@@ -282,7 +306,7 @@ proptest! {
         let noise = noise(seed, part);
         let curve = curve(&rounds(5, &SIZES, |r, n| 100.0 * n * noise(r, n).max(0.01)));
         let fit = curve.fit.unwrap();
-        prop_assert!(fit.lambda > 0.0 && fit.sigma >= 0.0 && fit.kappa >= 0.0 && fit.misfit.is_finite());
+        prop_assert!(fit.lambda > 0.0 && (0.0..=1.0).contains(&fit.sigma) && fit.kappa >= 0.0 && fit.misfit.is_finite());
         prop_assert!(SIZES.iter().all(|n| fit.at(f64::from(*n)) > 0.0));
     }
 }

@@ -10,6 +10,9 @@
 //! ways to leave `b` and `c` away, the one with the least residuals among those that obey is the non-negative least squares solution
 //! (Lawson and Hanson 1974, chapter 23; with two bounds it can be listed).
 //!
+//! A part of the work cannot exceed all of it. Where the nearest law has a `sigma` above 1, and where sizes are further from it than noise
+//! explains (a lack-of-fit test), it does not describe the points, and there is no fit.
+//!
 //! # What is known of it
 //!
 //! Each replicate is fitted by itself, too, without the bounds. Whatever makes a whole replicate faster or slower cancels in `b/a` and `c/a`, so
@@ -19,6 +22,7 @@
 //! Below four sizes, or where the largest is below 8, `kappa` cannot be told from noise (simulated: four sizes up to 4, ten replicates, noise of
 //! 3 %: a peak anywhere from 10 to infinity of one at 22), and there is no fit.
 
+use crawlmark_harness::units::{percent, rounded_percent};
 use serde::{Deserialize, Serialize};
 
 use super::estimate::Estimate;
@@ -34,6 +38,16 @@ const NEGLIGIBLE: f64 = 1e-6;
 
 /// Limit on the position of a reported peak, as a multiple of the largest size.
 const BEYOND: f64 = 2.0;
+
+/// Excess of `sigma` over 1 that is rounding: a curve that is flat has a `sigma` of 1.
+const HARDLY_MORE: f64 = 0.005;
+
+/// Distance of the sizes from the law, as a part of its value, above which it may not describe them.
+const POOR: f64 = 0.1;
+
+/// Ratio of the variance between sizes to that within them above which the distance is no noise. By chance a ratio of 20 comes once in a
+/// hundred thousand fits of five sizes and five replicates.
+const BEYOND_NOISE: f64 = 20.0;
 
 /// A round that counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,7 +87,7 @@ pub struct Peak {
 }
 
 /// Reason why there is no fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum NoFit {
     /// Too few sizes count.
@@ -91,6 +105,22 @@ pub enum NoFit {
     /// No law of this kind is near.
     #[error("nothing was done at some size")]
     Nothing,
+    /// More would have to wait in turn than there is.
+    #[error(
+        "the law does not describe these points: they fall so fast that its serial fraction would be {}, above 100 %", percent(*.sigma)
+    )]
+    TooSerial {
+        /// `sigma` of the law that is nearest.
+        sigma: f64,
+    },
+    /// The sizes are too far from the nearest law for that to be noise.
+    #[error(
+        "the law does not describe these points: sizes are {} from it, far more than their rounds differ", rounded_percent(*.misfit)
+    )]
+    Poor {
+        /// Distance of the sizes from the law, as a part of its value: the root of the mean square.
+        misfit: f64,
+    },
 }
 
 /// The three of them.
@@ -132,7 +162,14 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
     if data.iter().any(|datum| datum.x.is_nan() || datum.x <= 0.0) {
         return Err(NoFit::Nothing);
     }
-    let law = bounded(&data).ok_or(NoFit::Nothing)?;
+    let mut law = bounded(&data).ok_or(NoFit::Nothing)?;
+    if law.sigma > 1.0 + HARDLY_MORE {
+        return Err(NoFit::TooSerial { sigma: law.sigma });
+    }
+    law.sigma = law.sigma.min(1.0);
+    if let Some(misfit) = lack_of_fit(&data, law) {
+        return Err(NoFit::Poor { misfit });
+    }
     let by_replicate: Vec<Law> = replicates(&data, &sizes).iter().filter_map(|own| free(own)).collect();
     let kappa_by_replicate = Estimate::of(by_replicate.iter().map(|law| law.kappa));
     let squares: f64 = data.iter().map(|datum| (datum.x / law.at(datum.n) - 1.0).powi(2)).sum();
@@ -145,6 +182,26 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
         misfit: (squares / data.len() as f64).sqrt(),
         peak: kappa_by_replicate.filter(|kappa| kappa.is_above(0.0)).and_then(|_| peak(law, largest)),
     })
+}
+
+/// Distance of the sizes' means from a law, as a part of its value, where it is more than [`POOR`] and than noise makes it.
+///
+/// The variance of these means is compared with that within the sizes (N. R. Draper, H. Smith, *Applied Regression Analysis*, 2.1).
+fn lack_of_fit(data: &[Datum], law: Law) -> Option<f64> {
+    let sizes: Vec<Vec<f64>> =
+        data.chunk_by(|a, b| a.n == b.n).map(|own| own.iter().map(|d| d.x / law.at(d.n)).collect()).collect();
+    let (mut between, mut within) = (0.0, 0.0);
+    for ratios in &sizes {
+        let count = ratios.len() as f64;
+        let mean = ratios.iter().sum::<f64>() / count;
+        between += count * (mean - 1.0).powi(2);
+        within += ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>();
+    }
+    let misfit = (between / data.len() as f64).sqrt();
+    let degrees = [sizes.len() - 1, data.len() - sizes.len()].map(|degrees| degrees as f64);
+    // Of one round of each size nothing is known of the noise.
+    let by_noise = if degrees[1] > 0.0 { BEYOND_NOISE * within / degrees[1] } else { 0.0 };
+    (misfit > POOR && between / degrees[0] > by_noise).then_some(misfit)
 }
 
 /// Return the peak of a law, if that is near enough to what was measured.

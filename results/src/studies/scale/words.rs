@@ -2,18 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crawlmark_harness::units::grouped;
+use crawlmark_harness::units::{grouped, percent, rounded_percent};
 
-use super::{Axis, Curve, Estimate, FILE, Fit, LEVEL, Point, Round, Scaling, Size};
-use crate::run::report::Verdict;
+use super::{Attempts, Axis, Curve, Estimate, FILE, Fit, Held, LEVEL, Point, Round, Scaling, Size};
+use crate::run::report::{Verdict, more_connections};
 use crate::show::doc::{Column, Doc, Table};
 use crate::show::plot::{self, Plot};
-use crate::show::text::{decimal, micros, percent};
+use crate::show::text::{decimal, micros};
 use crate::studies::StudyResult;
+
+/// Part of the attempts that were throttled, or not found, from which on the table has a column of them.
+const NOTABLE: f64 = 0.01;
+
+/// Speedup from which on more shards did help.
+const GREW: f64 = 1.1;
+
+/// Headline of a study whose requests were all answered with 404 or 410.
+const NOTHING_FOUND: &str = "No answer: every request was not found (404 or 410), so there is no throughput to compare. Choose \
+    --ids that exist, or accept these answers (--expect status:200,404).";
 
 /// The answer, in a sentence for each curve.
 #[must_use]
 pub fn scaling_headline(scaling: &Scaling) -> String {
+    let all = scaling.rounds.iter().fold(Attempts::default(), |all, round| all.plus(round.attempts));
+    if all.all > 0 && all.not_found == all.all {
+        return NOTHING_FOUND.to_owned();
+    }
     let several = scaling.curves.len() > 1;
     let sentence = |curve: &Curve| {
         if several { format!("With {}: {}", curve.held, answer(curve)) } else { answer(curve) }
@@ -28,19 +42,66 @@ fn answer(curve: &Curve) -> String {
     };
     let (Some(speedup), Some(efficiency)) = (point.speedup, point.efficiency) else { return String::new() };
     let (axis, least) = (curve.held.axis().name(), curve.n(base));
+    let limit = throttled(curve).or_else(|| too_few_connections(curve));
+    let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
     let does = if least <= 1.0 { "does" } else { "do" };
     let sentence = format!(
-        "{} {axis} do {} times what {least} {does}{}: {:.0} % efficient{}",
+        "{} {axis} do {} times what {least} {does}{}: {} efficient{}",
         curve.n(point),
         times(speedup.median),
         range(&speedup, times),
-        efficiency.median * 100.0,
+        rounded_percent(efficiency.median),
         cost(point).map_or_else(String::new, |ratio| format!("; CPU per attempt {} times", times(ratio)))
     );
     if curve.is_answer(point) {
-        return sentence + ".";
+        return format!("{sentence}.{limit}");
     }
-    sentence + ". But client and target took the CPUs from each other: that is no answer about scaling."
+    format!("{sentence}. But client and target took the CPUs from each other: that is no answer about scaling.{limit}")
+}
+
+/// Warn that throttling set the pace at most sizes.
+fn throttled(curve: &Curve) -> Option<String> {
+    let points: Vec<&Point> = curve.points.iter().filter(|point| point.is_throttled()).collect();
+    if points.len() * 2 <= curve.points.len() {
+        return None;
+    }
+    let all = points.iter().fold(Attempts::default(), |all, point| all.plus(point.attempts));
+    let paused = points.iter().map(|point| point.paused_share).fold(0.0, f64::max);
+    let paused = if paused > 0.0 {
+        format!(", and pauses took up to {} of the time", rounded_percent(paused))
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "But the target throttled {} of the attempts at {}{paused}: this is the scaling of the target's limit, not of \
+         the client. Raise that limit, or use another target.",
+        rounded_percent(all.throttled_share()),
+        at(curve, &points)
+    ))
+}
+
+/// Name the connections in all as the limit, where they were at every size and more shards did not help.
+fn too_few_connections(curve: &Curve) -> Option<String> {
+    let Held::Connections(connections) = curve.held else { return None };
+    let grew = curve.points.iter().filter_map(|point| point.speedup).any(|speedup| speedup.median > GREW);
+    (!grew && curve.points.len() > 1 && curve.points.iter().all(Point::is_full)).then(|| {
+        format!(
+            "The limit at every count was the number of connections in all: every one was in use. {}.",
+            more_connections(connections)
+        )
+    })
+}
+
+/// List the sizes of these points: `1, 2 and 4 shards`.
+fn at(curve: &Curve, points: &[&Point]) -> String {
+    let sizes: Vec<String> = points.iter().map(|point| curve.n(point).to_string()).collect();
+    let axis = curve.held.axis().name();
+    match sizes.split_last() {
+        Some((last, [])) if last == "1" => format!("{last} {}", axis.trim_end_matches('s')),
+        Some((last, [])) => format!("{last} {axis}"),
+        Some((last, others)) => format!("{} and {last} {axis}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Format a ratio.
@@ -90,11 +151,18 @@ fn table(curve: &Curve) -> Table {
         Column::numbers("balance").leaving(4),
         Column::numbers("p50").leaving(1),
         Column::numbers("p99").leaving(3),
+        Column::numbers("throttled").leaving(8),
+        Column::numbers("not found").leaving(7),
         Column::words("note").leaving(5),
     ];
     let estimate = |estimate: Option<Estimate>, told: &dyn Fn(&Estimate) -> String| {
         estimate.map_or_else(|| "-".to_owned(), |estimate| told(&estimate))
     };
+    let shares = |of: fn(Attempts) -> f64| {
+        let is_shown = curve.points.iter().any(|point| of(point.attempts) >= NOTABLE);
+        move |point: &Point| if is_shown { percent(of(point.attempts)) } else { String::new() }
+    };
+    let [throttled, not_found] = [Attempts::throttled_share, Attempts::not_found_share].map(shares);
     let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
     let row = |point: &Point| {
         let cost = cost(point).map_or_else(String::new, |ratio| format!(" (x {})", times(ratio)));
@@ -111,6 +179,8 @@ fn table(curve: &Curve) -> Table {
             estimate(point.balance, &|balance| percent(balance.median)),
             time(point.p50_us),
             time(point.p99_us),
+            throttled(point),
+            not_found(point),
             marks(point),
         ]
     };
@@ -146,9 +216,11 @@ fn notes(scaling: &Scaling) -> Vec<(&'static str, String)> {
     let [items, failed] = [|round: &Round| round.items, |round: &Round| round.failed]
         .map(|count| scaling.rounds.iter().map(count).map(|count| count as f64).sum::<f64>());
     if failed > 0.0 {
+        let throttled = scaling.rounds.iter().any(|round| round.attempts.throttled > 0);
+        let or_abandoned = if throttled { " or were abandoned (throttled)" } else { "" };
         notes.push((
             "failures",
-            format!("{} of the items failed; rates are those of good items", percent(failed / items)),
+            format!("{} of the items failed{or_abandoned}; rates are those of good items", percent(failed / items)),
         ));
     }
     if circumstances.interrupted {
@@ -163,7 +235,7 @@ fn rounds(scaling: &Scaling) -> String {
     let points = scaling.curves.iter().flat_map(|curve| &curve.points).filter(|point| point.factor > 1.0);
     let level = points.filter_map(|point| point.speedup?.level).reduce(f64::min);
     let level = level.map_or_else(String::new, |level| {
-        format!("; each interval contains the true median with a probability of at least {:.1} %", level * 100.0)
+        format!("; each interval contains the true median with a probability of at least {}", percent(level))
     });
     format!(
         "{} of {} s, {} in an order drawn anew for each replicate (seed {}); ratios within a replicate{level}",
@@ -236,8 +308,8 @@ fn ceiling(scaling: &Scaling) -> Option<String> {
         let why = if verdict > Verdict::ClientLimited { verdict.name() } else { "without a good item" };
         return Some(format!("no ceiling: its round, with {size}, was {why}"));
     };
-    let share = most / per_s * 100.0;
-    let beside = (most > 0.0).then(|| format!(": the most that was seen is {share:.0} % of what this side can do"));
+    let share = rounded_percent(most / per_s);
+    let beside = (most > 0.0).then(|| format!(": the most that was seen is {share} of what this side can do"));
     Some(format!("{could} items/s with {size}, of a target that answers at once{}", beside.unwrap_or_default()))
 }
 
@@ -249,7 +321,8 @@ fn law(curve: &Curve) -> (&'static str, String) {
             let why = why.map_or_else(String::new, |why| why.to_string());
             let points = curve.points.iter().filter(|point| curve.is_answer(point));
             let fractions = points.filter_map(|point| {
-                let fraction = point.serial_fraction?;
+                // Noise, or a target that throttles, makes what is no fraction.
+                let fraction = point.serial_fraction.filter(|of| (0.0..=1.0).contains(&of.median))?;
                 let told = |part: f64| format!("{:.1}", part * 100.0);
                 Some(format!("{} %{} at {}", told(fraction.median), range(&fraction, told), curve.n(point)))
             });
@@ -287,12 +360,12 @@ fn fitted(fit: &Fit, axis: Axis) -> String {
         None => "no sign that more ever do less".to_owned(),
     };
     format!(
-        "sigma {} %{}, kappa {}{}; {peak}; rounds are {:.1} % from the law",
+        "sigma {} %{}, kappa {}{}; {peak}; rounds are {} from the law",
         parts(fit.sigma),
         by(fit.sigma_by_replicate, &parts),
         small(fit.kappa),
         by(fit.kappa_by_replicate, &small),
-        fit.misfit * 100.0
+        percent(fit.misfit)
     )
 }
 
