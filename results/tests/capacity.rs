@@ -14,8 +14,8 @@ use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
 use crawlmark_results::studies::capacity::{
-    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, capacity_headline,
-    in_hindsight, journal_line, judge, read_journal, search_of, searches_differ,
+    Begun, Capacity, Connections, End, Failure, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted,
+    capacity_headline, in_hindsight, journal_line, judge, read_journal, search_of, searches_differ,
 };
 
 /// A run of an open loop as it was saved once, of which a test changes what it is about: 5 seconds, the first of them warm-up,
@@ -490,6 +490,35 @@ fn a_search_is_told_in_text_and_markdown() {
 }
 
 #[test]
+fn a_failed_probe_has_a_cause() {
+    let (probes, _) = probes();
+    let wanted = objectives(&["response_p99 < 50ms", "error_rate < 1%", "throttled_rate < 1%", "items > 5"]);
+    let cause = |seen: Seen, why: &str, error_share: f64| {
+        let reasons = vec![why.to_owned()];
+        Failure::of(&ProbeReport { seen, reasons, error_share, ..probes[0].clone() }, &wanted)
+    };
+    for (why, errors, expected) in [
+        ("throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted", 0.0, Failure::Throttled),
+        ("error_rate 3.10 %, where error_rate < 0.01 is wanted", 0.9, Failure::Errors),
+        ("stopped, for `throttled_rate < 0.5` did not hold", 0.0, Failure::Throttled),
+        ("response_p99 80.0 ms, where response_p99 < 50ms is wanted", 0.0, Failure::Latency),
+        ("5 of 100 requests broke response_p99 < 50ms, and 1 may", 0.0, Failure::Latency),
+        ("the median response time grew by 5.00 ms each second: more came than it managed", 0.0, Failure::Latency),
+        (
+            "passed only by a burst: once this target refuses requests, it lets 500/s through and not 502/s",
+            0.0,
+            Failure::Throttled,
+        ),
+        ("the refusals are the target's: it lets 500/s through once it refuses requests", 0.5, Failure::Errors),
+        ("all of 64 connections were waiting for an answer when more was due", 0.0, Failure::Connections),
+        ("items 4, where items > 5 is wanted", 0.0, Failure::Other),
+    ] {
+        assert_eq!(cause(Seen::Fail, why, errors), Some(expected), "{why}");
+        assert_eq!(cause(Seen::Void, why, errors), None);
+    }
+}
+
+#[test]
 fn every_outcome_has_a_sentence_of_its_own() {
     let (probes, _) = probes();
     let pace = Pace::nearest(4_000.0);
@@ -513,7 +542,15 @@ fn every_outcome_has_a_sentence_of_its_own() {
 #[test]
 fn its_plot_has_the_limit_the_band_and_what_failed() {
     let plot = plot::capacity(&capacity());
-    for part in ["what is wanted", "the capacity lies here", "a probe that failed", "the knee", "Capacity: "] {
+    for part in [
+        "objective",
+        "p99 &lt; 50 ms",
+        "the capacity lies here",
+        "failed: throttled",
+        "failed: latency",
+        "the knee",
+        "Capacity: ",
+    ] {
         assert!(plot.svg.contains(part), "{part}");
     }
     // A search that ended after its first probe has a plot, too.

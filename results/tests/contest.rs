@@ -267,6 +267,22 @@ fn a_loss_is_told_in_every_form() {
 }
 
 #[test]
+fn every_pair_lies_within_its_axis() {
+    for factor in [1.4, 7.0, 300.0] {
+        let mut rounds = rounds(16, 0.0);
+        let outlier = rounds.iter_mut().find(|round| round.arm == Arm::Candidate).unwrap();
+        outlier.readings.throughput = reading(1_000.0 * factor);
+        let svg = plot::pairs(&contest(rounds)).svg;
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let circles = document.descendants().filter(|node| node.has_tag_name("circle"));
+        let right = circles.map(|dot| dot.attribute("cx").unwrap().parse::<f64>().unwrap()).fold(0.0, f64::max);
+        // The axis ends 24 px before the sheet of 640, in quarters of them.
+        let axis_ends = (640.0 - 24.0) * 4.0;
+        assert!((axis_ends * 0.6..axis_ends - 4.0).contains(&right), "{factor}: {right} of {axis_ends}");
+    }
+}
+
+#[test]
 fn equal_arms_pass_and_what_fails_more_does_not() {
     let equal = contest(rounds(16, 0.0));
     assert_eq!(equal.verdict, Overall::Pass);

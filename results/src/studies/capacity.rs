@@ -38,6 +38,7 @@
 //! A target that queues whatever it does not manage would hide, too, for its times reach what is wanted only after a probe when the excess
 //! is small. So a probe fails as well when they grow throughout it: see [`Growth`].
 
+mod failure;
 mod growth;
 mod hidden;
 mod hindsight;
@@ -51,6 +52,7 @@ pub mod search;
 mod tests;
 mod words;
 
+pub use self::failure::Failure;
 pub use self::growth::Growth;
 use self::growth::LEAST_SECONDS;
 pub use self::hidden::{Cause, Hidden, backlog, hidden, unevenness, used_up};

@@ -15,8 +15,11 @@ const FIELD: f64 = 84.0;
 /// Between two fields, for the next one's name.
 const GAP: f64 = 30.0;
 
-/// Reach of the axes to either side, percent: their ticks are round, and one of them is 0.
-const REACHES: [f64; 8] = [1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 100.0, 200.0];
+/// Reach of the axes to either side, percent, times a power of ten: their ticks are round, and one of them is 0.
+const REACHES: [f64; 3] = [1.0, 2.0, 4.0];
+
+/// Part of the axis that is free beyond the outermost dot, for half of it.
+const AIR: f64 = 0.02;
 
 /// The plot of a contest.
 #[must_use]
@@ -89,33 +92,28 @@ impl Lane {
         panel.line_at(0.0, Ink::Quiet);
         for (number, percent) in self.changes.iter().enumerate() {
             let y = rows - 1.0 - number as f64;
-            panel.dot(percent.clamp(-reach, reach), y);
+            panel.dot(*percent, y);
         }
         let y = 0.8;
         if let Some(interval) = self.evidence.ratio_interval {
-            let ends = [interval.low, interval.high].map(|ratio| ((ratio - 1.0) * 100.0).clamp(-reach, reach));
+            let ends = [interval.low, interval.high].map(|ratio| (ratio - 1.0) * 100.0);
             panel.curve(&[(ends[0], y), (ends[1], y)], Ink::Text, 3.0);
         }
-        let estimate = ((self.evidence.ratio - 1.0) * 100.0).clamp(-reach, reach);
-        panel.mark(estimate, y, Ink::Text);
+        panel.mark((self.evidence.ratio - 1.0) * 100.0, y, Ink::Text);
         panel.base();
         panel.unit(&format!("{}: {}", metric_words(metric), change(&self.evidence)));
     }
 }
 
-/// As far as the estimates, the intervals and nine of ten pairs are.
+/// As far as all pairs, estimates and intervals are.
 fn reach(lanes: &[Lane]) -> f64 {
     let ends = lanes.iter().flat_map(|lane| {
-        let mut far: Vec<f64> = lane.changes.iter().map(|percent| percent.abs()).collect();
-        far.sort_by(f64::total_cmp);
-        let most = far.get(far.len().saturating_sub(1) * 9 / 10).copied();
-        let ends = lane
-            .evidence
-            .ratio_interval
-            .map(|interval| ((interval.low - 1.0) * 100.0).abs().max(((interval.high - 1.0) * 100.0).abs()));
-        [most, ends].into_iter().flatten()
+        let interval = lane.evidence.ratio_interval.map(|interval| [interval.low, interval.high]);
+        let ratios = interval.into_iter().flatten().chain([lane.evidence.ratio]);
+        lane.changes.iter().copied().chain(ratios.map(|ratio| (ratio - 1.0) * 100.0))
     });
     // A loss that counts has to be seen, too.
-    let wanted = ends.fold(4.0, f64::max);
-    REACHES.into_iter().find(|reach| *reach >= wanted).unwrap_or(400.0)
+    let wanted = ends.filter(|end| end.is_finite()).fold(4.0, |most: f64, end| most.max(end.abs() * (1.0 + AIR)));
+    let decade = 10_f64.powf(wanted.log10().floor());
+    REACHES.into_iter().map(|reach| reach * decade).find(|reach| *reach >= wanted).unwrap_or(10.0 * decade)
 }

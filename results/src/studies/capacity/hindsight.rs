@@ -32,6 +32,9 @@ const SAME_OF_APART: f64 = 0.25;
 /// Start of the reason of a probe that passed and counts as failed.
 pub const BY_BURST: &str = "passed only by a burst";
 
+/// Start of the reason of a probe whose refusals are the target's after all.
+pub(super) const BY_TARGET: &str = "the refusals are the target's";
+
 /// Void probes of one rate whose shares of refused requests must be alike.
 const REPEATS: usize = 3;
 
@@ -39,7 +42,7 @@ const REPEATS: usize = 3;
 const ALIKE: f64 = 0.1;
 
 /// Standard deviations by which the answers of all probes of a rate may lag behind their schedules.
-const TOGETHER: f64 = 2.0;
+pub(super) const TOGETHER: f64 = 2.0;
 
 /// Tolerance for a limit that was read to less than that, to a request in a part of a second, as a part of the precision.
 const TOLERANCE: f64 = 0.25;
@@ -122,10 +125,10 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
                 probe.rate_per_s
             ),
             (Seen::Void, Some(limit)) if probe.bunched => {
-                format!("the refusals are the target's: it lets {limit:.0}/s through once it refuses requests")
+                format!("{BY_TARGET}: it lets {limit:.0}/s through once it refuses requests")
             }
             (Seen::Void, None) if probe.bunched && repeats(&probes, probe.per_min) => format!(
-                "the refusals are the target's: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
+                "{BY_TARGET}: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
                 probe.throttled_share * 100.0
             ),
             _ => return None,
