@@ -29,7 +29,7 @@ fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
             html.say("p", heading);
             html.element("ul", |html| sentences.iter().for_each(|sentence| html.say("li", sentence)));
         }
-        Part::Table(table) => table.write(html),
+        Part::Table(table) => table.write_stacking(html),
         Part::Commands(heading, commands) => {
             html.say("p", heading);
             html.copyable("commands", &(commands.join("\n") + "\n"));

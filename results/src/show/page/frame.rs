@@ -171,11 +171,20 @@ pub(crate) fn capital(text: &str) -> String {
 impl Table {
     /// Writes it, in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
     pub(in crate::show) fn write(&self, html: &mut Html) {
+        self.write_as(html, "scroll");
+    }
+
+    /// Write it so that a narrow page shows each cell on a line of its own, under the first one of its row.
+    pub(in crate::show) fn write_stacking(&self, html: &mut Html) {
+        self.write_as(html, "scroll stacks");
+    }
+
+    fn write_as(&self, html: &mut Html, class: &'static str) {
         if self.rows.is_empty() {
             return;
         }
         // Whoever has no pointer scrolls it by keys, so it takes the focus.
-        let region = [("class", "scroll"), ("role", "region"), ("tabindex", "0"), ("aria-label", &*self.caption)];
+        let region = [("class", class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*self.caption)];
         html.with("div", &region, |html| {
             html.element("table", |html| {
                 html.say("caption", &self.caption);
@@ -203,7 +212,7 @@ impl Table {
             if n == 0 {
                 html.with("th", &[("scope", "row"), class], |html| html.lines(cell));
             } else {
-                html.with("td", &[class], |html| html.lines(cell));
+                html.with("td", &[class, ("data-column", column.heading())], |html| html.lines(cell));
             }
         }
     }
