@@ -396,11 +396,14 @@ pub struct RunArgs {
         help_heading = "Bundled target, without a URL"
     )]
     pub target_processes: Auto<NonZeroUsize>,
-    /// Profile of the bundled target, as in lab: see `crawlmark serve --help`
+    /// Profile of the bundled target [default: answer at once, no limits]
+    ///
+    /// For example lab; `crawlmark serve --help` lists them. The default is called null.
     #[arg(
         long,
         value_name = "NAME",
         default_value = "null",
+        hide_default_value = true,
         conflicts_with_all = ["url", "urls"],
         help_heading = "Bundled target, without a URL"
     )]

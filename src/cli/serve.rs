@@ -116,7 +116,9 @@ pub struct ServeArgs {
     /// Seed of bodies, delays and faults
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     pub seed: u64,
-    /// Kind of target; other options replace that part of it
+    /// Kind of target [default: null, which answers at once, without limits]
+    ///
+    /// Other options replace that part of it.
     ///
     ///   null         everything at once, nothing limited
     ///   datacenter   median 85ms, 200 requests in flight (a pool)
@@ -127,7 +129,14 @@ pub struct ServeArgs {
     ///                an exercise of 200 URLs
     ///   article      median 60ms, 100ms more for a new connection, 20
     ///                requests a second from each address
-    #[arg(long, value_name = "NAME", default_value = "null", verbatim_doc_comment, help_heading = "Behaviour")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "null",
+        hide_default_value = true,
+        verbatim_doc_comment,
+        help_heading = "Behaviour"
+    )]
     pub profile: target::Profile,
     /// Hold answers: none, 20ms, or one of the models listed with --help
     ///
