@@ -477,6 +477,26 @@ fn a_queue_that_grows_is_not_sustained() {
 }
 
 #[test]
+fn the_interval_holds_the_capacity_of_a_queue_that_serves_at_random() {
+    let question = question("constant", "response_p99 < 500ms");
+    let (mut told, mut above, mut outside) = (0, 0, 0);
+    for (seed, service) in (0..30).zip([75.0, 300.0, 1_000.0].into_iter().cycle()) {
+        let capacity = search(&question, seed, |probe| {
+            Box::new(Queue { service, free: 0.0, draw: fastrand::Rng::with_seed(!probe) })
+        });
+        let Some((least, found)) = capacity.at_least_per_s.zip(capacity.capacity_per_s) else { continue };
+        told += 1;
+        above += u32::from(found > service * 1.02);
+        outside += u32::from(least > service);
+        assert!(least > service * 0.85, "{}", capacity.doc().terminal(200));
+        let headline = capacity_headline(&capacity);
+        assert_eq!(headline.contains("It may be as low as"), least < found, "{headline}");
+    }
+    assert!(told >= 20 && above * 2 > told, "chance hides a few percent: {above} of {told}");
+    assert!(outside * 20 <= told, "{outside} of {told}");
+}
+
+#[test]
 fn a_limit_has_one_number() {
     let question = question("constant", "response_p99 < 500ms");
     let (rate, burst) = (300.0, 2_000.0);

@@ -13,10 +13,10 @@
 //! A queue that serves `C` a second has answered at most `C t` requests after a time `t`. So `C` is no less than the answers per
 //! second of the probes, from their start on. Where no growth of times can be seen, that and the [`backlog`] bound it.
 
-use super::hindsight::Limit;
+use super::hindsight::{Limit, TOGETHER};
 use super::probe::{Flow, ProbeReport};
 use super::search::{Kind, Seen};
-use super::{Pace, Question, resolution, sees_growth, times_s};
+use super::{Failure, Pace, Question, resolution, sees_growth, times_s};
 use crate::run::gates::{Condition, Unit};
 
 /// Capacities are confirmed that are certain to this part; what may be lower is unconfirmed.
@@ -41,6 +41,13 @@ pub enum Cause {
     },
     /// Probes are too short to see a queue grow.
     Queue,
+    /// Service times may vary at random, and a queue that grows slowly then looks like chance.
+    Chance {
+        /// By what part the capacity may be lower.
+        part: f64,
+        /// Requests of the probes that passed, whose answers were counted.
+        requests: u64,
+    },
     /// Requests arrive at random, and a queue near its capacity grows for longer than a probe.
     Arrivals {
         /// By what part the capacity may be lower.
@@ -64,7 +71,9 @@ pub fn hidden(question: &Question, probes: &[ProbeReport], [pass, fail]: [Option
     let refusals = fail.and_then(|fail| refusals(question, probes, [pass, fail]));
     let random = resolution(pass.per_s(), question)
         .map(|part| Hidden { least_per_s: pass.per_s() * (1.0 - part), cause: Cause::Arrivals { part } });
-    let mut hidden: Vec<Hidden> = [refusals, queue(question, probes, pass), random].into_iter().flatten().collect();
+    let chance = fail.and_then(|fail| chance(question, probes, [pass, fail]));
+    let mut hidden: Vec<Hidden> =
+        [refusals, queue(question, probes, pass), chance, random].into_iter().flatten().collect();
     hidden.sort_by(|a, b| a.least_per_s.total_cmp(&b.least_per_s));
     hidden
 }
@@ -125,6 +134,26 @@ fn queue(question: &Question, probes: &[ProbeReport], pass: Pace) -> Option<Hidd
     let answered = flow.share() * pass.per_s();
     let by_backlog = backlog(question).map_or(0.0, |part| pass.per_s() / (1.0 + part));
     Some(Hidden { least_per_s: answered.max(by_backlog).min(pass.per_s()), cause: Cause::Queue })
+}
+
+/// A queue with service times that vary at random, where growth is looked for: answers lag behind their schedule by chance, so a
+/// rate passes until they lag by [`TOGETHER`] standard deviations more, or until times exceed an objective. Chance may hide as much again: of
+/// the rates of a search one is found at which it did.
+fn chance(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Hidden> {
+    let objectives: Vec<Condition> = question.objectives.iter().filter_map(|text| text.parse().ok()).collect();
+    let is_queue = |cause| !matches!(cause, Failure::Throttled | Failure::Errors);
+    let failed = probes.iter().filter(|probe| probe.per_min == fail);
+    if !sees_growth(pass.per_s(), question) || !failed.filter_map(|probe| Failure::of(probe, &objectives)).any(is_queue)
+    {
+        return None;
+    }
+    let of_pass =
+        probes.iter().filter(|probe| probe.per_min == pass && probe.kind == Kind::Full && probe.seen.speaks());
+    let requests = of_pass.filter_map(|probe| probe.later_flow).fold(Flow::default(), Flow::plus).scheduled;
+    let by_count = question.bounds.precision / 2.0 + 2.0 * TOGETHER / (requests as f64).sqrt();
+    let part = by_count.min(backlog(question).unwrap_or(f64::INFINITY));
+    (requests > 0 && part > question.bounds.precision)
+        .then(|| Hidden { least_per_s: pass.per_s() / (1.0 + part), cause: Cause::Chance { part, requests } })
 }
 
 /// By what part a rate may be too much for a target that queues without a bound, and its probe still pass: at a rate

@@ -92,8 +92,12 @@ fn sentence(capacity: &Capacity) -> String {
             )
         }
         (Outcome::Found, Some(pass), Some(fail)) => {
+            let is_chance = matches!(capacity.hidden().first(), Some(Hidden { cause: Cause::Chance { .. }, .. }));
+            let lower = capacity.at_least_per_s.filter(|_| is_chance).map_or_else(String::new, |least| {
+                format!(" It may be as low as {} if service times vary at random.", rate(least))
+            });
             format!(
-                "Capacity: {} for {lasts} (objectives met at {}, broken at {fail}). Limits over longer periods were not tested.",
+                "Capacity: {} for {lasts} (objectives met at {}, broken at {fail}).{lower} Limits over longer periods were not tested.",
                 sustained(pass),
                 offered(pass)
             )
@@ -118,6 +122,7 @@ fn sentence(capacity: &Capacity) -> String {
             let why = match capacity.hidden().first().map(|hidden| hidden.cause) {
                 Some(Cause::Refusals { .. }) => "the target's limit may count over a longer period than a probe",
                 Some(Cause::Queue) => "probes are too short to see whether a queue grows",
+                Some(Cause::Chance { .. }) => "a queue that grows slowly looks like chance in so few requests",
                 _ => "with random arrivals a queue grows for longer than a probe",
             };
             format!(
@@ -388,6 +393,12 @@ fn unseen_by(hidden: &Hidden, question: &Question) -> String {
                 rate(let_through_per_s)
             )
         }
+        Cause::Chance { part, requests } => format!(
+            "a capacity up to {:.0} % lower, if service times vary at random: a queue that grows so slowly looks like chance in \
+             the {} requests that were counted; a longer --probe would see it",
+            (part * 100.0).ceil(),
+            grouped(requests)
+        ),
         Cause::Arrivals { part } => format!(
             "a capacity up to {:.0} % lower: with random arrivals a queue that is so near to its capacity grows for longer than a \
              probe; a longer --probe would see it",
