@@ -213,7 +213,7 @@ fn a_limit_that_is_not_the_clients_is_named() {
             answers(54, 0),
             paused,
             per_shard,
-            "But the target throttled 5.4 % of the attempts at 1, 2, 4, 8 and 16 shards, and pauses took up to 90 % of the time: \
+            "The target throttled 5.4 % of the attempts at 1, 2, 4, 8 and 16 shards, and pauses took up to 90 % of the time: \
              this is the scaling of the target's limit, not of the client.",
         ),
         (
@@ -231,7 +231,7 @@ fn a_limit_that_is_not_the_clients_is_named() {
         let scaling = answered(sweep, answers, binding, held);
         let headline = scaling_headline(&scaling);
         assert!(headline.contains(says), "{headline}");
-        let is_limited = headline.contains("But the target") || headline.contains("The limit at every count");
+        let is_limited = headline.contains("The target throttled") || headline.contains("The limit at every count");
         assert_eq!(is_limited, !says.starts_with("16"), "{headline}");
         let text = scaling.doc().terminal(1_000);
         assert_eq!(text.contains("5.4 %"), answers.throttled > 0, "{text}");

@@ -259,6 +259,9 @@ mod tests {
         let html = doc().html(&[]);
         let page = roxmltree::Document::parse(html.trim_start_matches("<!DOCTYPE html>\n")).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
+        // A narrow page writes each cell under its row's name, so it names its column; a cell without a heading does not.
+        let named = page.descendants().filter_map(|node| node.attribute("data-column"));
+        assert_eq!(named.collect::<Vec<_>>(), ["rung", "rate", "who|m", "limited by", "there"].repeat(2));
         for words in ["a `title`", "Of <all>", "1. One *star*", "# one", "crawlmark run -c 2"] {
             assert!(text.contains(words), "{words}\n{html}");
         }

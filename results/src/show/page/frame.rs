@@ -168,22 +168,32 @@ pub(crate) fn capital(text: &str) -> String {
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
+/// Layout of a table on a page that is too narrow for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// It scrolls in its box.
+    Scrolls,
+    /// Each cell has a line of its own.
+    Stacks,
+}
+
 impl Table {
     /// Writes it, in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
     pub(in crate::show) fn write(&self, html: &mut Html) {
-        self.write_as(html, "scroll");
+        self.write_as(html, Layout::Scrolls);
     }
 
     /// Write it so that a narrow page shows each cell on a line of its own, under the first one of its row.
     pub(in crate::show) fn write_stacking(&self, html: &mut Html) {
-        self.write_as(html, "scroll stacks");
+        self.write_as(html, Layout::Stacks);
     }
 
-    fn write_as(&self, html: &mut Html, class: &'static str) {
+    fn write_as(&self, html: &mut Html, layout: Layout) {
         if self.rows.is_empty() {
             return;
         }
         // Whoever has no pointer scrolls it by keys, so it takes the focus.
+        let class = if layout == Layout::Stacks { "scroll stacks" } else { "scroll" };
         let region = [("class", class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*self.caption)];
         html.with("div", &region, |html| {
             html.element("table", |html| {
@@ -193,7 +203,7 @@ impl Table {
                     for (n, row) in self.rows.iter().enumerate() {
                         let is_sum = self.has_sum && n + 1 == self.rows.len();
                         let class = [("class", "sum")];
-                        html.with("tr", if is_sum { &class } else { &[] }, |html| self.row(html, row));
+                        html.with("tr", if is_sum { &class } else { &[] }, |html| self.row(html, row, layout));
                     }
                 });
             });
@@ -206,14 +216,18 @@ impl Table {
         }
     }
 
-    fn row(&self, html: &mut Html, row: &[String]) {
+    fn row(&self, html: &mut Html, row: &[String], layout: Layout) {
         for (n, (column, cell)) in self.columns.iter().zip(row).enumerate() {
-            let class = ("class", column.class());
-            if n == 0 {
-                html.with("th", &[("scope", "row"), class], |html| html.lines(cell));
-            } else {
-                html.with("td", &[class, ("data-column", column.heading())], |html| html.lines(cell));
+            let mut attributes = vec![("class", column.class())];
+            // A narrow page writes the heading before the cell.
+            if layout == Layout::Stacks && !column.heading().is_empty() {
+                attributes.push(("data-column", column.heading()));
             }
+            let tag = if n == 0 { "th" } else { "td" };
+            if n == 0 {
+                attributes.insert(0, ("scope", "row"));
+            }
+            html.with(tag, &attributes, |html| html.lines(cell));
         }
     }
 }

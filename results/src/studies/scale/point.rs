@@ -115,10 +115,10 @@ impl Point {
         self.attempts.throttled > 0 && self.paused_share.max(self.attempts.throttled_share()) >= BY_THROTTLING
     }
 
-    /// True if all connections were in use all the time, and neither throttling nor this side set the pace.
+    /// True if all connections were in use nearly all the time, and throttling did not set the pace.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.full_share >= FULL && !self.is_throttled() && !self.limited_by_this_side && self.counts()
+        self.full_share >= FULL && !self.is_throttled()
     }
 
     /// True if it says something about scaling: client and target did not take the CPUs from each other.
