@@ -43,7 +43,7 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let before = args
         .resume
         .as_deref()
-        .map(|place| journal::read(place, &begun, &|probe, report| probing.judge(probe, report)))
+        .map(|place| journal::read(place, &begun, &|place, probe| probing.check_saved(place, probe)))
         .transpose()?;
     let left = before.as_ref().and_then(journal::Before::left);
     let clock = Clock::start();
@@ -184,7 +184,8 @@ impl Bench<'_> {
             let (probe, ended) = self.probe(rounds, pace, kind)?;
             let is_lost_again =
                 probe.seen == Seen::Lost && self.probes.last().is_some_and(|last| last.seen == Seen::Lost);
-            let appended = log.append(&probe);
+            // What is not saved cannot be resumed from.
+            let appended = rounds.check_saved().and_then(|()| log.append(&probe));
             let before = self.read();
             self.probes.push(probe);
             self.show_result(rounds.stages, &before);

@@ -76,7 +76,8 @@ pub(crate) fn conduct<S: Study>(mut study: S, keep: &KeepArgs, command: &str) ->
     let mut stages = stages(keep);
     let (sentence, facts) = study.announcement(directory.place());
     announce(keep, &sentence, &facts);
-    let ended = study.run(&mut Rounds::new(&held, &mut stages, study.ready(), directory.place()));
+    let mut rounds = Rounds::new(&held, &mut stages, study.ready(), directory.place());
+    let ended = study.run(&mut rounds).and_then(|()| rounds.check_saved());
     // Neither what was measured nor the exit code may be lost to an impatient second Ctrl-C.
     std::mem::forget(held);
     let (signal, failed) = match ended {

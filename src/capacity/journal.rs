@@ -4,17 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crawlmark_results::run::report::Report;
 use crawlmark_results::run::result_dir::foreign::read_bytes;
-use crawlmark_results::run::result_dir::{self, RESULT, left_over};
-use crawlmark_results::studies::capacity::search::Seen;
+use crawlmark_results::run::result_dir::{RESULT, left_over};
 use crawlmark_results::studies::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
 
 use crate::error::Error;
 use crate::terminal;
 
-/// Judge a saved probe once more by the report of its run.
-pub(super) type Judge<'a> = &'a dyn Fn(&ProbeReport, &Report) -> ProbeReport;
+/// Check of a saved probe, whose result is in this directory.
+pub(super) type Check<'a> = &'a dyn Fn(&Path, &ProbeReport) -> Result<(), String>;
 
 /// A journal that is written.
 #[derive(Debug)]
@@ -34,10 +32,10 @@ pub(super) struct Before {
 ///
 /// # Errors
 /// When there is none, it cannot be read, or it is of another search.
-pub(super) fn read(place: &Path, begun: &Begun, judge: Judge<'_>) -> Result<Before, Error> {
+pub(super) fn read(place: &Path, begun: &Begun, check: Check<'_>) -> Result<Before, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
     let found = candidates(place).into_iter().filter(|place| place.join(JOURNAL).is_file());
-    let mut read = found.map(|place| read_one(place, begun, judge).map_err(refused));
+    let mut read = found.map(|place| read_one(place, begun, check).map_err(refused));
     let Some(mut best) = read.next() else {
         return Err(refused(format!("there is no {JOURNAL}, which `capacity` saves")));
     };
@@ -81,40 +79,18 @@ pub(super) fn discard(left: Option<PathBuf>) {
 }
 
 /// Reads the journal in one directory, or says why not.
-fn read_one(place: PathBuf, begun: &Begun, judge: Judge<'_>) -> Result<Before, String> {
+fn read_one(place: PathBuf, begun: &Begun, check: Check<'_>) -> Result<Before, String> {
     let bytes = read_bytes(&place.join(JOURNAL)).map_err(|error| format!("{JOURNAL}: {error}"))?;
     // What was cut in the middle of a letter is a line that was not written to its end.
     let text = String::from_utf8_lossy(&bytes);
     let (saved, probes) = read_journal(&text).map_err(|error| format!("{JOURNAL}: {error}"))?;
     let differs = searches_differ(&saved, begun);
     if differs.is_empty() {
-        let check = |probe| check_result(&place, probe, judge).map_err(|why| format!("{JOURNAL}: {why}"));
+        let check = |probe| check(&place, probe).map_err(|why| format!("{JOURNAL}: {why}"));
         probes.iter().try_for_each(check)?;
         return Ok(Before { place, probes });
     }
     Err(format!("it is another search: {}; give it the same flags, program and machine", differs.join(", ")))
-}
-
-/// Refuses a probe that does not say what its saved result says. One whose result is gone is taken as it is.
-fn check_result(place: &Path, probe: &ProbeReport, judge: Judge<'_>) -> Result<(), String> {
-    let result = place.join(&probe.result);
-    if probe.seen == Seen::Lost || !is_inside(&probe.result) || !result.join(RESULT).is_file() {
-        return Ok(());
-    }
-    let report = result_dir::read(&result).map_err(|error| format!("probe {}: {error}", probe.number))?;
-    let [saved, again] = [probe, &judge(probe, &report)].map(|probe| serde_json::to_value(probe).unwrap_or_default());
-    let fields = saved.as_object().into_iter().flatten();
-    let differs = fields.map(|(name, _)| name).find(|name| saved.get(name) != again.get(name));
-    differs.map_or(Ok(()), |name| {
-        let [saved, again] = [&saved, &again].map(|probe| probe.get(name).unwrap_or_default().to_string());
-        let number = probe.number;
-        Err(format!("probe {number}: `{name}` is {saved:.60}, but {again:.60} by {}", result.join(RESULT).display()))
-    })
-}
-
-/// True if the path stays within the directory that it is relative to.
-fn is_inside(result: &str) -> bool {
-    Path::new(result).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// The directory, and what a search that was to make it and was killed has left, the newest first.
@@ -168,11 +144,10 @@ impl Journal {
     }
 }
 
-/// Copies the result of a probe. One that is gone is no loss: the journal says what it read. Nothing outside of the
-/// directory is touched, whatever the journal says.
+/// Copies the result of a probe, which was checked. A probe that was lost may have none.
 fn copy_result(from: &Path, to: &Path, result: &str) -> io::Result<()> {
     let saved = from.join(result).join(RESULT);
-    if !is_inside(result) || !saved.is_file() {
+    if !saved.is_file() {
         return Ok(());
     }
     fs::create_dir_all(to.join(result))?;
@@ -219,8 +194,7 @@ mod tests {
             let text: String = std::iter::once(journal_line(&begun).unwrap()).chain(lines).collect();
             fs::write(directory.join(JOURNAL), text + more).unwrap();
         };
-        let resumed =
-            || read(&place.path().join("out"), &begun, &|probe, _| probe.clone()).map(|before| before.probes.len());
+        let resumed = || read(&place.path().join("out"), &begun, &|_, _| Ok(())).map(|before| before.probes.len());
         assert!(resumed().unwrap_err().to_string().contains("there is no probes.jsonl"));
         save(".out.9.partial", 1, "");
         save(".out.7.partial", 4, "");

@@ -1,12 +1,14 @@
 //! Settings that the probes of a search share: flags as typed, understood and refused, and the flags of each one.
 
+use std::path::Path;
 use std::time::Duration;
 
-use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::stats::Series;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
-use crawlmark_results::run::report::{Placement, Report};
-use crawlmark_results::studies::capacity::search::{Bounds, Kind};
+use crawlmark_results::run::report::Placement;
+use crawlmark_results::run::result_dir::{RESULT, agree, read_round};
+use crawlmark_results::studies::capacity::search::{Bounds, Kind, Seen};
 use crawlmark_results::studies::capacity::{
     Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, times_s,
 };
@@ -39,6 +41,9 @@ const LONGEST: Duration = Duration::from_hours(24);
 
 /// Time for which requests may be in flight when no objective bounds it.
 const UNBOUNDED: Duration = Duration::from_secs(1);
+
+/// Next step after a probe that does not agree with its result.
+const REMEDY: &str = "One of them was edited or damaged, or is of another search: restore the original, or search again without --resume";
 
 /// Arguments that a probe sets itself, each with the reason why it is not allowed after `--`.
 const TAKEN: [(&str, &str); 12] = [
@@ -215,12 +220,44 @@ impl Probing {
         Wanted { objectives: &self.objectives, precision: self.question.bounds.precision }
     }
 
-    /// Judge a saved probe once more by the report of its run.
-    pub(super) fn judge(&self, probe: &ProbeReport, report: &Report) -> ProbeReport {
-        let ProbeReport { number, per_min, kind, ref result, .. } = *probe;
-        let connections = self.connections(per_min);
-        let plan = ProbePlan { number, pace: per_min, kind, connections, result: result.clone() };
-        ProbeReport::new(plan, report, self.wanted())
+    /// Checks a saved probe by the result of its run, which `folder` holds: it is there, its plan is that of the probe, and it says what
+    /// the probe says.
+    ///
+    /// # Errors
+    /// When it is not so: what is wrong, and what to do.
+    pub(super) fn check_saved(&self, folder: &Path, probe: &ProbeReport) -> Result<(), String> {
+        let ProbeReport { number, per_min: pace, kind, ref result, .. } = *probe;
+        let failed = |why: String| format!("probe {number}: {why}");
+        let plan = ProbePlan { number, pace, kind, connections: self.connections(pace), result: result.clone() };
+        let file = folder.join(result).join(RESULT);
+        let again = if probe.seen == Seen::Lost {
+            // It may have left no result, and has no figures.
+            let times = [&probe.started_at, &probe.finished_at].map(String::clone);
+            ProbeReport::lost(plan, times, probe.connections, probe.reasons.join(" "))
+        } else {
+            let report = read_round(folder, result).map_err(|error| failed(error.to_string()))?.ok_or_else(|| {
+                failed(format!(
+                    "its result {} is gone. Restore it, or remove the line of this probe and all lines below it, to run these probes again",
+                    file.display()
+                ))
+            })?;
+            self.check_plan((number, pace, kind), &report.plan.run)
+                .map_err(|why| failed(format!("its result {} is of another probe: {why}. {REMEDY}", file.display())))?;
+            ProbeReport::new(plan, &report, self.wanted())
+        };
+        agree(probe, &again).map_err(|why| failed(format!("{why} by {}. {REMEDY}", file.display())))
+    }
+
+    /// Checks that a saved plan is that of a probe. Only the port of a target that is started for each probe is drawn anew, and a limit
+    /// on descriptors may have left fewer connections.
+    fn check_plan(&self, probe: (usize, Pace, Kind), saved: &RunPlan) -> Result<(), String> {
+        let checked = understood("a probe", &self.words(probe)).and_then(run::check);
+        let (mut plan, _) = checked.map_err(|error| error.to_string())?;
+        if self.starts_its_target {
+            plan.target.clone_from(&saved.target);
+        }
+        plan.connections = plan.connections.min(saved.connections);
+        agree(saved, &plan).map_err(|why| format!("of its plan, {why} in the plan of this probe"))
     }
 
     /// Warm-up and measured time.

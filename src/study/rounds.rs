@@ -19,7 +19,7 @@ use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
-use super::flags::PORT;
+use super::flags::{PORT, typed};
 use super::service::Service;
 use crate::error::Error;
 use crate::terminal::Stages;
@@ -41,6 +41,8 @@ pub(crate) struct Rounds<'a> {
     pub(crate) has_begun: bool,
     /// True once a round broke a law of results.
     has_warned: bool,
+    /// Error of the last round, if its result could not be saved.
+    unsaved: Option<String>,
 }
 
 /// Program, arguments and target of a round.
@@ -94,7 +96,7 @@ impl Taken {
 impl<'a> Rounds<'a> {
     /// Rounds in the directory `place`, whose targets have `ready` to accept connections; a signal ends them.
     pub(crate) const fn new(held: &'a HeldSignals, stages: &'a mut Stages, ready: Duration, place: &'a Path) -> Self {
-        Self { held, stages, ready, place, has_begun: false, has_warned: false }
+        Self { held, stages, ready, place, has_begun: false, has_warned: false, unsaved: None }
     }
 
     /// The directory of the study.
@@ -102,11 +104,22 @@ impl<'a> Rounds<'a> {
         self.place
     }
 
-    /// Run a round, whose result goes to `folder` in the directory of the study.
+    /// Check that the result of the last round is saved. If not, the round counts, and is the last one: the result of another one would
+    /// not be saved either.
     ///
     /// # Errors
-    /// When it has no result, or one that is not whole; when a signal asks for a stop.
+    /// When it is not saved.
+    pub(crate) fn check_saved(&self) -> Result<(), Error> {
+        self.unsaved.clone().map_or(Ok(()), |why| Err(Error::Round(why)))
+    }
+
+    /// Run a round, whose result goes to `folder` in the directory of the study. One that was measured and could not be saved is returned,
+    /// too: see [`Rounds::check_saved`].
+    ///
+    /// # Errors
+    /// When it has no result, or one that is not whole; when a signal asks for a stop; when the last round could not be saved.
     pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<Taken, Error> {
+        self.check_saved()?;
         let place = &self.place.join(folder);
         self.has_begun = false;
         // One that came between two rounds.
@@ -124,10 +137,8 @@ impl<'a> Rounds<'a> {
         };
         let before = service.as_ref().and_then(Service::cpu);
         let log = beside("log");
-        // Kept in memory: where a disk is full, a file would hold nothing of why.
-        let output = memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC);
-        let mut output = output.map(File::from).map_err(|error| Error::Output(error.into()))?;
-        let exit = self.crawl(setup, service.as_ref(), (place, &output))?;
+        let mut said = Said::new()?;
+        let exit = self.crawl(setup, service.as_ref(), (place, &said))?;
         let after = service.as_ref().and_then(Service::cpu);
         let ended = service.as_ref().and_then(Service::ended);
         drop(service);
@@ -143,9 +154,16 @@ impl<'a> Rounds<'a> {
                 report
             }
             Err(ReadError::Missing(_) | ReadError::NoResult(_)) => {
-                let said = read_back(&mut output);
-                let _ = fs::write(&log, &said);
-                return Err(failed(format!("{exit}: {}", complaint(&said, &setup.program))));
+                let complaints = read_back(&mut said.complaints);
+                let _ = fs::write(&log, &complaints);
+                let why = complaint(&complaints, &setup.program);
+                let Ok(report) = result_dir::read_printed(&read_back(&mut said.report)) else {
+                    return Err(failed(format!("{exit}: {why}")));
+                };
+                let unsaved = complaints.lines().find(|line| line.contains(RESULT)).unwrap_or(&why);
+                let unsaved = unsaved.trim_start_matches("error: ").trim_start_matches("failed to ");
+                self.unsaved = Some(format!("save a round of {}, after which no other began: {unsaved}", setup.label));
+                report
             }
             Err(error) => return Err(failed(error.to_string())),
         };
@@ -181,15 +199,21 @@ impl<'a> Rounds<'a> {
         &mut self,
         setup: &Setup,
         service: Option<&Service>,
-        (place, output): (&Path, &File),
+        (place, said): (&Path, &Said),
     ) -> Result<ShardExit, Error> {
         let words = setup.words.iter().map(|word| match service {
             Some(service) => word.replace(PORT, &service.port().to_string()),
             None => word.clone(),
         });
         let mut run = Command::new(&setup.program);
-        run.arg("run").args(words).arg("--quiet").arg("--out").arg(place);
-        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output.try_clone().map_err(Error::Output)?);
+        run.arg("run").args(words).arg("--quiet");
+        // It adds to a summary that nobody sees, and is not allowed beside JSON.
+        if !typed(&setup.words).iter().any(|flag| flag == "latency") {
+            run.arg("--json");
+        }
+        run.arg("--out").arg(place);
+        let [report, complaints] = [&said.report, &said.complaints].map(|file| file.try_clone().map_err(Error::Output));
+        run.stdin(Stdio::null()).stdout(report?).stderr(complaints?);
         // The round is no part of this process group, so that Ctrl-Z has to be passed on.
         let suspension = HeldSuspension::hold().map_err(Error::Signal)?;
         let child = fork("crawlmark-round", Role::Program, move || {
@@ -219,6 +243,22 @@ impl<'a> Rounds<'a> {
             }
             self.stages.show();
         }
+    }
+}
+
+/// Output of a round. Kept in memory: where a disk is full, files would hold neither its report nor why it could not be saved.
+struct Said {
+    /// Standard output: its report, as JSON.
+    report: File,
+    /// Standard error.
+    complaints: File,
+}
+
+impl Said {
+    fn new() -> Result<Self, Error> {
+        let file = || memfd_create(c"crawlmark-round", MFdFlags::MFD_CLOEXEC).map(File::from);
+        let [report, complaints] = [file(), file()].map(|file| file.map_err(|error| Error::Output(error.into())));
+        Ok(Self { report: report?, complaints: complaints? })
     }
 }
 

@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test whose program cannot be started is over")]
 
 use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, UNIX_EPOCH};
 
 use jsonschema::Validator;
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 use crate::command::{Done, Started};
@@ -174,30 +177,80 @@ fn a_probe_whose_shard_is_killed_has_a_row_and_is_made_again() {
     assert_eq!(saved["outcome"], "not_reached", "{}", done.stdout);
 }
 
+/// A search of two probes of 60/s, and the flags that resume it from `from`.
+fn short_search() -> (Done, impl Fn(&Path) -> Done) {
+    const SEARCH: [&str; 4] = ["--from", "60", "--max-rate", "60"];
+    const RUN: [&str; 3] = ["--", "-s", "1"];
+    let done = started(&[&SHORT[..], &SEARCH, &["--out", "out"], &RUN].concat()).end();
+    let resume =
+        |from: &Path| started(&[&SHORT[..], &SEARCH, &["--resume", from.to_str().unwrap()], &RUN].concat()).end();
+    (done, resume)
+}
+
 #[test]
 fn a_probe_that_does_not_say_what_its_result_says_is_refused() {
-    let args = [&SHORT[..], &["--from", "60", "--max-rate", "60", "--out", "out"]].concat();
-    let run = ["--", "-s", "1"];
-    let done = started(&[&args[..], &run].concat()).end();
+    let (done, resume) = short_search();
     let journal = done.out().join("probes.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
-    let resume = |text: &str| {
-        fs::write(&journal, text).unwrap();
-        let out = done.out();
-        let from = out.to_str().unwrap();
-        started(&[&SHORT[..], &["--from", "60", "--max-rate", "60", "--resume", from], &run].concat()).end()
-    };
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let probe: Value = serde_json::from_str(&lines[1]).unwrap();
-    for (field, value) in [("achieved_per_s", json!(7.0)), ("service_p50_us", json!(1.0)), ("connections", json!(7))] {
+    for (field, value) in [
+        ("achieved_per_s", json!(7.0)),
+        ("service_p50_us", json!(1.0)),
+        ("connections", json!(7)),
+        ("result", json!("../out")),
+    ] {
         let mut edited = probe.clone();
         edited[field] = value;
         lines[1] = edited.to_string();
-        let done = resume(&(lines.join("\n") + "\n")).code(&[2]);
-        assert!(done.stderr.contains(&format!("probe 1: `{field}` is ")), "{}", done.stderr);
+        fs::write(&journal, lines.join("\n") + "\n").unwrap();
+        let done = resume(&done.out()).code(&[2]);
+        assert!(done.stderr.contains(&format!("`{field}` is ")), "{}", done.stderr);
     }
-    let again = resume(&text);
+    fs::write(&journal, text).unwrap();
+    let again = resume(&done.out());
     assert_eq!(again.code, done.code, "{}", again.stderr);
+}
+
+#[test]
+fn a_probe_whose_result_is_gone_or_of_another_probe_is_refused_in_one_sentence() {
+    let (done, resume) = short_search();
+    let out = done.out();
+    let probes = done.capacity()["probes"].as_array().unwrap().clone();
+    let of = |probe: usize| out.join(probes[probe]["result"].as_str().unwrap()).join("result.json");
+    let (first, second) = (of(0), of(1));
+    let original = fs::read(&first).unwrap();
+    let refused = |says: &str| {
+        let done = resume(&out).code(&[2]);
+        let file = first.display().to_string();
+        assert!(done.stderr.contains("probes.jsonl: probe 1: ") && done.stderr.contains(&file), "{}", done.stderr);
+        assert!(done.stderr.contains(says) && done.stderr.lines().count() == 1, "{}", done.stderr);
+    };
+    fs::remove_file(&first).unwrap();
+    refused("is gone. Restore it, or remove the line of this probe");
+    mkfifo(&first, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    refused("it is a FIFO");
+    fs::remove_file(&first).unwrap();
+    fs::copy(&second, &first).unwrap();
+    refused("is of another probe: of its plan, `workload.expect` is \"items:2\", but \"items:1\" in the plan");
+    // A result of a tenth of the rate that agrees with itself, and the figures of a journal that was edited to agree with it.
+    let other =
+        started(&[&SHORT[..], &["--from", "6", "--max-rate", "6", "--out", "out", "--", "-s", "1"]].concat()).end();
+    let slow = other.capacity()["probes"][0].clone();
+    fs::copy(other.out().join(slow["result"].as_str().unwrap()).join("result.json"), &first).unwrap();
+    let journal = out.join("probes.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut edited = slow;
+    for field in ["per_min", "rate_per_s", "kind", "result", "connections", "accepted_per_s"] {
+        edited[field] = probes[0][field].clone();
+    }
+    lines[1] = edited.to_string();
+    fs::write(&journal, lines.join("\n") + "\n").unwrap();
+    refused("is of another probe: of its plan, `rate");
+    fs::write(&journal, text).unwrap();
+    fs::write(&first, original).unwrap();
+    assert_eq!(resume(&out).code, done.code);
 }
 
 #[test]
@@ -213,8 +266,21 @@ fn a_search_on_a_full_disk_says_what_is_kept_and_where() {
     disk.fill();
     let done = search.end().code(&[1]);
     let saved: Value = serde_json::from_str(&done.stdout).unwrap();
-    assert!(!saved["probes"].as_array().unwrap().is_empty(), "{saved}");
+    // The probe whose result did not fit was measured, and is the last one.
     let said = &done.stderr;
+    let probes = saved["probes"].as_array().unwrap();
+    let last = probes.last().unwrap();
+    assert!(probes.iter().all(|probe| probe["seen"] != "lost"), "{saved}");
+    assert!(last["counted"]["attempts"].as_u64().unwrap() > 0, "{saved}");
+    let is_saved =
+        |probe: &Value| partial(out.parent().unwrap()).unwrap().join(probe["result"].as_str().unwrap()).exists();
+    assert!(is_saved(&probes[0]) && !is_saved(last), "{saved}");
+    assert!(
+        said.contains("failed to save a round of ")
+            && said.contains("no other began: write ")
+            && said.contains("result.json: No space left"),
+        "{said}"
+    );
     assert!(said.contains("No space left on device") && !said.contains("failed to print"), "{said}");
     assert!(said.contains("Kept in ") && said.contains("probes.jsonl"), "{said}");
     assert!(said.contains("Free some space"), "{said}");

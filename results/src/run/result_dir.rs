@@ -1,5 +1,6 @@
 //! The result directory: written under a temporary name beside its own, renamed once it is whole; and read back.
 
+mod agreement;
 mod consistency;
 pub mod foreign;
 pub mod laws;
@@ -14,12 +15,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+pub(crate) use self::agreement::is_inside;
+pub use self::agreement::{agree, read_round};
 pub use self::left::{holds_measurements, left_over};
 pub use self::log::{IntervalLog, LOG, LogFile};
 pub use self::logged::{LogError, Reading, Wrong, recut};
 use self::made::replace;
 pub use self::made::{Overlaid, PAGE, made_from, overlaid, pictures, remake};
-pub use self::read::{Contradiction, ReadError, read, read_contest, read_fresh};
+pub use self::read::{Contradiction, ReadError, read, read_contest, read_fresh, read_printed};
 use crate::run::report::Report;
 use crate::show::plot::PngError;
 

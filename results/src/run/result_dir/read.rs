@@ -108,6 +108,17 @@ pub fn read_fresh(path: &Path) -> Result<(Report, Option<Contradiction>), ReadEr
     Ok((report, contradiction))
 }
 
+/// Reads the report that a run printed just now.
+///
+/// # Errors
+/// As [`read_fresh`].
+pub fn read_printed(text: &str) -> Result<Report, ReadError> {
+    let file = Path::new("standard output");
+    let report = parse(file, text, SCHEMA)?;
+    foreign::check(&report).map_err(|wrong| ReadError::Bounds { path: file.to_owned(), wrong })?;
+    Ok(report)
+}
+
 /// Reads what `ab` saved in a directory, or a `comparison.json` by its own name.
 ///
 /// # Errors

@@ -5,6 +5,8 @@ use super::Question;
 use super::probe::{Counted, ProbeReport, SENT};
 use super::search::{Kind, Seen};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
+use crate::run::result_dir::is_inside;
+use crate::show::visible;
 
 /// Largest difference that rounding makes.
 const ROUNDING: f64 = 1e-9;
@@ -16,6 +18,9 @@ const ROUNDING: f64 = 1e-9;
 pub(super) fn check(question: &Question, position: usize, probe: &ProbeReport) -> Result<(), String> {
     equal("number", probe.number as f64, "its position", position as f64)?;
     equal("rate_per_s", probe.rate_per_s, "per_min / 60", probe.per_min.per_s())?;
+    if !is_inside(&probe.result) {
+        return Err(format!("`result` is {:.60}, which is outside of the directory", visible(&probe.result)));
+    }
     for (name, share) in [
         ("sent_share", probe.sent_share),
         ("throttled_share", probe.throttled_share),
