@@ -12,7 +12,7 @@ use crawlmark_harness::clock::Clock;
 use crawlmark_results::run::report::Report;
 use crawlmark_results::studies::compare::{
     self, Arm, Circumstances, Comparison, Contest, Difference, Disturbance, Order, OrderSchedule, Overall, RoundReport,
-    Rule, comparable, contest_standing, differences, judge_rounds, pair_line,
+    Rule, comparable, contest_standing, differences, judge_rounds, pair_line, round_folder,
 };
 
 use self::side::Side;
@@ -187,7 +187,7 @@ fn run_pair(
     let number = series.ran.len() / 2 + 1;
     // A round, and where its result lies in the comparison's directory.
     let mut round = |side: &Side| -> Result<(Taken, PathBuf), Error> {
-        let place = PathBuf::from(folder).join(format!("{number:03}-{}", side.arm));
+        let place = PathBuf::from(folder).join(round_folder(number, side.arm));
         Ok((rounds.run(&side.setup, &place)?, place))
     };
     let (first, second) = (round(in_turn[0])?, round(in_turn[1])?);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::report::{Report, Verdict};
-use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, read, read_contest};
+use crawlmark_results::run::result_dir::{RESULT, ReadError, ResultDir, agree, read, read_contest, read_round};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::compare::{
     Arm, Circumstances, Contest, Difference, Disturbance, FILE, History, Round, RoundReport, Side, comparable,
@@ -54,7 +54,8 @@ fn history(directory: &Path, form: FormArgs) -> Result<u8, Error> {
     Ok(if history.is_enough() { DONE } else { INCONCLUSIVE })
 }
 
-/// Read the result of an `ab`, and judge it again from its rounds.
+/// Read the result of an `ab`, and judge it again from the results of its rounds. What it says has to follow from them, unless another
+/// version judged it.
 fn saved(path: &Path) -> Result<Contest, Error> {
     if !path.join(FILE).exists() && !path.ends_with(FILE) {
         return Err(Error::Usage(format!(
@@ -62,9 +63,32 @@ fn saved(path: &Path) -> Result<Contest, Error> {
             path.display()
         )));
     }
-    let Contest { name, base, candidate, differences, interrupted, noise_floor, rounds, .. } = read_contest(path)?;
-    let sides = [base, candidate];
-    Ok(Contest::new(rounds, Circumstances { name, sides, differences, interrupted, noise_floor })?)
+    let saved = read_contest(path)?;
+    let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let (again, missing) = saved.again(|round| read_round(folder, &round.result).map_err(Error::from))?;
+    if missing > 0 {
+        let all = saved.rounds.len();
+        terminal::say(&format!(
+            "note: {missing} of {all} rounds have no result beside {}, and are taken from it unchecked\n",
+            file.display()
+        ));
+    }
+    let version = saved.crawlmark_version.clone();
+    match agree(&Contest { crawlmark_version: again.crawlmark_version.clone(), ..saved }, &again) {
+        Err(why) if version == again.crawlmark_version => {
+            Err(ReadError::Disagrees { path: file, wrong: format!("{why} by its rounds") }.into())
+        }
+        Err(why) => {
+            terminal::say(&format!(
+                "warning: {}: {why} by its rounds, as this version judges them. It was edited, or judged by another version; shown is what \
+                 this one makes of its rounds\n",
+                file.display()
+            ));
+            Ok(again)
+        }
+        Ok(()) => Ok(again),
+    }
 }
 
 /// A result and where it lies.

@@ -99,6 +99,51 @@ fn rounds_run_in_pairs_in_the_order_drawn_and_are_saved() {
     assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), contest);
 }
 
+#[test]
+fn a_comparison_that_does_not_follow_from_its_rounds_is_refused() {
+    let done = ab(&["--pairs", "2", "--base", "--connect-timeout 3s", "--cand", "--connect-timeout 4s"], &SHORT);
+    let (file, contest) = (done.out().join("comparison.json"), done.contest());
+    let compare = || crawlmark(&["compare", &text(&file)]);
+    let with = |at: &str, value: Value| {
+        let mut edited = contest.clone();
+        *edited.pointer_mut(at).unwrap() = value;
+        fs::write(&file, edited.to_string()).unwrap();
+    };
+    let other_arm = if contest["rounds"][0]["arm"] == "base" { "candidate" } else { "base" };
+    for (at, value, field) in [
+        ("/verdict", "pass".into(), "`verdict` is \"pass\", but \""),
+        ("/comparison/verdict", "pass".into(), "`comparison.verdict` is \"pass\", but \""),
+        ("/comparison/disturbed_pairs", 40.into(), "`comparison.disturbed_pairs` is 40, but "),
+        ("/rounds/1/items", 1_000.into(), "`rounds[1].items` is 1000, but 256"),
+        ("/rounds/0/readings/throughput/gating", 5.0.into(), "`rounds[0].readings.throughput.gating` is 5.0, but "),
+        ("/rounds/0/started_at", "2020-01-01T00:00:00.000Z".into(), "`rounds[0].started_at` is "),
+    ] {
+        with(at, value);
+        let said = compare().code(&[2]).stderr;
+        assert!(said.contains(&text(&file)) && said.contains(field) && said.contains("by its rounds"), "{said}");
+    }
+    with("/rounds/0/arm", other_arm.into());
+    compare().code(&[2]);
+    // Another version may have judged otherwise: that is said, and what this one makes of the rounds is shown.
+    let mut older = contest.clone();
+    (older["verdict"], older["crawlmark_version"]) = ("pass".into(), "0.0.9".into());
+    fs::write(&file, older.to_string()).unwrap();
+    let shown = compare().code(&[5]);
+    assert!(
+        shown.stderr.contains("warning: ") && shown.stderr.contains("judged by another version"),
+        "{}",
+        shown.stderr
+    );
+    // Without its rounds, the file has to agree with itself.
+    fs::remove_dir_all(done.out().join("rounds")).unwrap();
+    with("/verdict", "pass".into());
+    assert!(compare().code(&[2]).stderr.contains("`verdict` is \"pass\""));
+    with("/name", "other".into());
+    let all = contest["rounds"].as_array().unwrap().len();
+    let alone = compare().code(&[5]);
+    assert!(alone.stderr.contains(&format!("{all} of {all} rounds have no result beside")), "{}", alone.stderr);
+}
+
 /// Whether the machine was too busy for a verdict, which is no fault of what is tested. Says so then.
 #[expect(clippy::print_stderr, reason = "a verdict that was not judged is said to be so")]
 pub(crate) fn is_too_disturbed(contest: &Value) -> bool {

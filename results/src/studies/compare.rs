@@ -93,7 +93,7 @@ pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory,
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
 pub use self::rule::{Look, PASSES_BELOW, Rule, STATED_POWER};
-pub use self::saved::{Circumstances, Contest, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds};
+pub use self::saved::{Circumstances, Contest, FILE, Failures, RoundReport, SCHEMA, Side, judge_rounds, round_folder};
 pub use self::schedule::OrderSchedule;
 pub use self::taken::TargetCpu;
 pub use self::words::{change, contest_headline, contest_standing, metric_words, pair_line};

@@ -3,6 +3,9 @@
 //! Made by `ab` from rounds that it ran, and by `compare` from rounds that were saved. What it found is the
 //! [`Comparison`] of [`judge`].
 
+use std::path::Path;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::design::{Arm, DesignError, Disturbance, Round, pair_up};
@@ -120,6 +123,15 @@ impl RoundReport {
         }
     }
 
+    /// The round made again from its report. Only its file knows the CPU that its target used.
+    fn again(&self, pair: usize, report: &Report) -> Self {
+        let target_us = self.readings.target_cpu_per_attempt.value().map(|us| us * report.totals.attempts as f64);
+        let target_cpu = target_us.and_then(|us| Duration::try_from_secs_f64(us / 1e6).ok());
+        let folder = Path::new(&self.result).parent().unwrap_or(Path::new(""));
+        let result = folder.join(round_folder(pair, self.arm)).display().to_string();
+        Self::new(report, (pair, self.arm, result), target_cpu)
+    }
+
     /// Number of good items. Results of older versions have a share to which half an item was added: that is rounded away.
     fn good(&self) -> Option<f64> {
         self.readings.ok_share.value().map(|share| (share * self.items as f64).round())
@@ -142,6 +154,12 @@ impl RoundReport {
         };
         Readings { ok_share, ..self.readings }
     }
+}
+
+/// Return the name of the folder of a round.
+#[must_use]
+pub fn round_folder(pair: usize, arm: Arm) -> String {
+    format!("{pair:03}-{arm}")
 }
 
 /// Causes of failure in words, the most frequent first.
@@ -233,6 +251,39 @@ impl Contest {
             noise_floor,
             rounds,
         })
+    }
+
+    /// Make the comparison again: each round from its result where `report` has it, and the verdict from the rounds. Returns also how many
+    /// rounds have no result, and are taken as they are.
+    ///
+    /// # Errors
+    /// When a result cannot be read, or the rounds allow no verdict.
+    pub fn again<E: From<DesignError>>(
+        &self,
+        report: impl Fn(&RoundReport) -> Result<Option<Report>, E>,
+    ) -> Result<(Self, usize), E> {
+        let (mut rounds, mut missing) = (Vec::new(), 0);
+        for (number, pair) in (1..).zip(self.rounds.chunks(2)) {
+            let reports = pair.iter().map(&report).collect::<Result<Vec<_>, E>>()?;
+            let disturbance = match &*reports {
+                [Some(first), Some(second)] => Some(Disturbance::of_pair([first, second])),
+                _ => None,
+            };
+            missing += reports.iter().filter(|report| report.is_none()).count();
+            let made = pair.iter().zip(&reports).map(|(round, report)| {
+                let again = report.as_ref().map_or_else(|| round.clone(), |report| round.again(number, report));
+                RoundReport { disturbance: disturbance.unwrap_or(round.disturbance), ..again }
+            });
+            rounds.extend(made);
+        }
+        let circumstances = Circumstances {
+            name: self.name.clone(),
+            sides: [self.base.clone(), self.candidate.clone()],
+            differences: self.differences.clone(),
+            interrupted: self.interrupted,
+            noise_floor: self.noise_floor.clone(),
+        };
+        Ok((Self::new(rounds, circumstances)?, missing))
     }
 
     /// True if the machine was disturbed in every pair: what was read is shown, and decides nothing.
