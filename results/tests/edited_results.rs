@@ -139,6 +139,11 @@ fn what_was_edited_is_named_with_both_numbers_and_the_remedy() {
         ("/interrupted", json!(true), "`interrupted` is true, but"),
         ("/started_at", json!("2020-01-01T00:00:00.000Z"), "`started_at` is 2020-01-01T00:00:00.000Z, but run_id says"),
         ("/finished_at", json!("yesterday"), "`finished_at` is yesterday, which is no time"),
+        (
+            "/environment/colocated",
+            json!(false),
+            "`environment.colocated` is false, but the plan has the bundled target",
+        ),
         ("/witness/agrees", json!(false), "`witness.agrees` is false"),
     ] {
         let mut edited = example();

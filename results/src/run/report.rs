@@ -65,6 +65,9 @@ pub struct Labels {
     pub tags: BTreeMap<String, String>,
 }
 
+/// Key that only the workload of a run against the bundled target has.
+pub const TARGET_PROCESSES: &str = "target_processes";
+
 /// A whole result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {

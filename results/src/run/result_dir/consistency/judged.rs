@@ -1,8 +1,12 @@
 //! Judgements: the verdict, the gates, the target's counts, the plan's hash, and the calendar.
 
+use std::net::{IpAddr, SocketAddr};
+
+use crawlmark_harness::plan::RunPlan;
+
 use super::{counts_until_the_end, equal};
 use crate::run::gates::{Breach, Condition, Measured, Metric, Objective, Quantity, of_report};
-use crate::run::report::{Evidence, GateReport, Report, SUSPENSION, Validity, Verdict, config_hash};
+use crate::run::report::{Evidence, GateReport, Report, SUSPENSION, TARGET_PROCESSES, Validity, Verdict, config_hash};
 
 pub(super) fn check(report: &Report) -> Result<(), String> {
     let noted = report.validity.checked.iter().any(|name| name == SUSPENSION);
@@ -19,11 +23,31 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
         let (is, wanted) = (&report.plan.config_hash, config_hash(&report.plan.run));
         return Err(format!("`plan.config_hash` is {is}, but that of the plan is {wanted}"));
     }
+    placement(report)?;
     verdict(report)?;
     for (i, gate) in report.gates.iter().enumerate() {
         self::gate(report, gate).map_err(|why| format!("`gates[{i}]` {why}"))?;
     }
     witness(report)
+}
+
+/// The bundled target is on this machine, and so is one with a loopback address. Of other addresses, and of names, only the machine that
+/// ran knows.
+fn placement(report: &Report) -> Result<(), String> {
+    let RunPlan { workload, target, .. } = &report.plan.run;
+    let because = match () {
+        () if workload.contains_key(TARGET_PROCESSES) => "the plan has the bundled target, which is on this machine",
+        () if has_loopback_address(target) => "the address of plan.target is on this machine",
+        () => return Ok(()),
+    };
+    if report.environment.colocated { Ok(()) } else { Err(format!("`environment.colocated` is false, but {because}")) }
+}
+
+fn has_loopback_address(url: &str) -> bool {
+    let authority =
+        url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?', ' ']).next().unwrap_or_default();
+    let ip = authority.parse().map(|address: SocketAddr| address.ip());
+    ip.or_else(|_| authority.trim_matches(['[', ']']).parse()).is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 /// The target counted what the run did, but for what was cut off or refused.

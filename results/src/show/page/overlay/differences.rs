@@ -4,16 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::run::report::Report;
+use crate::run::report::{Report, TARGET_PROCESSES};
 use crate::show::page::machine::environment;
 use crate::show::plot::overlay::Run;
 use crawlmark_harness::units::micros;
 
 /// The longest label: longer ones would push what stands beside them off a plot.
 const LONGEST: usize = 24;
-
-/// Key that only the workload of a run against the bundled target has.
-const BUNDLED: &str = "target_processes";
 
 /// Something that is not the same for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +89,7 @@ fn plan(report: &Report) -> Vec<(String, String)> {
     for (name, value) in fields {
         match &*name {
             // Each time another port.
-            "target" if plan.workload.contains_key(BUNDLED) => facts.push((name, "bundled".to_owned())),
+            "target" if plan.workload.contains_key(TARGET_PROCESSES) => facts.push((name, "bundled".to_owned())),
             "ids" => facts.push((name, plan.ids.to_string())),
             "rate" => facts.push((name, plan.shaped_rate().map_or_else(|| "none".to_owned(), |rate| rate.to_string()))),
             // The rate says it.
