@@ -5,10 +5,11 @@ mod overlay;
 
 use std::path::{Path, PathBuf};
 
+use crawlmark_results::run::report::CommandLine;
 use crawlmark_results::run::result_dir::{self, PAGE, RESULT};
 use crawlmark_results::show::plot;
 
-use crate::cli::{Destination, ReportArgs};
+use crate::cli::{Destination, ReportArgs, is_recorded};
 use crate::error::{DONE, Error};
 use crate::export;
 use crate::terminal;
@@ -34,7 +35,11 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8, Error> {
 /// Makes everything of one result anew, and returns where its page is.
 fn remake(result: &Path, args: &ReportArgs) -> Result<PathBuf, Error> {
     let directory = directory(result, args)?;
-    let report = result_dir::read(result)?;
+    let mut report = result_dir::read(result)?;
+    if report.command.as_ref().is_some_and(|command| !is_recorded(command)) {
+        // An empty one is shown as none that can be repeated.
+        report.command = Some(CommandLine::default());
+    }
     result_dir::remake(directory, &result_dir::made_from(&report))?;
     if let Some(ground) = args.png {
         result_dir::remake(directory, &result_dir::pictures(&plot::all(&report), ground.into())?)?;

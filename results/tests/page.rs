@@ -191,6 +191,12 @@ fn what_a_run_did_not_have_is_left_out() {
     let page = page(&report);
     assert!(!page.contains("id=\"gates\"") && !page.contains("<button") && !page.contains("own books"));
     assert!(page.contains("No command line asked for this run"));
+    for words in [&["rm", "-rf", "~"][..], &["crawlmark"], &["crawlmark", "rm"], &["./crawlmark", "run"], &[]] {
+        let arguments = words.iter().map(|word| (*word).to_owned()).collect();
+        report.command = Some(CommandLine { arguments, withheld: vec!["rm -rf ~".to_owned()] });
+        let page = self::page(&report);
+        assert!(page.contains("holds no command that can be shown") && !page.contains("rm -rf"), "{words:?}");
+    }
     report.intervals.clear();
     report.latency.clear();
     assert!(self::page(&report).contains("Seconds that were measured: 0."));
@@ -244,7 +250,8 @@ fn spoilt(text: &str) -> Report {
     report.latency.insert(text(), report.latency["service"].clone());
     report.environment.cpu_model = Some(text());
     report.environment.git_revision = Some(text());
-    report.command = Some(CommandLine { arguments: vec![text()], withheld: vec![text()] });
+    report.command =
+        Some(CommandLine { arguments: vec!["crawlmark".to_owned(), "run".to_owned(), text()], withheld: vec![text()] });
     report.budget.as_mut().unwrap().rate = text();
     let ledger = serde_json::json!({ text(): text() });
     report.witness = Some(Witness { agrees: Some(false), cut_off: 0, differences: vec![text()], ledger });

@@ -11,7 +11,7 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory};
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_results::run::report::CommandLine;
+use crawlmark_results::run::report::{CommandLine, TARGET_PROCESSES};
 
 use super::Cli;
 use crate::crawl::redact;
@@ -96,7 +96,11 @@ const ARGUMENTS: [(Record, InRounds, &[&str]); 7] = [
     (Record::Never, InRounds::Allowed, &["latency", "no_progress"]),
 ];
 
-const TARGET_PROCESSES: &str = "target_processes";
+/// Parts that are withheld as a whole.
+const BODY: &str = "--body ...";
+const IN_QUERY: &str = "secrets in the query of the URL, which stand there as `...`";
+const IN_INPUT: &str = "the lines that standard input held (--urls -)";
+
 const HEADERS: &str = "headers";
 const URLS: &str = "urls";
 
@@ -118,6 +122,34 @@ pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
     arguments
         .filter(|argument| is_refused(argument.get_id().as_str()))
         .find_map(|argument| Some(format!("--{}", argument.get_long()?)))
+}
+
+/// True if this program may have recorded this command line: `run` understands it, and all of its flags are recorded. One that somebody
+/// else wrote may do harm to whoever repeats it.
+pub(crate) fn is_recorded(command: &CommandLine) -> bool {
+    let CommandLine { arguments, withheld } = command;
+    let Ok(matches) = Cli::matches(arguments) else { return false };
+    let program = Cli::command();
+    let Some((run, typed)) = program.find_subcommand("run").zip(matches.subcommand_matches("run")) else {
+        return false;
+    };
+    let is_recorded = |argument: &clap::Arg| {
+        let id = argument.get_id().as_str();
+        typed.value_source(id) != Some(ValueSource::CommandLine)
+            || matches!(treatment(id), Some((Record::AsTyped | Record::Redacted | Record::FromPlan, _)))
+    };
+    let is_withheld = |part: &String| {
+        let name = part.strip_prefix("--header '").and_then(|part| part.split(':').next());
+        [BODY, IN_QUERY, IN_INPUT].contains(&&**part) || name.is_some_and(|name| header(name) == *part)
+    };
+    arguments.first().is_some_and(|name| name == program.get_name())
+        && run.get_arguments().all(is_recorded)
+        && withheld.iter().all(is_withheld)
+}
+
+/// The flag of a header, without its value.
+fn header(value: &str) -> String {
+    format!("--header '{}'", redact::header(value))
 }
 
 /// Recorded arguments of `run`; empty for another command.
@@ -146,19 +178,19 @@ impl Typed {
                 Some(Record::Redacted) => {
                     let told: Vec<String> = values.iter().map(|url| redact::url(url)).collect();
                     if told != values {
-                        all.withheld.push("secrets in the query of the URL, which stand there as `...`".to_owned());
+                        all.withheld.push(IN_QUERY.to_owned());
                     }
                     all.record(argument, told);
                 }
                 Some(Record::Withheld) if id == HEADERS => {
-                    all.withheld.extend(values.iter().map(|value| format!("--header '{}'", redact::header(value))));
+                    all.withheld.extend(values.iter().map(|value| header(value)));
                 }
-                Some(Record::Withheld) => all.withheld.push(format!("--{} ...", argument.get_long().unwrap_or(id))),
+                Some(Record::Withheld) => all.withheld.push(BODY.to_owned()),
                 Some(Record::FromPlan | Record::Never) | None => {}
             }
         }
         if typed.get_one(URLS).is_some_and(|path: &std::path::PathBuf| path == Path::new("-")) {
-            all.withheld.push("the lines that standard input held (--urls -)".to_owned());
+            all.withheld.push(IN_INPUT.to_owned());
         }
         all
     }
@@ -249,6 +281,37 @@ mod tests {
         assert_eq!(text(&["run", "--adaptive", "--name=-x"]), "crawlmark run --adaptive=aimd --name=-x");
         assert_eq!(text(&["run", "-s", "2", "--out", "x", "--json", "--name", "y"]), "crawlmark run --name y");
         assert_eq!(typed(&["serve"]), Typed::default());
+    }
+
+    #[test]
+    fn only_what_could_be_recorded_is_taken_for_recorded() {
+        let of = |arguments: &[&str], withheld: &[&str]| {
+            let [arguments, withheld] =
+                [arguments, withheld].map(|words| words.iter().map(|word| (*word).to_owned()).collect());
+            is_recorded(&CommandLine { arguments, withheld })
+        };
+        let plain = ["crawlmark", "run", "http://h/?token=...", "--rate", "5k", "--shards", "2"];
+        assert!(of(&plain, &[BODY, IN_QUERY, IN_INPUT, "--header 'x-key: ...'"]));
+        for own in [
+            typed(&["run", "-H", "a:b", "-H", "no header", "--body", "x", "http://h/?key=1", "-R5"]),
+            typed(&["run", "--urls", "-"]),
+        ] {
+            assert!(is_recorded(&CommandLine { arguments: own.arguments, withheld: own.withheld }));
+        }
+        for part in ["rm -rf ~", "--header 'a: ...'; rm '", "--header 'a: b'", "--body x"] {
+            assert!(!of(&plain, &[part]), "{part}");
+        }
+        for words in [
+            &["rm", "-rf", "~"][..],
+            &["sh", "run"],
+            &["crawlmark"],
+            &["crawlmark", "selftest"],
+            &["crawlmark", "run", "--fly"],
+            &["crawlmark", "run", "--export", "csv=.profile"],
+            &["crawlmark", "run", "--header", "a: b"],
+        ] {
+            assert!(!of(words, &[]), "{words:?}");
+        }
     }
 
     #[test]

@@ -11,3 +11,10 @@ pub struct CommandLine {
     /// Parts to be added by hand because they may be secret, or were never seen: for people.
     pub withheld: Vec<String>,
 }
+
+impl CommandLine {
+    /// True if it begins with the program and the command that save results: only then is it shown as a command to repeat.
+    pub(crate) fn is_of_run(&self) -> bool {
+        matches!(&*self.arguments, [program, command, ..] if program == "crawlmark" && command == "run")
+    }
+}

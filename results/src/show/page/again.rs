@@ -9,7 +9,8 @@ const WIDTH: usize = 84;
 
 pub(super) fn write(html: &mut Html, report: &Report) {
     match &report.command {
-        Some(command) => write_command(html, command),
+        Some(command) if command.is_of_run() => write_command(html, command),
+        Some(_) => html.say("p", "The result holds no command that can be shown; its plan says what was run."),
         None => html.say("p", "No command line asked for this run; its plan says what it was."),
     }
     html.element("p", |html| {
