@@ -43,7 +43,7 @@ pub use self::times::{Recent, ShardTimes, ToldStats};
 use self::turns::Turns;
 pub use self::view::{
     Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord, ShardRecord,
-    ShardSecond, Stopped,
+    ShardSecond, Stopped, Stopping,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -163,6 +163,10 @@ struct Stop {
     /// By a signal; by the observer when there is none.
     signal: Option<i32>,
     at: Nanos,
+    /// Last request to stop: `at`, or a later signal.
+    asked_at: Nanos,
+    /// True once the grace was ended by another signal.
+    is_hurried: bool,
     kill_at: Nanos,
 }
 
@@ -399,14 +403,22 @@ impl<L: Line> Supervisor<L> {
         if signal == Signal::SIGCHLD as i32 {
             return;
         }
-        if let Some(stop) = &mut self.stop {
-            if now.since(stop.at) > duration_ns(SAME_STOP) {
-                stop.kill_at = now;
+        match &mut self.stop {
+            None => self.stop(Some(signal), now),
+            Some(stop) if now.since(stop.asked_at) <= duration_ns(SAME_STOP) => {}
+            Some(stop) if stop.is_hurried => stop.kill_at = now,
+            Some(stop) => {
+                (stop.asked_at, stop.is_hurried) = (now, true);
+                stop.kill_at = stop.kill_at.min(now.plus(STOP_MARGIN));
+                self.stop_shards(now);
             }
-        } else {
-            self.stop(Some(signal), now);
         }
         self.check_deadlines(now);
+    }
+
+    /// Asks the shards to start nothing more, and to cut off at `until` what is under way.
+    fn stop_shards(&mut self, until: Nanos) {
+        self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
     }
 
     /// The run goes on after it was stopped for so long, in which nobody could be silent or late.
@@ -423,8 +435,9 @@ impl<L: Line> Supervisor<L> {
     /// Asks the shards to start nothing more and to end what is under way.
     fn stop(&mut self, signal: Option<i32>, now: Nanos) {
         let until = now.plus(STOP_GRACE);
-        self.stop = Some(Stop { signal, at: now, kill_at: until.plus(STOP_MARGIN) });
-        self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
+        let kill_at = until.plus(STOP_MARGIN);
+        self.stop = Some(Stop { signal, at: now, asked_at: now, is_hurried: false, kill_at });
+        self.stop_shards(until);
     }
 
     fn start_when_ready(&mut self) -> Result<(), SuperviseError> {
@@ -490,7 +503,11 @@ impl<L: Line> Supervisor<L> {
 
     fn refresh(&mut self, now: Nanos) {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
-        self.live.stopping = self.stop.is_some();
+        self.live.stopping = self.stop.as_ref().map(|stop| match stop {
+            Stop { is_hurried: true, .. } => Stopping::AtOnce,
+            Stop { signal: Some(_), .. } => Stopping::BySignal,
+            Stop { signal: None, .. } => Stopping::ByObserver,
+        });
         self.live.at = now;
         self.live.pause = LivePause::at(now, &self.paused_until, self.hosts);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {

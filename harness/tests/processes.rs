@@ -18,7 +18,7 @@ use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::{
-    Effort, Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, SuperviseError, supervise,
+    Effort, Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, supervise,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
@@ -256,6 +256,20 @@ fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
     }
 }
 
+fn a_second_interrupt_cuts_off_what_is_open_and_loses_nothing() {
+    let (record, _) = run_watched(&plan(1_000, 2), scripted(None, || (), Pace::StuckFrom(0)), |live| {
+        // Until one counts as another one: those that come together are the same request.
+        if live.stopping != Some(Stopping::AtOnce) && live.shards.iter().all(|shard| shard.in_flight > 0) {
+            kill(getpid(), Signal::SIGINT).unwrap();
+        }
+    });
+    assert_eq!(record.interrupted, Some(Signal::SIGINT as i32));
+    for shard in &record.shards {
+        assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
+        assert_eq!((shard.stats.counters.aborted, shard.remaining), (4, 496));
+    }
+}
+
 fn a_second_interrupt_ends_it_at_once() {
     let mut seen = 0;
     // A shard that spins does not hear the first.
@@ -408,7 +422,7 @@ macro_rules! tests {
 }
 
 fn main() -> ExitCode {
-    let tests: [Test; 17] = tests![
+    let tests: [Test; 18] = tests![
         clean_shards_perform_every_id_once,
         a_shard_without_ids_ends_cleanly,
         a_panic_costs_one_shard_and_keeps_the_others,
@@ -417,6 +431,7 @@ fn main() -> ExitCode {
         a_hung_shard_is_ended_after_its_deadline,
         a_stopped_shard_goes_on_when_continued,
         an_interrupt_ends_the_run_and_books_what_was_under_way,
+        a_second_interrupt_cuts_off_what_is_open_and_loses_nothing,
         a_second_interrupt_ends_it_at_once,
         time_ends_a_run_that_its_range_does_not,
         a_budget_is_kept_over_all_shards,

@@ -164,8 +164,8 @@ is wanted. METRIC[WINDOW] OP LIMIT, OP one of < <= > >= == !=.
              throttled), retry_rate, ok_rate (of items),
              budget_utilisation: 0.01 or 1%
   counts     items, ok, not_found, failed, gave_up, aborted, lost,
-             not_attempted, attempts, retries, throttled, soft_blocked,
-             errors, dropped, connections_opened: 100, 10k
+             unfinished, not_attempted, attempts, retries, throttled,
+             soft_blocked, errors, dropped, connections_opened: 100, 10k
   others     cpu_us_per_attempt, valid (== or != true or false)
 
 [10s] after the metric: it must hold in every 10 seconds, of 1 to 60; for

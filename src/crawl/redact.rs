@@ -12,12 +12,16 @@ use hyper::header::HeaderName;
 const WITHHELD: &str = "...";
 
 /// Names of secrets, or parts of such names.
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 24] = [
     "token",
     "secret",
     "passw",
     "passphrase",
     "apikey",
+    "accesskey",
+    "accessid",
+    "keypairid",
+    "assertion",
     "signature",
     "credential",
     "auth",
@@ -36,9 +40,27 @@ const PARTS: [&str; 20] = [
 ];
 
 /// Words that make a name that of a secret: too short to be looked for within words, as in `mapping` and `aside`.
-const WORDS: [&str; 17] = [
-    "sig", "pwd", "pw", "pass", "sid", "otp", "totp", "hotp", "mfa", "pin", "pincode", "cvc", "cvv", "ssn", "salt",
-    "cred", "creds",
+const WORDS: [&str; 20] = [
+    "sig",
+    "pwd",
+    "pw",
+    "pass",
+    "sid",
+    "otp",
+    "totp",
+    "hotp",
+    "mfa",
+    "pin",
+    "pincode",
+    "cvc",
+    "cvv",
+    "ssn",
+    "salt",
+    "cred",
+    "creds",
+    "ticket",
+    "passcode",
+    "clearance",
 ];
 
 /// Whole names of secrets.
@@ -241,6 +263,59 @@ mod tests {
 
     use super::*;
 
+    /// Names under which APIs, signed URLs and logins take their secrets.
+    const NAMED: [&str; 44] = [
+        "access_key_id",
+        "AWSAccessKeyId",
+        "GoogleAccessId",
+        "OSSAccessKeyId",
+        "Key-Pair-Id",
+        "X-Amz-Credential",
+        "X-Amz-Signature",
+        "X-Amz-Security-Token",
+        "X-Goog-Credential",
+        "X-Goog-Signature",
+        "Signature",
+        "sig",
+        "signature",
+        "hmac",
+        "api_key",
+        "api-key",
+        "apikey",
+        "apiKey",
+        "key",
+        "subscription-key",
+        "secret",
+        "client_secret",
+        "token",
+        "%74oken",
+        "access_token",
+        "id_token",
+        "refresh_token",
+        "auth",
+        "oauth_token",
+        "authorization",
+        "bearer",
+        "code",
+        "client_assertion",
+        "ticket",
+        "session",
+        "session_id",
+        "sid",
+        "PHPSESSID",
+        "jwt",
+        "password",
+        "passwd",
+        "pwd",
+        "passcode",
+        "cf_clearance",
+    ];
+
+    fn secret_name() -> impl Strategy<Value = String> {
+        let cases: [fn(&str) -> String; 3] = [str::to_owned, str::to_lowercase, str::to_uppercase];
+        (prop::sample::select(&NAMED[..]), prop::sample::select(cases.to_vec())).prop_map(|(name, case)| case(name))
+    }
+
     #[test]
     fn what_sounds_like_a_secret_is_left_out_of_a_url_and_nothing_else() {
         for (typed, shown) in [
@@ -304,7 +379,7 @@ mod tests {
         #[test]
         fn no_part_of_a_secret_survives(
             secret in "[\\x21-\\x25\\x27-\\x3a\\x3c\\x3e-\\x7e é]{4,20}",
-            name in "token|api_key|x-Signature|%74oken", before in "|page=2&|page=2;|a=|a=\\?", after in "|&page=2",
+            name in secret_name(), before in "|page=2&|page=2;|a=|a=\\?", after in "|&page=2",
             mark in "[`'\"]",
         ) {
             // What a URL typed with it would end, or what is the name of something else, is no part of it.

@@ -318,7 +318,7 @@ impl Observer for Watch<'_> {
         self.stages.show();
         let is_due = self.freezes && self.stopped.is_none() && live.elapsed >= FREEZE_AFTER;
         let shard = live.shards.iter().find(|shard| shard.state == LiveState::Running);
-        if let Some(shard) = shard.filter(|_| is_due && !live.stopping) {
+        if let Some(shard) = shard.filter(|_| is_due && live.stopping.is_none()) {
             self.freeze(shard.pid);
         }
     }

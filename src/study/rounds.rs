@@ -82,7 +82,7 @@ impl Taken {
     /// When nothing was left to crawl.
     pub(crate) fn by_the_clock(self, label: &str) -> Result<Self, Error> {
         let Report { ledger, totals, interrupted_by, .. } = &self.report;
-        if ledger.not_attempted > 0 || interrupted_by.is_some() {
+        if ledger.has_more() || interrupted_by.is_some() {
             return Ok(self);
         }
         Err(Error::Round(format!(

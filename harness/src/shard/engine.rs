@@ -4,7 +4,10 @@
 //! virtual time as well.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -15,7 +18,7 @@ use super::intervals::Intervals;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{ErrorKind, Outcome, Permit, Sample};
+use crate::sample::{Attempt, ErrorKind, Outcome, Permit, Sample};
 use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
 use crate::wire::{OpenSecond, Progress};
 use crate::workload::{Flight, Workload};
@@ -127,11 +130,7 @@ impl<W: Workload> Engine<W> {
         let mut free = self.clock.now();
         while let Some(mut permit) = self.gate.admit(lane, free).await {
             self.begin(lane, &permit);
-            let clear_to_send = async || {
-                self.book_connection(lane);
-                self.gate.clear_to_send(lane, permit.id).await
-            };
-            let attempt = self.workload.perform(permit.id, &self.flights[lane], clear_to_send).await;
+            let Some(attempt) = self.perform(lane, permit.id).await else { return self.withdraw(lane) };
             free = attempt.done;
             if attempt.done >= self.next_beat.get().plus(BEAT) {
                 // The client did not run for a while, which is to be known before what waited meanwhile goes.
@@ -147,6 +146,20 @@ impl<W: Workload> Engine<W> {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Performs an attempt; none when the gate withdrew it before its request was sent.
+    async fn perform(&self, lane: usize, id: u64) -> Option<Attempt> {
+        let clear_to_send = async || {
+            self.book_connection(lane);
+            self.gate.clear_to_send(lane, id).await
+        };
+        let mut attempt = pin!(self.workload.perform(id, &self.flights[lane], clear_to_send));
+        poll_fn(|cx| {
+            let polled = attempt.as_mut().poll(cx);
+            if self.gate.is_withdrawn(lane) { Poll::Ready(None) } else { polled.map(Some) }
+        })
+        .await
     }
 
     fn begin(&self, lane: usize, permit: &Permit) {
@@ -213,33 +226,42 @@ impl<W: Workload> Engine<W> {
         self.clock
     }
 
-    /// Starts nothing more; nothing was to start from `end` on. An item that would have been tried again ends as what its
-    /// last attempt came to, and a request of an open loop that was due is dropped.
+    /// Starts nothing more; nothing was to start from `end` on. An item that would have been tried again stays unfinished, and a
+    /// request of an open loop that was due is dropped.
     pub(super) fn close(&self, end: Nanos) {
         let Closed { given_up, dropped } = self.gate.close(end);
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         // The items that were to be tried again were due first.
         let again = given_up.len();
-        for Again { first_intended, outcome, .. } in given_up {
-            books.stats.end_item(outcome);
-            books.intervals.end_item(now, outcome);
+        for Again { first_intended, .. } in given_up {
+            books.stats.leave_item();
             let rest = Unfinished { now, first_intended: Some(first_intended), ..Unfinished::default() };
             books.cut_off(first_intended, &rest);
         }
         for (n, Dropped { intended, admitted }) in dropped.into_iter().enumerate() {
             let first_intended = (n >= again).then_some(intended);
-            let rest = Unfinished {
-                now: end,
-                first_intended,
-                intended: Some(intended),
-                admitted,
-                limited: admitted.is_none().then_some(intended),
-                ..Unfinished::default()
-            };
-            books.stats.drop_request();
-            books.cut_off(intended, &rest);
-            books.intervals.drop_request(intended, &rest);
+            books.drop_request(first_intended, Dropped { intended, admitted }, end);
+        }
+    }
+
+    /// Takes back the attempt of a lane that the closed gate withdrew before its request was sent, as if it had not begun.
+    fn withdraw(&self, lane: usize) {
+        self.book_connection(lane);
+        let Some(UnderWay { interval, permit }) = self.under_way[lane].take() else { return };
+        let Permit { attempt, first_intended, intended, .. } = permit;
+        let (now, is_retry) = (self.clock.now(), attempt > 0);
+        let is_dropped = self.gate.withdraw(lane, &permit, now);
+        let mut books = self.books.borrow_mut();
+        books.intervals.withdraw(interval);
+        if is_retry {
+            books.stats.leave_item();
+        }
+        let first_intended = (is_retry || is_dropped).then_some(first_intended);
+        if is_dropped {
+            books.drop_request(first_intended, Dropped { intended, admitted: None }, now);
+        } else {
+            books.cut_off(intended, &Unfinished { now, first_intended, ..Unfinished::default() });
         }
     }
 
@@ -250,6 +272,7 @@ impl<W: Workload> Engine<W> {
 
     /// Books everything still under way as aborted. Call after the future of [`Engine::run`] was dropped.
     pub(super) fn abort_rest(&self) {
+        (0..self.under_way.len()).filter(|lane| self.gate.is_withdrawn(*lane)).for_each(|lane| self.withdraw(lane));
         let mut books = self.books.borrow_mut();
         let now = self.clock.now();
         for (under_way, flight) in self.under_way.iter().zip(&self.flights) {
@@ -355,6 +378,22 @@ impl Books {
         let kept = if intended < self.measured_from { &[] } else { self.kept };
         self.stats.open_connection(connect_ns, kept);
         self.intervals.open_connection((now, connect_ns));
+    }
+
+    /// Counts a request of an open loop that was due and had not gone at `now`, and its item if it has a `first_intended`.
+    fn drop_request(&mut self, first_intended: Option<Nanos>, dropped: Dropped, now: Nanos) {
+        let Dropped { intended, admitted } = dropped;
+        let rest = Unfinished {
+            now,
+            first_intended,
+            intended: Some(intended),
+            admitted,
+            limited: admitted.is_none().then_some(intended),
+            ..Unfinished::default()
+        };
+        self.stats.drop_request();
+        self.cut_off(intended, &rest);
+        self.intervals.drop_request(intended, &rest);
     }
 
     fn cut_off(&mut self, intended: Nanos, rest: &Unfinished) {

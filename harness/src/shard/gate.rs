@@ -72,6 +72,8 @@ enum Sending {
     Called,
     /// Written.
     Sent,
+    /// Held back by a limit when the gate was closed: never to be written.
+    Withdrawn,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -178,6 +180,9 @@ impl Gate {
         poll_fn(|cx| {
             let state = slot.sending.get();
             let now = if state == Sending::Pending { began } else { self.clock.now() };
+            if state == Sending::Withdrawn {
+                return Poll::Pending;
+            }
             if state != Sending::Held && self.try_send((lane, id), state, now) {
                 slot.sending.set(Sending::Sent);
                 let resumed = self.inner.borrow().resume(id).min(now);
@@ -219,6 +224,7 @@ impl Gate {
     /// says when one may be: the end of time when none waits.
     fn call_sender(&self) -> Nanos {
         let mut inner = self.inner.borrow_mut();
+        self.withdraw_held(&mut inner);
         let mut next = Nanos(u64::MAX);
         // What holds for one request of a single host holds for all.
         let looked_at = if inner.hosts.len() > 1 { inner.sending.len() } else { inner.sending.len().min(1) };
@@ -248,6 +254,42 @@ impl Gate {
             }
         }
         next
+    }
+
+    /// Once the gate is closed, withdraws the requests that a limit does not allow now: only what is on the wire has a grace. The turn of
+    /// another one comes as soon as its limit allows it.
+    fn withdraw_held(&self, inner: &mut Limits) {
+        if inner.state != State::Closed || inner.sending.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let mut held = std::mem::take(&mut inner.sending);
+        held.retain(|(lane, id)| {
+            let is_held = matches!(inner.clearance(*id, now), Clearance::At(_));
+            if is_held {
+                let slot = &self.lanes[*lane];
+                slot.sending.set(Sending::Withdrawn);
+                slot.waker.take().into_iter().for_each(Waker::wake);
+            }
+            !is_held
+        });
+        inner.sending = held;
+    }
+
+    /// True if the request of a lane was withdrawn before it was sent.
+    pub(super) fn is_withdrawn(&self, lane: usize) -> bool {
+        self.lanes[lane].sending.get() == Sending::Withdrawn
+    }
+
+    /// Takes back the permit of a withdrawn request at `now`. True if its open loop had scheduled it by then, so that it is dropped.
+    pub(super) fn withdraw(&self, lane: usize, permit: &Permit, now: Nanos) -> bool {
+        self.lanes[lane].sending.take();
+        let mut inner = self.inner.borrow_mut();
+        let is_dropped = inner.withdraw(permit, now);
+        if inner.under_way == 0 {
+            self.keeper.call();
+        }
+        is_dropped
     }
 
     /// Tells the other shards of requests that they are to keep their distance from.
@@ -302,7 +344,7 @@ impl Gate {
         inner.under_way -= 1;
         self.lanes[lane].is_counted.take();
         match self.lanes[lane].sending.take() {
-            Sending::Sent => {}
+            Sending::Sent | Sending::Withdrawn => {}
             Sending::Pending => inner.end_pending(permit.id),
             // It waited to be written, and never will be.
             Sending::Held | Sending::Called => {
@@ -447,6 +489,7 @@ impl Gate {
         inner.state = State::Closed;
         let dropped = inner.drop_due(end);
         let given_up = inner.give_up();
+        self.withdraw_held(&mut inner);
         drop(inner);
         // The keeper may sleep until a moment far away, so the lanes are told from here.
         self.grant_due();
@@ -469,7 +512,7 @@ impl Gate {
         let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
         let inner = self.inner.borrow();
         let deferred: u64 = inner.deferred_firsts();
-        inner.supply.not_started() + deferred + self.lanes.iter().filter(untaken).count() as u64
+        inner.supply.not_started() + inner.returned + deferred + self.lanes.iter().filter(untaken).count() as u64
     }
 
     /// IDs that it was given.

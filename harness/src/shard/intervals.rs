@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::adaptive::Standing;
 use crate::clock::{Nanos, duration_ns};
-use crate::sample::{Outcome, Sample};
+use crate::sample::Sample;
 use crate::stats::{Bounds, Series, ShardStats, Unfinished};
 use crate::wire::{BindingTimes, OpenSecond, Scheduled};
 
@@ -134,9 +134,13 @@ impl Intervals {
         interval.stats.cut_off(kept, rest);
     }
 
-    /// Books an item that gets no other attempt after all, at `now`; the last one came to `outcome`.
-    pub(super) fn end_item(&mut self, now: Nanos, outcome: Outcome) {
-        self.at(now).stats.end_item(outcome);
+    /// Takes an attempt back that began in interval `index` and was not sent.
+    pub(super) fn withdraw(&mut self, index: u64) {
+        self.in_flight -= 1;
+        if let Some(interval) = self.get(index) {
+            interval.pending -= 1;
+            interval.scheduled.requests -= 1;
+        }
     }
 
     /// Attempts under way.
@@ -303,7 +307,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Permit};
+    use crate::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit};
     use crate::stats::tests::bounds;
 
     fn sample(intended: Nanos, done: Nanos) -> Sample {

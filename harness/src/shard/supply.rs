@@ -6,7 +6,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::clock::Nanos;
-use crate::sample::Outcome;
 use crate::units::IdRange;
 
 /// The work of one shard. Its size does not depend on the number of IDs; of items to be tried again it holds as many as
@@ -34,8 +33,6 @@ pub(super) struct Again {
     pub(super) attempt: u32,
     /// When its first attempt was intended.
     pub(super) first_intended: Nanos,
-    /// Outcome of its last attempt.
-    pub(super) outcome: Outcome,
 }
 
 impl Ord for Again {
@@ -210,7 +207,7 @@ mod tests {
     use super::*;
 
     fn again(due: u64, id: u64) -> Again {
-        Again { due: Nanos(due), id, attempt: 1, first_intended: Nanos(0), outcome: Outcome::Throttled }
+        Again { due: Nanos(due), id, attempt: 1, first_intended: Nanos(0) }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Counters {
     pub gave_up: u64,
     /// Items cut off when the run was stopped.
     pub aborted: u64,
+    /// Items that waited for another attempt when the run was stopped; in no final state.
+    pub unfinished: u64,
     /// Requests tried, the failed ones included.
     pub attempts: u64,
     /// Attempts beyond the first of their item.
@@ -55,23 +57,11 @@ impl Counters {
         self.ok + self.not_found + self.failed + self.gave_up + self.aborted
     }
 
-    /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. A good item, and one that is not there, has
-    /// one attempt that says so.
+    /// Attempts that were neither good, nor not found, nor throttled: the `errors` of thresholds and of the live view. Those cut off
+    /// are among them. A good item, and one that is not there, has one attempt that says so.
     #[must_use]
-    pub const fn failed_attempts(&self) -> u64 {
-        self.attempts.saturating_sub(self.ok + self.not_found + self.throttled + self.aborted)
-    }
-
-    /// Attempts without a valid answer.
-    #[must_use]
-    pub fn errors(&self) -> u64 {
-        self.by_error.values().sum()
-    }
-
-    /// Attempts that failed: neither good, nor not found, nor throttled.
-    #[must_use]
-    pub fn failures(&self) -> u64 {
-        self.errors() + self.rejected.values().sum::<u64>() + self.soft_blocked
+    pub const fn errors(&self) -> u64 {
+        self.attempts.saturating_sub(self.ok + self.not_found + self.throttled)
     }
 
     /// Adds `other`.
@@ -83,6 +73,7 @@ impl Counters {
             failed,
             gave_up,
             aborted,
+            unfinished,
             attempts,
             retries,
             attempts_sent,
@@ -102,6 +93,7 @@ impl Counters {
         self.failed += failed;
         self.gave_up += gave_up;
         self.aborted += aborted;
+        self.unfinished += unfinished;
         self.attempts += attempts;
         self.retries += retries;
         self.attempts_sent += attempts_sent;
@@ -162,7 +154,7 @@ impl Counters {
     }
 
     /// Books the end of an item whose last attempt came to `outcome`.
-    pub(super) fn end_item(&mut self, outcome: Outcome) {
+    fn end_item(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Ok => self.ok += 1,
             Outcome::NotFound => self.not_found += 1,

@@ -56,8 +56,19 @@ pub struct Live {
     pub standing: Option<Standing>,
     /// Throttle pause of the target; none when no host of it asks for one.
     pub pause: Option<LivePause>,
-    /// True if the run has been asked to stop.
-    pub stopping: bool,
+    /// State of the stop that the run has been asked for; none before.
+    pub stopping: Option<Stopping>,
+}
+
+/// State of a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopping {
+    /// The observer stopped the run: open requests have a grace, which a signal ends.
+    ByObserver,
+    /// A signal did: open requests have a grace, which another signal ends.
+    BySignal,
+    /// The grace was ended; another signal kills the shards.
+    AtOnce,
 }
 
 /// Throttle pause that the target asked for, in effect now.

@@ -42,7 +42,7 @@ const SECONDS: [Column<IntervalRow>; 32] = [
     ("pace_per_s", |row| optional(row.pace_per_s)),
 ];
 
-const SHARDS: [Column<ShardReport>; 35] = [
+const SHARDS: [Column<ShardReport>; 36] = [
     ("shard", |shard| shard.shard.to_string()),
     ("pid", |shard| shard.pid.to_string()),
     ("cpu", |shard| shard.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
@@ -55,6 +55,7 @@ const SHARDS: [Column<ShardReport>; 35] = [
     ("failed", |shard| shard.ledger.failed.to_string()),
     ("gave_up", |shard| shard.ledger.gave_up.to_string()),
     ("aborted", |shard| shard.ledger.aborted.to_string()),
+    ("unfinished", |shard| shard.ledger.unfinished.to_string()),
     ("not_attempted", |shard| shard.ledger.not_attempted.to_string()),
     ("lost", |shard| shard.ledger.lost.to_string()),
     ("attempts", |shard| shard.totals.attempts.to_string()),

@@ -67,6 +67,7 @@ fn write_items(text: &mut Text, report: &Report) {
         ("failed", ledger.failed),
         ("gave_up", ledger.gave_up),
         ("aborted", ledger.aborted),
+        ("unfinished", ledger.unfinished),
         ("not_attempted", ledger.not_attempted),
         ("lost", ledger.lost),
     ];

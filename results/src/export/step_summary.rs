@@ -75,6 +75,7 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
         ("failed", ledger.failed),
         ("abandoned (throttled)", ledger.gave_up),
         ("aborted", ledger.aborted),
+        ("unfinished", ledger.unfinished),
         ("not attempted", ledger.not_attempted),
         ("lost", ledger.lost),
     ];

@@ -229,7 +229,11 @@ fn throttling(report: &Report) -> String {
         let _ = write!(
             row,
             "\n{}, {} per shard on average",
-            if pauses == 1 { "1 pause".to_owned() } else { format!("{} pauses", grouped(pauses)) },
+            if pauses == 1 {
+                "1 pause of all shards".to_owned()
+            } else {
+                format!("{} pauses of all shards", grouped(pauses))
+            },
             seconds(paused_s)
         );
     }
@@ -239,10 +243,10 @@ fn throttling(report: &Report) -> String {
     if honoured + violated > 0 {
         let _ = write!(
             row,
-            "\n{} said how long to wait; pauses, counted by each shard: {} kept, {} broken",
+            "\n{} said how long to wait; shards kept such a wait {} and broke one {}",
             if promises == 1 { "1 answer".to_owned() } else { format!("{} answers", grouped(promises)) },
-            grouped(honoured),
-            grouped(violated)
+            times(honoured),
+            times(violated)
         );
     }
     if early_attempts > 0 {
@@ -291,13 +295,14 @@ fn times(n: u64) -> String {
 }
 
 /// The items in each state, and what the state is called.
-pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 7] {
+pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 8] {
     [
         (ledger.ok, "ok"),
         (ledger.not_found, "not found"),
         (ledger.failed, "failed"),
         (ledger.gave_up, "abandoned (throttled)"),
         (ledger.aborted, "aborted"),
+        (ledger.unfinished, "unfinished"),
         (ledger.not_attempted, "not attempted"),
         (ledger.lost, "lost"),
     ]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawlmark_harness::stats::{Counters, Series};
-use crawlmark_harness::supervisor::{LivePause, Recent};
+use crawlmark_harness::supervisor::{LivePause, Recent, Stopping};
 use crawlmark_harness::units::{percent, rounded_percent};
 use crawlmark_harness::wire::BindingTimes;
 use crawlmark_results::show::text::{decimal, grouped, grouped_f64};
@@ -25,6 +25,7 @@ const LEAST_WITH_SCALE: usize = 10;
 /// A line below the total, in the order in which they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Detail {
+    Stopping,
     Paused,
     Rate,
     Times,
@@ -35,8 +36,8 @@ pub(super) enum Detail {
 
 impl Detail {
     /// Details by priority, for when there is little room.
-    pub(super) const BY_RANK: [Self; 6] =
-        [Self::Paused, Self::Times, Self::Answers, Self::Rate, Self::Waiting, Self::Limits];
+    pub(super) const BY_RANK: [Self; 7] =
+        [Self::Stopping, Self::Paused, Self::Times, Self::Answers, Self::Rate, Self::Waiting, Self::Limits];
 
     /// The line; none when there is nothing to say.
     pub(super) fn line(self, now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Option<Line> {
@@ -44,6 +45,7 @@ impl Detail {
             return None;
         }
         match self {
+            Self::Stopping => now.live.stopping.map(|stopping| stop(now, stopping, columns)),
             Self::Paused => now.live.pause.map(|pause| paused(pause, columns)),
             Self::Rate => Some(rate(now, columns, glyphs)),
             Self::Times => Some(times(now, columns)),
@@ -52,6 +54,22 @@ impl Detail {
             Self::Waiting => now.arrivals.gaps().map(|_| waiting(now, columns)),
         }
     }
+}
+
+/// Describe the effect of another Ctrl-C on a stop that waits for these open requests.
+pub(super) fn stop_words(stopping: Stopping, open: u32) -> String {
+    let again = if stopping == Stopping::ByObserver { "" } else { " again" };
+    match (stopping, open) {
+        (Stopping::AtOnce, _) => {
+            "press Ctrl-C again to kill the shards, which loses what they have not reported".to_owned()
+        }
+        (_, 1) => format!("press Ctrl-C{again} to not wait for 1 open request"),
+        _ => format!("press Ctrl-C{again} to not wait for {} open requests", grouped(open.into())),
+    }
+}
+
+fn stop(now: &Now<'_>, stopping: Stopping, columns: usize) -> Line {
+    row_of("stopping", vec![Part::new(0, stop_words(stopping, now.in_flight()))], columns)
 }
 
 /// Describe a pause: the time left, or the number of paused hosts.
@@ -128,7 +146,7 @@ fn told(now: &Now<'_>) -> String {
 fn answers(now: &Now<'_>, columns: usize) -> Line {
     let counters = &now.counters;
     let mut parts = throttled(now);
-    parts.push(counted(1, "errors", counters.failures(), Tone::Failure));
+    parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
     let share = match counters.failed {
         0 => String::new(),
         failed => format!(" ({} of items)", percent(failed as f64 / counters.items().max(1) as f64)),
@@ -208,7 +226,6 @@ fn waiting(now: &Now<'_>, columns: usize) -> Line {
 mod tests {
     use crawlmark_harness::adaptive::Standing;
     use crawlmark_harness::plan::RunPlan;
-    use crawlmark_harness::sample::ErrorKind;
     use crawlmark_harness::stats::Percentile;
     use crawlmark_harness::supervisor::{Live, LiveState};
 
@@ -258,7 +275,7 @@ mod tests {
         let mut throttled = live(1_000, vec![shard(1_000, 750)]);
         let counters = &mut throttled.shards[0].counters;
         (counters.attempts, counters.throttled, counters.retries) = (1_000, 250, 249);
-        counters.by_error.insert(ErrorKind::Timeout, 3);
+        counters.ok -= 3;
         throttled.shards[0].waiting_again = 7;
         throttled.standing = Some(Standing { limit: 12, pace_per_s: Some(123.4) });
         let shown = lines(&plan(1), &throttled, 99);
@@ -268,6 +285,27 @@ mod tests {
         );
         assert_eq!(shown[3], "limit    connections 100 %  adaptive: 12 in flight at 123/s");
         assert_eq!(lines(&plan(1), &throttled, 39)[2], "answers  throttled 25.0 % now  errors 3");
+    }
+
+    #[test]
+    fn a_stop_says_what_another_interrupt_does() {
+        let mut stopped = live(1_000, vec![shard(1_000, 500)]);
+        let mut shown = |stopping| {
+            stopped.stopping = Some(stopping);
+            lines(&plan(1), &stopped, 99)[0].clone()
+        };
+        assert_eq!(shown(Stopping::ByObserver), "stopping press Ctrl-C to not wait for 8 open requests");
+        assert_eq!(shown(Stopping::BySignal), "stopping press Ctrl-C again to not wait for 8 open requests");
+        assert!(shown(Stopping::AtOnce).contains("again to kill the shards"));
+    }
+
+    #[test]
+    fn errors_are_those_of_the_final_error_rate_cut_off_attempts_among_them() {
+        let mut cut = live(1_000, vec![shard(1_000, 500)]);
+        let counters = &mut cut.shards[0].counters;
+        (counters.attempts, counters.aborted) = (counters.ok + 7, 7);
+        let shown = lines(&plan(1), &cut, 99);
+        assert!(shown[2].contains("errors 7"), "{}", shown[2]);
     }
 
     #[test]

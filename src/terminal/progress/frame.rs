@@ -30,7 +30,10 @@ pub(super) fn frame(now: &Now<'_>, fold: &mut Fold, size: Size, glyphs: Glyphs) 
     let mut details: Vec<(Detail, Line)> = Detail::BY_RANK.iter().filter_map(said).collect();
     // The total has the first line.
     let room = size.rows.saturating_sub(2);
-    let first = details.iter().filter(|(detail, _)| !Detail::BY_RANK[6 - LAST_DETAILS..].contains(detail)).count();
+    let first = details
+        .iter()
+        .filter(|(detail, _)| !Detail::BY_RANK[Detail::BY_RANK.len() - LAST_DETAILS..].contains(detail))
+        .count();
     let has_header = room > first;
     // With the header.
     let table = usize::from(has_header) + count.min(FIRST_SHARDS);

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crawlmark_harness::plan::RunPlan;
-use crawlmark_harness::supervisor::Live;
+use crawlmark_harness::supervisor::{Live, Stopping};
 use crawlmark_harness::units::percent;
 use crawlmark_results::show::text::grouped;
 
 use super::super::say;
-use super::details::pause_words;
+use super::details::{pause_words, stop_words};
 use super::gauge::{Gauge, Now};
 use super::words::{per_second, percentile, to_go};
 
@@ -25,16 +25,22 @@ const RARELY_S: u64 = 10;
 pub(crate) struct Lines {
     gauge: Gauge,
     next: Duration,
+    /// The stop that was announced.
+    stopping: Option<Stopping>,
 }
 
 impl Lines {
     pub(super) fn new(plan: &RunPlan) -> Self {
-        Self { gauge: Gauge::new(plan), next: next_after(Duration::ZERO) }
+        Self { gauge: Gauge::new(plan), next: next_after(Duration::ZERO), stopping: None }
     }
 
     /// Says how the run stands, if it is time. What is over is said in full right after.
     pub(super) fn show(&mut self, live: &Live) {
         let now = self.gauge.read(live);
+        if let Some(stopping) = live.stopping.filter(|stopping| !live.is_over() && self.stopping != Some(*stopping)) {
+            self.stopping = Some(stopping);
+            say(&format!("Stopping; {}\n", stop_words(stopping, now.in_flight())));
+        }
         if live.elapsed >= self.next && !live.is_over() {
             self.next = next_after(live.elapsed);
             say(&line(&now));
@@ -67,7 +73,7 @@ fn line(now: &Now<'_>) -> String {
     if counters.throttled > 0 {
         let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
-    let counts = [("errors", counters.failures()), ("failed", counters.failed), ("abandoned", counters.gave_up)];
+    let counts = [("errors", counters.errors()), ("failed", counters.failed), ("abandoned", counters.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
@@ -75,7 +81,7 @@ fn line(now: &Now<'_>) -> String {
         let _ = write!(text, "  paused, {}", pause_words(pause));
     }
     let _ = write!(text, "  eta {}", now.remaining().map_or_else(|| "-".to_owned(), to_go));
-    text + if now.live.stopping { "  stopping\n" } else { "\n" }
+    text + if now.live.stopping.is_some() { "  stopping\n" } else { "\n" }
 }
 
 #[cfg(test)]
@@ -106,12 +112,13 @@ mod tests {
         let mut rejected = live(3_000, vec![shard(3_000, 1_250)]);
         rejected.shards[0].counters.rejected = [(500, 58)].into();
         rejected.shards[0].counters.failed = 58;
+        rejected.shards[0].counters.attempts += 58;
         let shown = line(&Gauge::new(&plan(1)).read(&rejected));
         assert!(shown.contains("errors 58  failed 58"), "{shown}");
         then.shards[0].counters.throttled = 75;
         then.shards[0].counters.gave_up = 4;
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
-        then.stopping = true;
+        then.stopping = Some(Stopping::BySignal);
         let line = line(&gauge.read(&then));
         let end = "throttled 75 (10.0 % now)  abandoned 4  paused, 4s to go  eta 58s  stopping\n";
         assert!(line.ends_with(end), "{line}");

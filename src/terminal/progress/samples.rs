@@ -8,7 +8,7 @@ use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, Percentile, Series};
-use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent};
+use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::wire::BindingTimes;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ pub(super) fn live(ms: u64, shards: Vec<LiveShard>) -> Live {
         is_open: false,
         standing: None,
         pause: None,
-        stopping: false,
+        stopping: None,
     }
 }
 
@@ -123,7 +123,13 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
     });
     let standing =
         (any::<u32>(), prop::option::of(0.1..1e9)).prop_map(|(limit, pace_per_s)| Standing { limit, pace_per_s });
-    let beside = (prop::option::of(pause), prop::option::of(standing), any::<bool>(), prop::option::of(any_recent()));
+    let stopping = prop::sample::select(vec![Stopping::ByObserver, Stopping::BySignal, Stopping::AtOnce]);
+    let beside = (
+        prop::option::of(pause),
+        prop::option::of(standing),
+        prop::option::of(stopping),
+        prop::option::of(any_recent()),
+    );
     (prop::collection::vec(any_shard(), 1..70), beside, 0..100_000_u64).prop_map(
         |(shards, (pause, standing, stopping, recent), ms)| {
             let before = Live { recent, ..live(ms, shards.iter().map(|_| shard(0, 0)).collect()) };

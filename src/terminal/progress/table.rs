@@ -152,7 +152,7 @@ pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
     let done = if is_over { 1.0 } else { now.done(items, now.planned) };
     let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
     let running = |text: String| if is_over { String::new() } else { text };
-    let name = if now.live.stopping && !is_over { "stopping" } else { "total" };
+    let name = if now.live.stopping.is_some() && !is_over { "stopping" } else { "total" };
     layout.row(name, &layout.bar(done), |column| {
         let text = match column {
             Column::Rate if is_over => format!("in {}", nanos(whole_nanos(now.live.elapsed))),

@@ -68,6 +68,8 @@ pub(super) struct Limits {
     /// The turns to send that were asked for, or that this shard has.
     turns: Vec<Turn>,
     pub(super) state: State,
+    /// IDs whose requests were let through and withdrawn at the end, before they were sent.
+    pub(super) returned: u64,
     /// The timetable's use, noted when the gate is closed.
     left_over: LeftOver,
 }
@@ -168,6 +170,7 @@ impl Limits {
             sending: VecDeque::new(),
             turns: Vec::new(),
             state: State::Open,
+            returned: 0,
             left_over: LeftOver::default(),
         }
     }
@@ -431,6 +434,25 @@ impl Limits {
         is_back
     }
 
+    /// Takes back what was let through and is withdrawn at `now`, after the gate was closed. True if the timetable had scheduled it by
+    /// then: a pause of the only host moves it past the end.
+    pub(super) fn withdraw(&mut self, permit: &Permit, now: Nanos) -> bool {
+        self.under_way -= 1;
+        self.host(permit.id).revoked();
+        self.returned += u64::from(permit.attempt == 0);
+        let (is_paused, hosts) = (self.resume(permit.id) > now, self.hosts.len());
+        let Some(table) = self.limiter.pacer.timetable() else { return false };
+        let is_postponed = is_paused && hosts == 1;
+        if is_postponed {
+            table.give_back(permit.intended);
+            self.left_over.postponed += 1;
+        } else {
+            let held_by = if is_paused { Binding::Pause } else { Binding::Rate };
+            self.left_over.dropped_by.get_or_insert(held_by);
+        }
+        !is_postponed
+    }
+
     /// Empties the timetable, and returns each request that was due before `now` and did not go, as far as there was something
     /// to do for it. Notes those that would have been due without a pause.
     pub(super) fn drop_due(&mut self, now: Nanos) -> Vec<Dropped> {
@@ -662,13 +684,7 @@ impl Limits {
             told.map_or(drawn, |told| told.max(drawn).min(self.plan.manners.max_pause))
         };
         let due = attempt.done.plus(wait);
-        self.supply.again(Again {
-            due,
-            id: permit.id,
-            attempt: attempts,
-            first_intended: permit.first_intended,
-            outcome: attempt.outcome,
-        });
+        self.supply.again(Again { due, id: permit.id, attempt: attempts, first_intended: permit.first_intended });
         Some(due)
     }
 }

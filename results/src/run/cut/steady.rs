@@ -185,8 +185,7 @@ pub fn find(report: &Report) -> Result<Steady, NotSteady> {
 fn ends(report: &Report, rows_end: u64) -> (u64, Ending) {
     let planned = report.plan.run.duration.map(|duration| (duration.as_secs(), Ending::Planned));
     // A shard that had more to do when the time was over crawled to the end, whenever its last answer came.
-    let to_the_end =
-        |shard: &&ShardReport| shard.ledger.not_attempted > 0 && shard.fault.is_none() && !report.interrupted;
+    let to_the_end = |shard: &&ShardReport| shard.ledger.has_more() && shard.fault.is_none() && !report.interrupted;
     let done = report.shards.iter().filter(|shard| !to_the_end(shard));
     let done = done.map(|shard| (shard.totals.duration_s as u64, Ending::ShardDone(shard.shard)));
     let ends = planned.into_iter().chain(done).filter(|(end, _)| *end < rows_end);

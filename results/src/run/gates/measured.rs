@@ -67,6 +67,7 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         }
         Quantity::CpuUsPerAttempt => cpu_us_per_attempt(report),
         Quantity::Valid => Measured::Exactly(f64::from(report.validity.verdict == Verdict::Valid)),
+        Quantity::Unfinished => Measured::Exactly(report.ledger.unfinished as f64),
         Quantity::NotAttempted => Measured::Exactly(report.ledger.not_attempted as f64),
         Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
         Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
@@ -172,7 +173,7 @@ impl Tally {
             retries: counters.retries,
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
-            errors: counters.failed_attempts() + counters.aborted,
+            errors: counters.errors(),
         }
     }
 
@@ -215,6 +216,7 @@ impl Tally {
             | Quantity::OkRate
             | Quantity::Rate
             | Quantity::AttemptsRate
+            | Quantity::Unfinished
             | Quantity::NotAttempted
             | Quantity::Lost
             | Quantity::Dropped

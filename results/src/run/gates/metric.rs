@@ -57,8 +57,10 @@ pub enum Quantity {
     Failed,
     /// Those that were throttled until no attempt was left.
     GaveUp,
-    /// Those that were under way when the run was stopped.
+    /// Those that were cut off when the run was over.
     Aborted,
+    /// Those that waited for another attempt then.
+    Unfinished,
     /// Those that were never tried.
     NotAttempted,
     /// Those whose shard ended before it could tell.
@@ -116,7 +118,7 @@ impl Unit {
 
 impl Quantity {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Rate,
         Self::AttemptsRate,
         Self::ThrottledRate,
@@ -129,6 +131,7 @@ impl Quantity {
         Self::Failed,
         Self::GaveUp,
         Self::Aborted,
+        Self::Unfinished,
         Self::NotAttempted,
         Self::Lost,
         Self::Attempts,
@@ -159,6 +162,7 @@ impl Quantity {
             Self::Failed => "failed",
             Self::GaveUp => "gave_up",
             Self::Aborted => "aborted",
+            Self::Unfinished => "unfinished",
             Self::NotAttempted => "not_attempted",
             Self::Lost => "lost",
             Self::Attempts => "attempts",
@@ -191,6 +195,7 @@ impl Quantity {
         !matches!(
             self,
             Self::Aborted
+                | Self::Unfinished
                 | Self::NotAttempted
                 | Self::Lost
                 | Self::Dropped

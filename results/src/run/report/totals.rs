@@ -22,9 +22,12 @@ pub struct Ledger {
     pub failed: u64,
     /// Throttled until no attempt was left.
     pub gave_up: u64,
-    /// Under way when the run was stopped.
+    /// Cut off: their request was open when the run was over.
     pub aborted: u64,
-    /// Never tried.
+    /// Tried, and waiting for another attempt when the run was over. 0 of an older version, which counted them as failed or given up.
+    #[serde(default)]
+    pub unfinished: u64,
+    /// Never tried: no request for them was sent.
     pub not_attempted: u64,
     /// Their shard ended before it could tell.
     pub lost: u64,
@@ -77,21 +80,33 @@ pub struct Totals {
 
 impl Ledger {
     pub(super) fn of(record: &ShardRecord) -> Self {
-        let planned = record.ids.iter().map(IdRange::len).sum();
-        let Counters { ok, not_found, failed, gave_up, aborted, .. } = record.stats.counters;
+        let planned: u64 = record.ids.iter().map(IdRange::len).sum();
+        let Counters { ok, not_found, failed, gave_up, aborted, unfinished, .. } = record.stats.counters;
         let (not_attempted, lost) = match record.fault {
             // Its own count of what it never dealt out, not the rest of a subtraction: whether it all adds up is checked.
             None => (record.remaining, 0),
             // What a shard did between its last word and its death is unknown.
-            Some(_) => (0, u64::saturating_sub(planned, record.stats.counters.items())),
+            Some(_) => (0, planned.saturating_sub(record.stats.counters.items()).saturating_sub(unfinished)),
         };
-        Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost }
+        Self { planned, ok, not_found, failed, gave_up, aborted, unfinished, not_attempted, lost }
     }
 
     /// True if every item is in exactly one state.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.ended().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
+        self.begun().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
+    }
+
+    /// Items that had an attempt, as far as is known.
+    #[must_use]
+    pub const fn begun(&self) -> u64 {
+        self.ended().saturating_add(self.unfinished)
+    }
+
+    /// True if its shard had more to do when it ended.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.unfinished > 0 || self.not_attempted > 0
     }
 
     /// Items in a final state.
@@ -101,7 +116,7 @@ impl Ledger {
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
-        let Self { planned, ok, not_found, failed, gave_up, aborted, not_attempted, lost } = other;
+        let Self { planned, ok, not_found, failed, gave_up, aborted, unfinished, not_attempted, lost } = other;
         Self {
             planned: self.planned + planned,
             ok: self.ok + ok,
@@ -109,6 +124,7 @@ impl Ledger {
             failed: self.failed + failed,
             gave_up: self.gave_up + gave_up,
             aborted: self.aborted + aborted,
+            unfinished: self.unfinished + unfinished,
             not_attempted: self.not_attempted + not_attempted,
             lost: self.lost + lost,
         }

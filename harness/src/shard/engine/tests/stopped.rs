@@ -1,0 +1,68 @@
+//! Engines that are stopped: only requests that were sent have a grace, and no item ends in a state that it did not reach.
+
+use super::open_loop::timed;
+use super::*;
+
+/// A target that throttles the first item for an hour, while the requests for the others wait for their connections.
+struct Throttling {
+    clock: Clock,
+}
+
+impl Workload for Throttling {
+    async fn perform(&self, id: u64, flight: &Flight, clear_to_send: impl AsyncFn() -> Nanos) -> Attempt {
+        if id > 0 {
+            tokio::time::sleep(10 * MS).await;
+        }
+        let sent = clear_to_send().await;
+        flight.note(InFlight { sent, first_byte: None, bytes_sent: SENT, bytes_received: RECEIVED });
+        tokio::time::sleep(5 * MS).await;
+        let (outcome, advice) = again(Outcome::Throttled, Some(Duration::from_hours(1)));
+        let done = self.clock.now();
+        Attempt {
+            sent: Some(sent),
+            first_byte: None,
+            done,
+            bytes_sent: 0,
+            bytes_received: 0,
+            status: None,
+            outcome,
+            advice,
+        }
+    }
+}
+
+#[test]
+fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay_unfinished() {
+    let open = ShardPlan { ids: IdRange { start: 0, end: 100 }, ..timed(4, Duration::from_secs(10)) };
+    for (plan, grace) in
+        [(shard(100, 4, None), true), (shard(100, 4, None), false), (open.clone(), true), (open, false)]
+    {
+        virtual_time().block_on(async {
+            let clock = Clock::start();
+            let engine = Engine::new(Throttling { clock }, &plan, clock, clock.now());
+            let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
+            tokio::select! {
+                () = &mut run => unreachable!("nobody closed it"),
+                () = tokio::time::sleep(100 * MS) => engine.close(clock.now()),
+            }
+            if grace {
+                run.await;
+            } else {
+                drop(run);
+                engine.abort_rest();
+            }
+            assert_eq!(clock.now(), Nanos(100_000_000), "nothing is on the wire, so there is nothing to wait for");
+            let progress = engine.progress();
+            let counters = &progress.counters;
+            assert_eq!((counters.attempts, counters.throttled, counters.attempts_sent), (1, 1, 1));
+            assert_eq!((counters.items(), counters.unfinished, progress.remaining, progress.in_flight), (0, 1, 99, 0));
+            if let Some(table) = engine.gate().timetable_use() {
+                assert_eq!(table.scheduled, counters.attempts + counters.dropped + table.postponed);
+                assert!(table.postponed > 3, "those of the lanes, and those that were never let through: {table:?}");
+            }
+            let rows = engine.intervals(|intervals| intervals.take_all(Meters::default()));
+            let scheduled: u64 = rows.iter().map(|row| row.scheduled.requests).sum();
+            assert_eq!(scheduled, counters.attempts + counters.dropped);
+        });
+    }
+}
