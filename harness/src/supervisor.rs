@@ -13,6 +13,7 @@ mod ranges;
 mod rehearsal;
 mod shares;
 mod signals;
+mod stop;
 mod timeline;
 mod times;
 mod turns;
@@ -38,6 +39,7 @@ use self::ranges::Ranges;
 pub(crate) use self::rehearsal::{Stage, conduct};
 use self::shares::Shares;
 pub use self::signals::{HeldSignals, HeldSuspension};
+use self::stop::Stop;
 use self::timeline::Timeline;
 pub use self::times::{Recent, ShardTimes, ToldStats};
 use self::turns::Turns;
@@ -48,7 +50,7 @@ pub use self::view::{
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
 use self::windows::Windows;
-use crate::clock::{Clock, Nanos, duration_ns, wall_time};
+use crate::clock::{Clock, Nanos, wall_time};
 use crate::machine::{Proc, Watch};
 use crate::plan::{RunPlan, ShardPlan};
 use crate::process::{ForkError, Role, ShardExit, fork, own_usage, usable_cpus};
@@ -56,16 +58,6 @@ use crate::shard::{self, Bell, ShardLink};
 use crate::stats::Bounds;
 use crate::wire::{Control, Usage};
 use crate::workload::Workload;
-
-/// Time that requests under way have to end when a signal asks the run to stop.
-const STOP_GRACE: Duration = Duration::from_secs(1);
-
-/// Signals within this time of the first are the same request to stop: `timeout` sends its signal to the process and then to
-/// the process group, and a terminal to the group.
-const SAME_STOP: Duration = Duration::from_millis(200);
-
-/// A shard that has not ended this long after the grace is ended: a stopped run reports within two seconds.
-const STOP_MARGIN: Duration = Duration::from_millis(500);
 
 /// From the last `ready` to the common start: long enough for every shard to read its `go`, which costs each of them
 /// well under a millisecond.
@@ -155,19 +147,6 @@ where
 /// From the last `ready` to the common start of so many shards.
 fn lead(shards: u32) -> Duration {
     LEAD + LEAD_PER_SHARD * shards.saturating_sub(1)
-}
-
-/// A stop that was asked for.
-#[derive(Debug)]
-struct Stop {
-    /// By a signal; by the observer when there is none.
-    signal: Option<i32>,
-    at: Nanos,
-    /// Last request to stop: `at`, or a later signal.
-    asked_at: Nanos,
-    /// True once the grace was ended by another signal.
-    is_hurried: bool,
-    kill_at: Nanos,
 }
 
 #[derive(Debug)]
@@ -398,48 +377,6 @@ impl<L: Line> Supervisor<L> {
         Ok(())
     }
 
-    fn signalled(&mut self, signal: i32, now: Nanos) {
-        // SIGCHLD only wakes the loop, which then looks who has ended.
-        if signal == Signal::SIGCHLD as i32 {
-            return;
-        }
-        match &mut self.stop {
-            None => self.stop(Some(signal), now),
-            Some(stop) if now.since(stop.asked_at) <= duration_ns(SAME_STOP) => {}
-            Some(stop) if stop.is_hurried => stop.kill_at = now,
-            Some(stop) => {
-                (stop.asked_at, stop.is_hurried) = (now, true);
-                stop.kill_at = stop.kill_at.min(now.plus(STOP_MARGIN));
-                self.stop_shards(now);
-            }
-        }
-        self.check_deadlines(now);
-    }
-
-    /// Asks the shards to start nothing more, and to cut off at `until` what is under way.
-    fn stop_shards(&mut self, until: Nanos) {
-        self.members.iter_mut().filter(|m| m.is_speaking()).for_each(|m| m.tell(Control::Stop(until)));
-    }
-
-    /// The run goes on after it was stopped for so long, in which nobody could be silent or late.
-    fn resumed(&mut self, gap: Duration) {
-        self.members.iter_mut().for_each(|member| member.resumed(gap));
-        if let Some(stop) = &mut self.stop {
-            stop.kill_at = stop.kill_at.plus(gap);
-        }
-        if self.start.is_some() && gap >= SHORTEST_SUSPENSION {
-            self.suspended += gap;
-        }
-    }
-
-    /// Asks the shards to start nothing more and to end what is under way.
-    fn stop(&mut self, signal: Option<i32>, now: Nanos) {
-        let until = now.plus(STOP_GRACE);
-        let kill_at = until.plus(STOP_MARGIN);
-        self.stop = Some(Stop { signal, at: now, asked_at: now, is_hurried: false, kill_at });
-        self.stop_shards(until);
-    }
-
     fn start_when_ready(&mut self) -> Result<(), SuperviseError> {
         // Stopped before the start: the shards end as they are.
         if self.stop.is_some() {
@@ -491,23 +428,9 @@ impl<L: Line> Supervisor<L> {
         self.members.iter().filter(|m| m.is_speaking() && m.last.is_none()).map(|m| m.plan.shard).collect()
     }
 
-    fn check_deadlines(&mut self, now: Nanos) {
-        let overdue = self.stop.as_ref().is_some_and(|stop| now >= stop.kill_at);
-        for member in &mut self.members {
-            if overdue && member.is_speaking() {
-                member.give_up(ShardFault::Overdue, now);
-            }
-            member.check_alive(now, self.shard_deadline);
-        }
-    }
-
     fn refresh(&mut self, now: Nanos) {
         self.live.elapsed = Duration::from_nanos(self.start.map_or(0, |start| now.since(start)));
-        self.live.stopping = self.stop.as_ref().map(|stop| match stop {
-            Stop { is_hurried: true, .. } => Stopping::AtOnce,
-            Stop { signal: Some(_), .. } => Stopping::BySignal,
-            Stop { signal: None, .. } => Stopping::ByObserver,
-        });
+        self.live.stopping = self.stop.as_ref().map(Stop::state);
         self.live.at = now;
         self.live.pause = LivePause::at(now, &self.paused_until, self.hosts);
         for (live, member) in self.live.shards.iter_mut().zip(&self.members) {

@@ -26,7 +26,6 @@ use super::messages::Messages;
 use super::supply::Again;
 use crate::adaptive::Standing;
 use crate::clock::{Clock, Nanos};
-use crate::pacer::Share;
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
 use crate::units::IdRange;
@@ -226,9 +225,7 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         self.withdraw_held(&mut inner);
         let mut next = Nanos(u64::MAX);
-        // What holds for one request of a single host holds for all.
-        let looked_at = if inner.hosts.len() > 1 { inner.sending.len() } else { inner.sending.len().min(1) };
-        for at in 0..looked_at {
+        for at in 0..inner.held_to_ask() {
             let (lane, id) = inner.sending[at];
             match inner.clearance(id, self.clock.now()) {
                 Clearance::Go => {
@@ -419,9 +416,7 @@ impl Gate {
     /// Waits as the target told another shard.
     pub(super) fn pause(&self, order: PauseOrder) {
         let mut inner = self.inner.borrow_mut();
-        if let Some(host) = inner.hosts.get_mut(order.host as usize) {
-            host.ordered(order);
-        }
+        inner.order(order);
         self.revoke(&mut inner);
         inner.shift();
         drop(inner);
@@ -443,22 +438,13 @@ impl Gate {
 
     /// Crawls these IDs, too.
     pub(super) fn receive(&self, range: IdRange) {
-        let mut inner = self.inner.borrow_mut();
-        inner.skip_idle(self.clock.now());
-        inner.supply.receive(range);
-        if inner.state == State::Idle && !range.is_empty() {
-            inner.state = State::Open;
-        }
-        drop(inner);
+        self.inner.borrow_mut().receive(range, self.clock.now());
         self.keeper.call();
     }
 
     /// Keeps within another share of the budget from now on, and says so.
     pub(super) fn set_share(&self, share: u32) {
-        let mut inner = self.inner.borrow_mut();
-        let parts = inner.plan.siblings;
-        inner.limiter.pacer.set_share(Share(share), parts, self.clock.now());
-        drop(inner);
+        self.inner.borrow_mut().set_share(share, self.clock.now());
         self.messages.send(Frame::Share(share));
         self.keeper.call();
     }
@@ -470,7 +456,7 @@ impl Gate {
 
     /// Gives away the upper half of the IDs that were not started, and says which.
     pub(super) fn shed(&self) {
-        let range = self.inner.borrow_mut().supply.shed();
+        let range = self.inner.borrow_mut().shed();
         self.messages.send(Frame::Shed(range));
         self.note_idleness(&mut self.inner.borrow_mut());
     }
@@ -478,7 +464,7 @@ impl Gate {
     /// Lets nobody through any more; the waiting lanes are told so. Nothing was to go from `end` on. Returns what will not
     /// happen any more.
     pub(super) fn close(&self, end: Nanos) -> Closed {
-        if self.inner.borrow_mut().limiter.pacer.timetable().is_some() {
+        if self.inner.borrow_mut().due().is_some() {
             // What was due a moment ago and has a connection waiting for it is not to be dropped because this came first.
             self.grant_due();
         }
@@ -499,7 +485,7 @@ impl Gate {
 
     /// The client did not run from `from` to `to`.
     pub(super) fn stalled(&self, from: Nanos, to: Nanos) {
-        self.inner.borrow_mut().stalls.note(from, to);
+        self.inner.borrow_mut().stalled(from, to);
     }
 
     /// The use of the timetable; none in a closed loop.
@@ -511,26 +497,24 @@ impl Gate {
     pub(super) fn remaining(&self) -> u64 {
         let untaken = |lane: &&LaneSlot| matches!(lane.answer.get(), Some(Answer::Go(permit)) if permit.attempt == 0);
         let inner = self.inner.borrow();
-        let deferred: u64 = inner.deferred_firsts();
-        inner.supply.not_started() + inner.returned + deferred + self.lanes.iter().filter(untaken).count() as u64
+        inner.not_started() + self.lanes.iter().filter(untaken).count() as u64
     }
 
     /// IDs that it was given.
     pub(super) fn received(&self) -> u64 {
-        self.inner.borrow().supply.received()
+        self.inner.borrow().received()
     }
 
     /// Items that wait for another attempt.
     pub(super) fn waiting_again(&self) -> u64 {
-        let inner = self.inner.borrow();
-        inner.supply.waiting_again() + inner.deferred_agains()
+        self.inner.borrow().waiting_again()
     }
 
     /// In an open loop, for how long the next request to go has been due at `now`, ms; 0 when none is, and in a closed one.
     pub(super) fn behind_ms(&self, now: Nanos) -> u32 {
         let mut inner = self.inner.borrow_mut();
         inner.skip_idle(now);
-        let behind_ns = inner.limiter.pacer.timetable().map_or(0, |table| now.since(table.due()));
+        let behind_ns = inner.due().map_or(0, |due| now.since(due));
         u32::try_from(behind_ns / 1_000_000).unwrap_or(u32::MAX)
     }
 
@@ -540,8 +524,8 @@ impl Gate {
         let mut inner = self.inner.borrow_mut();
         inner.skip_idle(now);
         let is_open = inner.state != State::Closed;
-        let Some(table) = inner.limiter.pacer.timetable() else { return Nanos(u64::MAX) };
-        let due = if is_open { table.due() } else { Nanos(u64::MAX) };
+        let Some(due) = inner.due() else { return Nanos(u64::MAX) };
+        let due = if is_open { due } else { Nanos(u64::MAX) };
         self.granted().map(|(_, permit)| permit.intended).fold(due, Nanos::min)
     }
 
@@ -565,8 +549,7 @@ impl Gate {
 
     /// Return the counts of throttle pauses and retries until `now`.
     pub(super) fn courtesy(&self, now: Nanos) -> Courtesy {
-        let mut inner = self.inner.borrow_mut();
-        inner.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(host.brake().books(now)))
+        self.inner.borrow_mut().courtesy(now)
     }
 
     /// Take the counts of requests sent in slots that ended by `now`, once each; none without any limit.

@@ -1,0 +1,140 @@
+//! Choosing what a free lane does next: the items of a host that allows it, those first that were tried before.
+//!
+//! Called when the budget allows an attempt. It must not read a clock.
+
+use super::{Asked, Limits, Waits};
+use crate::clock::Nanos;
+use crate::shard::host::Leave;
+use crate::shard::supply::{Next, Task};
+use crate::wire::Binding;
+
+/// Answer when there is nothing to do.
+const NOTHING: Leave = Leave::Blocked(Binding::Idle);
+
+impl Limits {
+    /// Return the refusal of an attempt that the budget allows no sooner than `next`. The limit that it names is not the budget if there
+    /// is nothing to do, or if a host would not allow the attempt then.
+    pub(super) fn refused(&mut self, next: Nanos, now: Nanos) -> Asked {
+        if self.hosts.len() > 1 {
+            // What one of them wants says nothing of the others.
+            return Asked::At(next, Binding::Rate);
+        }
+        match self.supply.next(now) {
+            Next::Now => {}
+            Next::At(due) => return Asked::At(due.max(next), Binding::Idle),
+            Next::Nothing => return Asked::Blocked(Binding::Idle),
+        }
+        match self.hosts[0].leave(now) {
+            Leave::At(later, binding) if later > next => Asked::At(later, binding),
+            // A pause puts the timetable off, which is why nothing is due before its end.
+            Leave::At(_, Binding::Pause) if self.limiter.pacer.timetable().is_some() => Asked::At(next, Binding::Pause),
+            Leave::Blocked(binding) => Asked::Blocked(binding),
+            Leave::At(..) | Leave::Go(_) => Asked::At(next, Binding::Rate),
+        }
+    }
+
+    /// Take the task for the turn of an open loop that is scheduled at `due`, and the moment since which its host has allowed it; the
+    /// refusal if its host does not allow it at `now`.
+    ///
+    /// No other item goes first: the turn would be given to another host's item, and the wait would belong to no item.
+    pub(super) fn next_in_turn(&mut self, due: Nanos, now: Nanos) -> Result<(Task, Nanos), Leave> {
+        let Some(id) = self.supply.peek(due) else {
+            return Err(match self.supply.next(now) {
+                // A turn of this very moment, before what is to be tried again is due.
+                Next::At(again) => Leave::At(again, Binding::Idle),
+                Next::Now | Next::Nothing => NOTHING,
+            });
+        };
+        match self.host(id).leave(now) {
+            Leave::Go(since) => {
+                // What the turn before it waited for, it waited for as well.
+                self.in_turn_since = self.in_turn_since.max(since);
+                self.supply.take(due).map(|task| (task, self.in_turn_since)).ok_or(NOTHING)
+            }
+            leave => Err(leave),
+        }
+    }
+
+    /// The next thing to do whose host allows it at `now`, and since when it does; or what all of them wait for.
+    pub(super) fn choose(&mut self, now: Nanos) -> Result<(Task, Nanos), Leave> {
+        if let [host] = &mut self.hosts[..] {
+            // There is nobody to go first.
+            return match self.supply.next(now) {
+                Next::Now => match host.leave(now) {
+                    Leave::Go(since) => self.supply.take(now).map(|task| (task, since)).ok_or(NOTHING),
+                    leave => Err(leave),
+                },
+                Next::At(due) => Err(Leave::At(due, Binding::Idle)),
+                Next::Nothing => Err(NOTHING),
+            };
+        }
+        while let Some(again) = self.supply.take_due(now) {
+            let host = self.host_of(again.id);
+            self.fall_behind(host);
+            self.hosts[host].deferred.again(again);
+        }
+        let mut refusal = None;
+        if let Some(chosen) = self.choose_deferred(now, &mut refusal) {
+            return Ok(chosen);
+        }
+        // Nothing overtakes what was deferred for the same host, so there is no reason to look further once every host
+        // has something.
+        while self.behind.len() < self.hosts.len() {
+            let stretch = self.supply.stretch();
+            let Some(id) = self.supply.take_first() else {
+                if let Next::At(due) = self.supply.next(now) {
+                    self.refuse(&mut refusal, Leave::At(due, Binding::Idle));
+                }
+                break;
+            };
+            let number = self.host_of(id);
+            let host = &mut self.hosts[number];
+            // A host that is behind has refused already.
+            if host.deferred.is_empty() {
+                match host.leave(now) {
+                    Leave::Go(since) => return Ok((Task::First(id), since)),
+                    leave => self.refuse(&mut refusal, leave),
+                }
+                self.fall_behind(number);
+            }
+            self.hosts[number].deferred.first(id, stretch);
+        }
+        Err(refusal.unwrap_or(NOTHING))
+    }
+
+    /// Notes that something is about to be deferred for that host.
+    fn fall_behind(&mut self, host: usize) {
+        if self.hosts[host].deferred.is_empty() {
+            self.behind.push_back(u32::try_from(host).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Take a deferred task that may go at `now`, and the moment since which its host has allowed it.
+    fn choose_deferred(&mut self, now: Nanos, refusal: &mut Option<Leave>) -> Option<(Task, Nanos)> {
+        for at in 0..self.behind.len() {
+            let number = self.behind[at] as usize;
+            match self.hosts[number].leave(now) {
+                Leave::Go(since) => {
+                    let (count, host_of) = (self.hosts.len(), &self.host_of);
+                    let host = &mut self.hosts[number];
+                    let task = host.deferred.take(|id| host_of(id) as usize % count == number);
+                    let is_behind = !host.deferred.is_empty();
+                    if let Some(number) = self.behind.remove(at).filter(|_| is_behind) {
+                        self.behind.push_back(number);
+                    }
+                    return task.map(|task| (task, since));
+                }
+                leave => self.refuse(refusal, leave),
+            }
+        }
+        None
+    }
+
+    /// Takes in that a host does not allow anything.
+    fn refuse(&mut self, refusal: &mut Option<Leave>, leave: Leave) {
+        if matches!(leave, Leave::Blocked(_)) {
+            self.waits = Waits::ForAnEnd;
+        }
+        *refusal = Some(refusal.map_or(leave, |before| before.sooner(leave)));
+    }
+}

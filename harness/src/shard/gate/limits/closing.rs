@@ -1,0 +1,108 @@
+//! Requests that were let through and are taken back, and all that a closed gate leaves: dropped, moved past the end by a pause, or
+//! to be tried again.
+//!
+//! Called by the gate. It must not read a clock.
+
+use super::{Limits, State};
+use crate::clock::Nanos;
+use crate::sample::Permit;
+use crate::shard::gate::lateness::Going;
+use crate::shard::supply::Again;
+use crate::wire::{Binding, TimetableUse};
+
+/// A request of an open loop that was due and did not go.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::shard) struct Dropped {
+    pub(in crate::shard) intended: Nanos,
+    /// Begin of its wait for a connection; none where it waited for another limit.
+    pub(in crate::shard) admitted: Option<Nanos>,
+}
+
+/// Rest of an open loop's timetable when the gate was closed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LeftOver {
+    postponed: u64,
+    dropped_by: Option<Binding>,
+    shifted_ns: u64,
+}
+
+impl Limits {
+    /// Takes back what was let through and has not begun, if it can be dealt out again as if it never had been.
+    pub(in crate::shard::gate) fn revoke(&mut self, permit: &Permit) -> bool {
+        // Of several hosts, others may have gone past it since.
+        let is_back = permit.attempt == 0 && self.hosts.len() == 1 && self.supply.take_back(permit.id);
+        if is_back {
+            self.under_way -= 1;
+            self.hosts[0].revoked();
+            self.limiter.end_pending();
+            if let Some(table) = self.limiter.pacer.timetable() {
+                table.give_back(permit.intended);
+                // Nothing takes it up again.
+                self.left_over.postponed += u64::from(self.state == State::Closed);
+            }
+        }
+        is_back
+    }
+
+    /// Takes back what was let through and is withdrawn at `now`, after the gate was closed. True if the timetable had scheduled it by
+    /// then: a pause of the only host moves it past the end.
+    pub(in crate::shard::gate) fn withdraw(&mut self, permit: &Permit, now: Nanos) -> bool {
+        self.under_way -= 1;
+        self.host(permit.id).revoked();
+        self.returned += u64::from(permit.attempt == 0);
+        let (is_paused, hosts) = (self.resume(permit.id) > now, self.hosts.len());
+        let Some(table) = self.limiter.pacer.timetable() else { return false };
+        let is_postponed = is_paused && hosts == 1;
+        if is_postponed {
+            table.give_back(permit.intended);
+            self.left_over.postponed += 1;
+        } else {
+            let held_by = if is_paused { Binding::Pause } else { Binding::Rate };
+            self.left_over.dropped_by.get_or_insert(held_by);
+        }
+        !is_postponed
+    }
+
+    /// Empties the timetable, and returns each request that was due before `now` and did not go, as far as there was something
+    /// to do for it. Notes those that would have been due without a pause.
+    pub(in crate::shard::gate) fn drop_due(&mut self, now: Nanos) -> Vec<Dropped> {
+        self.skip_idle(now);
+        let work = self.work();
+        let shifted_ns = match &mut self.hosts[..] {
+            [host] => host.brake().books(now).paused_ns,
+            // Of several hosts, the others go on.
+            _ => 0,
+        };
+        let dropped_by = self.ribbon.binding();
+        let Some(table) = self.limiter.pacer.timetable() else { return Vec::new() };
+        let most = usize::try_from(work).unwrap_or(usize::MAX);
+        let due: Vec<Nanos> = table.drain_due(now).take(most).collect();
+        let postponed = table.postponed(now, work - due.len() as u64);
+        self.left_over = LeftOver { postponed, dropped_by: (!due.is_empty()).then_some(dropped_by), shifted_ns };
+        let waits_for_connection = matches!(dropped_by, Binding::Concurrency | Binding::Idle);
+        let dropped = due.into_iter().map(|intended| {
+            let going = Going { intended, free: now, allowed: now, now };
+            let admitted = waits_for_connection.then(|| going.stamps(&mut self.stalls).admitted);
+            Dropped { intended, admitted }
+        });
+        dropped.collect()
+    }
+
+    /// The use of the timetable; none in a closed loop.
+    pub(in crate::shard::gate) fn timetable_use(&mut self) -> Option<TimetableUse> {
+        let LeftOver { postponed, dropped_by, shifted_ns } = self.left_over;
+        let taken = self.limiter.pacer.timetable()?.taken();
+        Some(TimetableUse { scheduled: taken + postponed, postponed, dropped_by, shifted_ns })
+    }
+
+    /// Gives up on whatever waits for another attempt, which it returns, and puts the rest back.
+    pub(in crate::shard::gate) fn give_up(&mut self) -> Vec<Again> {
+        let mut given_up: Vec<Again> = self.supply.give_up().collect();
+        for host in &self.behind {
+            given_up.extend(self.hosts[*host as usize].deferred.give_up());
+        }
+        let hosts = &self.hosts;
+        self.behind.retain(|host| !hosts[*host as usize].deferred.is_empty());
+        given_up
+    }
+}
