@@ -1,0 +1,344 @@
+//! Tests of the table of keys.
+
+use super::*;
+use crate::draw::mix;
+use crate::limit::Limit;
+use crate::shared::Shared;
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MS: u64 = 1_000_000;
+
+fn algorithm(text: &str) -> Algorithm {
+    text.parse::<Limit>().unwrap().algorithm
+}
+
+fn any(number: u64) -> KeyHash {
+    KeyHash(mix(number + 1))
+}
+
+/// A key of bucket 0.
+fn crowded(number: u64) -> KeyHash {
+    KeyHash(mix(number + 1) & !(BUCKETS as u64 - 1))
+}
+
+fn keys(shared: &Shared) -> &Keys {
+    &shared.region().keys[0]
+}
+
+/// One request of somebody who asks for the first time.
+fn is_admitted(keys: &Keys, algorithm: &Algorithm, key: KeyHash, now_ns: u64) -> bool {
+    let place = Cell::new(Place::UNKNOWN);
+    matches!(keys.take(&KeyQuery { algorithm, key, now_ns, place: &place }).step, Step::Admitted { .. })
+}
+
+fn place_of(keys: &Keys, algorithm: &Algorithm, key: KeyHash) -> Place {
+    let place = Cell::new(Place::UNKNOWN);
+    keys.look(&KeyQuery { algorithm, key, now_ns: 0, place: &place });
+    place.get()
+}
+
+#[test]
+fn keys_have_places_of_their_own_and_keep_them() {
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("1/h"));
+    let admit = |number| assert!(is_admitted(keys, &limit, any(number), 0));
+    (0..10_000).for_each(admit);
+    let places: Vec<Place> = (0..10_000).map(|number| place_of(keys, &limit, any(number))).collect();
+    assert_eq!(places.iter().map(|place| (place.bucket, place.way)).collect::<HashSet<_>>().len(), places.len());
+    assert!(places.iter().all(|place| place.way < WAYS));
+    assert!((0..10_000).all(|number| !is_admitted(keys, &limit, any(number), 0)));
+}
+
+#[test]
+fn many_times_more_keys_than_slots_pass_and_each_is_limited_exactly() {
+    // Millions take the same code; without optimisation they take ten seconds.
+    const KEYS_IN_ALL: u64 = 300_000;
+    let shared = Shared::new().unwrap();
+    // Busy for two seconds; a new key every 100 us: 20,000 at a time.
+    let (keys, limit) = (keys(&shared), algorithm("1/s:burst=2"));
+    let regular = Cell::new(Place::UNKNOWN);
+    let mut regular_admitted = 0;
+    for number in 0..KEYS_IN_ALL {
+        let (now_ns, place) = (number * MS / 10, Cell::new(Place::UNKNOWN));
+        let asked = KeyQuery { algorithm: &limit, key: any(number), now_ns, place: &place };
+        let admitted = (0..3).filter(|_| matches!(keys.take(&asked).step, Step::Admitted { .. })).count();
+        assert_eq!((admitted, place.get().is_crowd()), (2, false), "{number}");
+        // It comes all the time, and rests for three seconds now and then, so that its place may be lost.
+        if number % 100 == 0 && number / 30_000 % 2 == 0 {
+            let asked = KeyQuery { algorithm: &limit, key: any(u64::MAX - 1), now_ns, place: &regular };
+            regular_admitted += u64::from(matches!(keys.take(&asked).step, Step::Admitted { .. }));
+        }
+    }
+    // In each spell of 3 s: the burst, and one at 1 s and one at 2 s.
+    assert_eq!(regular_admitted, KEYS_IN_ALL / 60_000 * 4);
+}
+
+#[test]
+fn who_rests_loses_the_place_and_notices() {
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("fixed:2/1ms"));
+    let place = Cell::new(Place::UNKNOWN);
+    let ask = |now_ns| {
+        let asked = KeyQuery { algorithm: &limit, key: crowded(0), now_ns, place: &place };
+        matches!(keys.take(&asked).step, Step::Admitted { .. })
+    };
+    assert!(ask(0) && ask(0) && !ask(0));
+    let first = place.get();
+    for number in 1..=WAYS as u64 {
+        assert!(is_admitted(keys, &limit, crowded(number), MS));
+        assert!(number < WAYS as u64 || !is_admitted(keys, &limit, crowded(0), MS) || !place.get().is_crowd());
+    }
+    // All 64 are busy now, its old place among them: it is one of the crowd, and not a guest at its old place.
+    assert_ne!(keys.buckets[0].slots[first.way].key.get(), crowded(0).0);
+    let asked = KeyQuery { algorithm: &limit, key: crowded(0), now_ns: MS, place: &place };
+    keys.take(&asked);
+    assert!(place.get().is_crowd());
+    assert!(ask(2 * MS) && ask(2 * MS) && !ask(2 * MS));
+    assert!(!place.get().is_crowd());
+}
+
+#[test]
+fn the_crowd_gets_together_what_one_should_and_takes_its_debts_along() {
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("1/s:burst=3"));
+    for number in 0..WAYS as u64 {
+        assert!((0..3).all(|_| is_admitted(keys, &limit, crowded(number), number * MS)));
+    }
+    let now_ns = WAYS as u64 * MS;
+    let admitted = (100..110).filter(|number| is_admitted(keys, &limit, crowded(*number), now_ns)).count();
+    assert_eq!(admitted, 3);
+    // At 3 s one slot is idle. Its new key has one token by then, as the crowd has, and not three.
+    let later_ns = 3000 * MS;
+    let admitted = (0..5).filter(|_| is_admitted(keys, &limit, crowded(100), later_ns)).count();
+    assert_eq!((place_of(keys, &limit, crowded(100)).is_crowd(), admitted), (false, 2));
+}
+
+#[test]
+fn what_is_open_is_never_counted_in_a_crowd() {
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("concurrency:2"));
+    let open: Vec<_> = (0..WAYS as u64)
+        .map(|number| {
+            let place = Cell::new(Place::UNKNOWN);
+            keys.take(&KeyQuery { algorithm: &limit, key: crowded(number), now_ns: 0, place: &place });
+            place.get()
+        })
+        .collect();
+    assert!(!is_admitted(keys, &limit, crowded(100), 0));
+    keys.release(open[7]);
+    assert!(is_admitted(keys, &limit, crowded(100), 0));
+    assert!(is_admitted(keys, &limit, crowded(100), 0));
+    assert!(!is_admitted(keys, &limit, crowded(100), 0));
+}
+
+#[test]
+fn a_promise_keeps_its_place() {
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("fixed:1/1ms"));
+    assert!(is_admitted(keys, &limit, crowded(0), 0));
+    let place = Cell::new(Place::UNKNOWN);
+    let query = |key, now_ns| KeyQuery { algorithm: &limit, key, now_ns, place: &place };
+    keys.promise(&query(crowded(0), MS), Telling { asked_ns: MS, answered_ns: 2 * MS, until_ns: 10 * MS });
+    for number in 1..=WAYS as u64 {
+        is_admitted(keys, &limit, crowded(number), 5 * MS);
+    }
+    let made_ns = |key, now_ns| keys.promise_made_ns(&query(key, now_ns));
+    assert_eq!(made_ns(crowded(0), 10 * MS - 1), Some(2 * MS));
+    assert_eq!(made_ns(crowded(0), 10 * MS), None);
+    assert!(place_of(keys, &limit, crowded(WAYS as u64)).is_crowd());
+    assert!(is_admitted(keys, &limit, crowded(200), 10 * MS));
+    // A slot that changes hands keeps no promise.
+    assert_eq!(made_ns(crowded(200), 0), None);
+}
+
+/// Eight threads ask for keys of one bucket until they are refused, tick by tick; at each tick all are idle, and
+/// other keys come. How often each was admitted in each tick, and whether any was in the crowd.
+fn fought_over(keys_per_tick: u64) -> Vec<u64> {
+    const TICKS: u64 = 300;
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("fixed:3/1ms"));
+    let admitted: Vec<AtomicU64> = (0..TICKS * keys_per_tick).map(|_| AtomicU64::new(0)).collect();
+    let tick = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (admitted, tick, limit) = (&admitted, &tick, &limit);
+            scope.spawn(move || {
+                for now in 0..TICKS {
+                    tick.wait();
+                    for step in 0..keys_per_tick {
+                        // Half of them go the other way round, and every thread begins elsewhere.
+                        let step = if thread % 2 == 0 { step } else { keys_per_tick - 1 - step };
+                        let number = (step + thread * 5) % keys_per_tick;
+                        // Half of the keys are those of the tick before.
+                        let key = crowded(now * keys_per_tick / 2 + number);
+                        while is_admitted(keys, limit, key, now * MS) {
+                            let index = usize::try_from(now * keys_per_tick + number).unwrap();
+                            admitted[index].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    tick.wait();
+                }
+            });
+        }
+    });
+    admitted.into_iter().map(AtomicU64::into_inner).collect()
+}
+
+#[test]
+fn threads_that_fight_for_slots_get_each_key_its_own() {
+    let admitted = fought_over(40);
+    assert!(admitted.iter().all(|count| *count == 3), "{admitted:?}");
+}
+
+#[test]
+fn threads_that_fight_for_too_few_slots_get_no_key_more_than_its_own() {
+    let admitted = fought_over(100);
+    for (now, tick) in admitted.chunks(100).enumerate() {
+        assert!(tick.iter().all(|count| *count <= 3), "{now}: {tick:?}");
+        let sum: u64 = tick.iter().sum();
+        assert!(sum <= (WAYS as u64 + 1) * 3, "{now}: {sum}");
+    }
+}
+
+#[test]
+fn threads_never_have_more_open_than_the_cap_while_keys_come_and_go() {
+    const KEYS_IN_ALL: u64 = 90;
+    let shared = Shared::new().unwrap();
+    let (keys, limit) = (keys(&shared), algorithm("concurrency:2"));
+    let open: Vec<AtomicU64> = (0..KEYS_IN_ALL).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (open, limit) = (&open, &limit);
+            scope.spawn(move || {
+                let mut draws = thread;
+                for _ in 0..20_000 {
+                    draws = mix(draws + 1);
+                    let number = draws % KEYS_IN_ALL;
+                    let place = Cell::new(Place::UNKNOWN);
+                    let asked = KeyQuery { algorithm: limit, key: crowded(number), now_ns: 0, place: &place };
+                    if let Step::Admitted { .. } = keys.take(&asked).step {
+                        let open = &open[usize::try_from(number).unwrap()];
+                        assert!(open.fetch_add(1, Ordering::SeqCst) < 2);
+                        open.fetch_sub(1, Ordering::SeqCst);
+                        keys.release(place.get());
+                    }
+                }
+            });
+        }
+    });
+    assert!(keys.buckets[0].slots.iter().all(|slot| slot.state.get() == 0));
+}
+
+/// The promises of one key.
+struct Promise {
+    shared: Shared,
+    limit: Algorithm,
+}
+
+fn fresh() -> Promise {
+    Promise { shared: Shared::new().unwrap(), limit: algorithm("1/h") }
+}
+
+impl Promise {
+    fn query<T>(&self, now_ns: u64, ask: impl FnOnce(&Keys, &KeyQuery<'_>) -> T) -> T {
+        let place = Cell::new(Place::UNKNOWN);
+        ask(keys(&self.shared), &KeyQuery { algorithm: &self.limit, key: any(0), now_ns, place: &place })
+    }
+
+    fn make(&self, telling: Telling) {
+        self.query(telling.asked_ns, |keys, query| keys.promise(query, telling));
+    }
+
+    fn first_made_ns(&self, now_ns: u64) -> Option<u64> {
+        self.query(now_ns, Keys::promise_made_ns)
+    }
+}
+
+/// Answered at once.
+fn telling(asked_ns: u64, until_ns: u64) -> Telling {
+    Telling { asked_ns, answered_ns: asked_ns, until_ns }
+}
+
+#[test]
+fn a_promise_that_is_extended_was_first_made_when_it_was() {
+    let promise = fresh();
+    assert_eq!(promise.first_made_ns(0), None);
+    promise.make(telling(0, 10));
+    promise.make(telling(5, 15));
+    // Shorter than what was told already.
+    promise.make(telling(6, 7));
+    promise.make(telling(14, 24));
+    assert_eq!([4, 6, 15, 23].map(|now_ns| promise.first_made_ns(now_ns)), [Some(0); 4]);
+    assert_eq!(promise.first_made_ns(24), None);
+}
+
+#[test]
+fn what_is_told_after_its_end_is_a_new_promise() {
+    let promise = fresh();
+    promise.make(telling(0, 10));
+    promise.make(telling(10, 20));
+    assert_eq!(promise.first_made_ns(11), Some(10));
+    promise.make(telling(50, 60));
+    assert_eq!(promise.first_made_ns(50), Some(50));
+}
+
+#[test]
+fn a_promise_is_made_when_it_is_answered_but_never_after_its_end() {
+    let promise = fresh();
+    promise.make(Telling { asked_ns: 0, answered_ns: 7, until_ns: 10 });
+    promise.make(Telling { asked_ns: 1, answered_ns: 7, until_ns: 11 });
+    assert_eq!(promise.first_made_ns(2), Some(7));
+    promise.make(Telling { asked_ns: 11, answered_ns: 70, until_ns: 21 });
+    assert_eq!(promise.first_made_ns(12), Some(20));
+    promise.make(telling(21, 31));
+    assert_eq!(promise.first_made_ns(22), Some(21));
+}
+
+#[test]
+fn of_promises_that_begin_together_the_first_counts() {
+    const THREADS: u64 = 4;
+    let promise = fresh();
+    let turn = Barrier::new(usize::try_from(THREADS).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (promise, turn) = (&promise, &turn);
+            scope.spawn(move || {
+                for round in 1..3_000 {
+                    let begin_ns = round * 1_000;
+                    // Nobody is earlier than the end of the round before.
+                    assert_eq!(promise.first_made_ns(begin_ns), None);
+                    turn.wait();
+                    let asked_ns = begin_ns + (thread + round) % THREADS;
+                    promise.make(telling(asked_ns, asked_ns + 500));
+                    // Whoever has made one never sees an older one.
+                    assert!(promise.first_made_ns(asked_ns).is_some_and(|made_ns| made_ns >= begin_ns));
+                    turn.wait();
+                    assert_eq!(promise.first_made_ns(begin_ns + 500), Some(begin_ns));
+                    turn.wait();
+                }
+            });
+        }
+    });
+}
+
+proptest! {
+    #[test]
+    fn one_after_the_other_it_is_what_its_definition_says(
+        tellings in proptest::collection::vec((0_u64..20, 1_u64..30), 1..60),
+    ) {
+        let promise = fresh();
+        // The running promise: when it was first made, and its end.
+        let mut running = (0, 0);
+        let mut now_ns = 0;
+        for (step, wait) in tellings {
+            now_ns += step;
+            prop_assert_eq!(promise.first_made_ns(now_ns), (now_ns < running.1).then_some(running.0));
+            promise.make(telling(now_ns, now_ns + wait));
+            let made_ns = if now_ns < running.1 { running.0 } else { now_ns };
+            running = (made_ns, running.1.max(now_ns + wait));
+        }
+    }
+}

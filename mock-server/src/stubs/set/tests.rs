@@ -1,0 +1,274 @@
+//! Tests of the set of stubs.
+
+use super::*;
+use crate::stubs::load::{OnUnsupported, parse};
+use crate::stubs::request::testing::Request;
+use hyper::Method;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn no_reply(response: Option<&Node<'_>>) -> Result<(), Problem> {
+    response.map_or(Ok(()), |response| Err(response.unsupported("a response")))
+}
+
+fn set(stubs: &Value) -> Stubs<()> {
+    let text = json!({"mappings": stubs}).to_string();
+    parse(text.as_bytes(), OnUnsupported::Refuse, no_reply).unwrap().stubs
+}
+
+fn names(stubs: &Stubs<()>) -> Vec<&str> {
+    stubs.iter().map(|stub| stub.json["name"].as_str().unwrap()).collect()
+}
+
+fn found<'s>(stubs: &'s Stubs<()>, target: &'static str) -> Option<&'s str> {
+    let find = |asked: &RequestView<'_>| stubs.find(asked, |_, state| state == StateIndex::STARTED);
+    Request::get(target).see(find).map(|stub| stub.json["name"].as_str().unwrap())
+}
+
+#[test]
+fn lower_priority_first_and_the_last_added_among_equals() {
+    let stubs = set(&json!([
+        {"name": "any", "priority": 9},
+        {"name": "old", "request": {"url": "/a"}},
+        {"name": "new", "request": {"urlPath": "/a"}},
+        {"name": "urgent", "priority": 1, "request": {"urlPattern": "/b.*"}},
+    ]));
+    assert_eq!(names(&stubs), ["urgent", "new", "old", "any"]);
+    let hits = ["/a", "/a?x", "/b", "/c"].map(|target| found(&stubs, target).unwrap());
+    assert_eq!(hits, ["new", "new", "urgent", "any"]);
+    assert_eq!(found(&stubs.emptied(), "/a"), None);
+    let pattern = RequestPattern::read(&Node::root(&json!({"urlPath": "/a"}))).unwrap();
+    assert!(Request::get("/a?b").see(|asked| pattern.matches(asked)));
+}
+
+#[test]
+fn changes_keep_turns_ids_and_numbers() {
+    let loaded = set(&json!([
+        {"name": "one", "request": {"url": "/a"}, "scenarioName": "s", "requiredScenarioState": "x"},
+        {"name": "two", "request": {"url": "/a"}},
+    ]));
+    let more = loaded.with_added(&json!({"name": "three", "request": {"url": "/a"}}), no_reply).unwrap();
+    assert_eq!((names(&more), loaded.len()), (vec!["three", "two", "one"], 2));
+    let two = more.iter().find(|stub| stub.json["name"] == "two").unwrap().id;
+    let other_id = Uuid::from_u128(1).to_string();
+    let newer = json!({"name": "second", "id": other_id, "scenarioName": "t", "newScenarioState": "Started"});
+    let replaced = more.with_replaced(two, &newer, no_reply).unwrap();
+    assert_eq!(names(&replaced), ["three", "second", "one"], "it keeps its turn");
+    assert_eq!(replaced.get(two).unwrap().json["id"], two.to_string(), "and its id");
+    let step = replaced.get(two).unwrap().scenario.unwrap();
+    assert_eq!((step.scenario.get(), step.next), (1, Some(StateIndex::STARTED)));
+    assert_eq!(replaced.scenarios().len(), 2);
+
+    let fewer = replaced.without(two).unwrap();
+    assert_eq!((names(&fewer), fewer.scenarios().len()), (vec!["three", "one"], 1));
+    assert!(fewer.without(two).is_none());
+    assert_eq!(fewer.names().find_scenario("t"), Some(step.scenario), "names keep their numbers");
+    assert_eq!(names(&fewer.reset()), ["two", "one"]);
+    assert_eq!(names(&fewer.emptied().reset()), ["two", "one"]);
+
+    let taken = json!({"id": two.to_string()});
+    assert_eq!(more.with_added(&taken, no_reply).unwrap_err(), ChangeError::Taken(two));
+    assert_eq!(fewer.with_replaced(two, &taken, no_reply).unwrap_err(), ChangeError::Missing(two));
+    let refused = more.with_added(&json!({"requst": {}}), no_reply).unwrap_err();
+    assert!(matches!(&refused, ChangeError::Refused(problems) if problems.len() == 1), "{refused}");
+}
+
+#[test]
+fn the_same_changes_make_the_same_set_anywhere() {
+    let make = || {
+        let stubs = set(&json!([{"name": "a"}, {"name": "b"}]));
+        let added = stubs.with_added(&json!({"name": "c"}), no_reply).unwrap();
+        added.reset().with_added(&json!({"name": "d"}), no_reply).unwrap()
+    };
+    let ids = |stubs: &Stubs<()>| stubs.iter().map(|stub| stub.id).collect::<Vec<_>>();
+    let ids_of_one = ids(&make());
+    assert_eq!(ids_of_one, ids(&make()));
+    assert_eq!(ids_of_one.iter().collect::<std::collections::HashSet<_>>().len(), 3, "all differ");
+}
+
+#[test]
+fn a_stub_of_a_scenario_answers_in_its_state_only() {
+    let stubs = set(&json!([
+        {"name": "always", "priority": 9},
+        {"name": "first", "scenarioName": "s", "requiredScenarioState": "Started", "newScenarioState": "x"},
+        {"name": "then", "scenarioName": "s", "requiredScenarioState": "x"},
+        {"name": "whenever", "scenarioName": "s", "newScenarioState": "y", "priority": 8},
+    ]));
+    let found_in = |state: &str| {
+        let is_in = |scenario, index| stubs.names().state(scenario, index) == Some(state);
+        Request::get("/").see(|asked| stubs.find(asked, is_in)).unwrap().json["name"].as_str().unwrap()
+    };
+    assert_eq!(["Started", "x", "y"].map(found_in), ["first", "then", "whenever"]);
+    let scenario = stubs.scenarios()[0];
+    let states = stubs.possible_states(scenario);
+    let states: Vec<_> = states.into_iter().map(|state| stubs.names().state(scenario, state).unwrap()).collect();
+    assert_eq!(states, ["Started", "x", "y"]);
+}
+
+const PATHS: [&str; 6] = ["/", "/a", "/ab", "/a/b", "/a/b/c", "/b"];
+const TARGETS: [&str; 10] = ["/", "/?", "/a", "/a?x=1", "/a?x=2", "/ab", "/a/b", "/a/b?x=1", "/a/b/c", "/b?"];
+
+/// A stub for the law below: plain enough that whether it fits can be told without any of the code above.
+#[derive(Clone, Debug)]
+struct Plain {
+    url: PlainUrl,
+    is_get_only: bool,
+    priority: i64,
+    required: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PlainUrl {
+    Any,
+    Url(&'static str),
+    Path(&'static str),
+    UrlBeginsWith(&'static str),
+    PathBeginsWith(&'static str),
+    Below(&'static str),
+}
+
+impl Plain {
+    fn strategy() -> impl Strategy<Value = Self> {
+        let path = || prop::sample::select(&PATHS[..]);
+        let url = prop_oneof![
+            Just(PlainUrl::Any),
+            prop::sample::select(&TARGETS[..]).prop_map(PlainUrl::Url),
+            path().prop_map(PlainUrl::Path),
+            path().prop_map(PlainUrl::UrlBeginsWith),
+            path().prop_map(PlainUrl::PathBeginsWith),
+            path().prop_map(PlainUrl::Below),
+        ];
+        (url, any::<bool>(), 4..7_i64, any::<Option<bool>>()).prop_map(|(url, is_get_only, priority, required)| Self {
+            url,
+            is_get_only,
+            priority,
+            required,
+        })
+    }
+
+    fn json(&self) -> Value {
+        let mut request = match self.url {
+            PlainUrl::Any => json!({}),
+            PlainUrl::Url(url) => json!({"url": url}),
+            PlainUrl::Path(path) => json!({"urlPath": path}),
+            PlainUrl::UrlBeginsWith(prefix) => json!({"urlPattern": format!("{prefix}.*")}),
+            PlainUrl::PathBeginsWith(prefix) => json!({"urlPathPattern": format!("{prefix}.*")}),
+            PlainUrl::Below(path) => json!({"urlPathTemplate": format!("{path}/{{id}}")}),
+        };
+        request["method"] = json!(if self.is_get_only { "GET" } else { "ANY" });
+        let mut stub = json!({"request": request, "priority": self.priority});
+        if let Some(is_started) = self.required {
+            stub["scenarioName"] = json!("s");
+            stub["requiredScenarioState"] = json!(if is_started { "Started" } else { "Other" });
+        }
+        stub
+    }
+
+    fn fits(&self, method: &Method, target: &str, is_started: bool) -> bool {
+        let url = target.strip_suffix('?').unwrap_or(target);
+        let path = url.split('?').next().unwrap();
+        let is_url_right = match self.url {
+            PlainUrl::Any => true,
+            PlainUrl::Url(expected) => url == expected,
+            PlainUrl::Path(expected) => path == expected,
+            PlainUrl::UrlBeginsWith(prefix) => url.starts_with(prefix),
+            PlainUrl::PathBeginsWith(prefix) => path.starts_with(prefix),
+            PlainUrl::Below(above) => {
+                let below = path.strip_prefix(above).and_then(|rest| rest.strip_prefix('/'));
+                below.is_some_and(|id| !id.is_empty() && !id.contains('/'))
+            }
+        };
+        is_url_right && (!self.is_get_only || *method == Method::GET) && self.required.is_none_or(|is| is == is_started)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Add(Plain),
+    Replace(prop::sample::Index, Plain),
+    Remove(prop::sample::Index),
+    Reset,
+    Empty,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let index = || any::<prop::sample::Index>();
+    prop_oneof![
+        6 => Plain::strategy().prop_map(Change::Add),
+        3 => (index(), Plain::strategy()).prop_map(|(index, stub)| Change::Replace(index, stub)),
+        3 => index().prop_map(Change::Remove),
+        1 => Just(Change::Reset),
+        1 => Just(Change::Empty),
+    ]
+}
+
+/// The linear rule, on stubs in the order in which they were added.
+fn linear(model: &[(Uuid, Plain)], fits: impl Fn(&Plain) -> bool) -> Option<&Uuid> {
+    let mut best: Option<&(Uuid, Plain)> = None;
+    for stub in model.iter().filter(|(_, stub)| fits(stub)) {
+        if best.is_none_or(|(_, best)| stub.1.priority <= best.priority) {
+            best = Some(stub);
+        }
+    }
+    best.map(|(id, _)| id)
+}
+
+fn changed(stubs: &Stubs<()>, model: &mut Vec<(Uuid, Plain)>, loaded: &[(Uuid, Plain)], change: Change) -> Stubs<()> {
+    match change {
+        Change::Add(plain) => {
+            let stubs = stubs.with_added(&plain.json(), no_reply).unwrap();
+            let known: Vec<_> = model.iter().map(|(id, _)| *id).collect();
+            let id = stubs.iter().map(|stub| stub.id).find(|id| !known.contains(id)).unwrap();
+            model.push((id, plain));
+            stubs
+        }
+        Change::Replace(index, plain) if !model.is_empty() => {
+            let (id, stub) = &mut model[index.index(stubs.len())];
+            *stub = plain;
+            stubs.with_replaced(*id, &stub.json(), no_reply).unwrap()
+        }
+        Change::Remove(index) if !model.is_empty() => {
+            let (id, _) = model.remove(index.index(stubs.len()));
+            stubs.without(id).unwrap()
+        }
+        Change::Replace(..) | Change::Remove(_) => stubs.emptied(),
+        Change::Reset => {
+            loaded.clone_into(model);
+            stubs.reset()
+        }
+        Change::Empty => {
+            model.clear();
+            stubs.emptied()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_index_finds_what_the_linear_rule_finds(
+        loaded in prop::collection::vec(Plain::strategy(), 0..12),
+        changes in prop::collection::vec(change(), 0..8),
+    ) {
+        let text: Vec<Value> = loaded.iter().map(Plain::json).collect();
+        let mut stubs = set(&json!(text));
+        let ids = (0..loaded.len()).map(|index| derived_id(&format!("mapping.json #{index}")));
+        let loaded: Vec<_> = ids.zip(loaded).collect();
+        let mut model = loaded.clone();
+        let changes = changes.into_iter().map(Some);
+        for change in std::iter::once(None).chain(changes) {
+            if let Some(change) = change {
+                stubs = changed(&stubs, &mut model, &loaded, change);
+            }
+            prop_assert_eq!(stubs.len(), model.len());
+            for target in TARGETS {
+                for (method, is_started) in [(Method::GET, true), (Method::PUT, false)] {
+                    let expected = linear(&model, |plain| plain.fits(&method, target, is_started));
+                    let request = Request { method: method.clone(), ..Request::get(target) };
+                    let is_in = |_, state| (state == StateIndex::STARTED) == is_started;
+                    let found = request.see(|asked| stubs.find(asked, is_in).map(|stub| stub.id));
+                    prop_assert_eq!(found.as_ref(), expected, "{} {}", method, target);
+                }
+            }
+        }
+    }
+}
