@@ -11,9 +11,10 @@
 //! A budget is asked twice: before a request is let through, and again when it has its connection and is to be written
 //! ([`Pacer::peek_send`]). Requests that were let through one after another may get their connections all at once.
 //!
-//! The algorithm is written out here, for a library's limiter cannot be asked without being charged, which a gate that has
-//! other limits to ask as well needs, nor begin with less than a full burst.
+//! The algorithm is written out, in [`Gcra`], for a library's limiter cannot be asked without being charged, which a gate
+//! that has other limits to ask as well needs, nor begin with less than a full burst. A test compares it with one.
 
+mod gcra;
 mod rings;
 mod tempo;
 mod timetable;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::gcra::Gcra;
 pub use self::rings::Slack;
 use self::rings::{Upcoming, rings};
 use self::tempo::Tempo;
@@ -212,19 +214,16 @@ impl BudgetPacer {
         self.sending.admit(own);
         self.audit.sent(own, now);
         let behind = self.sending.interval_ns.saturating_mul(self.pending);
-        self.admitting.tat = self.admitting.tat.max(Nanos(self.sending.tat.0.saturating_add(behind)));
+        self.admitting.gcra.postpone(Nanos(self.sending.gcra.tat().0.saturating_add(behind)));
     }
 }
 
-/// The generic cell rate algorithm in its form as a virtual schedule (ITU-T I.371, Annex A): one request per interval
-/// `t`, and up to `burst` at once. A request may go from `tat - t * (burst - 1)` on, and moves `tat` to
-/// `max(tat, now) + t`.
+/// One request per interval, and up to `burst` at once: the tolerance is `burst - 1` intervals.
 #[derive(Debug)]
 struct Schedule {
     interval_ns: u64,
     tolerance_ns: u64,
-    /// The theoretical arrival time of the next request.
-    tat: Nanos,
+    gcra: Gcra,
     first: Nanos,
 }
 
@@ -235,18 +234,18 @@ impl Schedule {
         Self {
             interval_ns,
             tolerance_ns: interval_ns.saturating_mul(burst.saturating_sub(1)),
-            tat: Nanos(first.0.saturating_add(used)),
+            gcra: Gcra::new(Nanos(first.0.saturating_add(used))),
             first,
         }
     }
 
     /// Since when the next request has been allowed, or will be.
     fn allowed_since(&self) -> Nanos {
-        Nanos(self.tat.0.saturating_sub(self.tolerance_ns)).max(self.first)
+        self.gcra.allowed_since(self.tolerance_ns).max(self.first)
     }
 
     fn admit(&mut self, now: Nanos) {
-        self.tat = Nanos(self.tat.max(now).0.saturating_add(self.interval_ns));
+        self.gcra.admit(now, self.interval_ns);
     }
 }
 

@@ -24,7 +24,7 @@ use std::f64::consts::LN_2;
 use super::ceiling::{Ceiling, Certainty, Episode, FLOOR};
 use super::history::{History, seconds};
 use crate::clock::Nanos;
-use crate::pacer::Pace;
+use crate::pacer::{Gcra, Pace};
 use crate::sample::{Attempt, Outcome};
 
 /// The fastest pace: one request per nanosecond, the grain of the schedule.
@@ -93,8 +93,7 @@ pub(super) struct LearntPace {
     phase: Phase,
     /// Requests per second; means nothing while free.
     per_s: f64,
-    /// The theoretical arrival time of the next request (GCRA).
-    tat: Nanos,
+    schedule: Gcra,
     last_admitted: Option<Nanos>,
     grown_at: Nanos,
     usage: Usage,
@@ -122,7 +121,7 @@ impl LearntPace {
         Self {
             phase: Phase::Free,
             per_s: FLOOR,
-            tat: start,
+            schedule: Gcra::new(start),
             last_admitted: None,
             grown_at: start,
             usage: Usage::new(),
@@ -158,8 +157,8 @@ impl LearntPace {
         self.grow(now);
         let slack = self.slack_ns();
         // Under a faster pace than the one that it was planned with, the next request is nearer.
-        self.tat = self.tat.min(later(now, self.interval_ns().saturating_add(slack)));
-        let due = Nanos(self.tat.0.saturating_sub(slack));
+        self.schedule.advance(later(now, self.interval_ns().saturating_add(slack)));
+        let due = self.schedule.allowed_since(slack);
         if due <= now {
             return Pace::Go(due.max(self.quiet_until).min(now));
         }
@@ -175,7 +174,7 @@ impl LearntPace {
         self.usage.admitted();
         self.last_admitted = Some(now);
         if self.phase != Phase::Free {
-            self.tat = later(self.tat.max(now), self.interval_ns());
+            self.schedule.admit(now, self.interval_ns());
         }
     }
 
@@ -341,7 +340,7 @@ impl LearntPace {
         // Nothing to catch up with: the first moments after a pause would be a burst. At a slow pace the first request also
         // keeps its distance from the last one, or all shards would begin together after every pause.
         let spaced = self.last_admitted.map_or(now, |last| later(last, self.interval_ns()));
-        self.tat = later(spaced.max(now), self.slack_ns());
+        self.schedule = Gcra::new(later(spaced.max(now), self.slack_ns()));
     }
 
     fn set(&mut self, per_s: f64) {

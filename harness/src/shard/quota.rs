@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::clock::{Nanos, duration_ns};
-use crate::pacer::Pace;
+use crate::pacer::{Gcra, Pace};
 use crate::sample::Quota;
 
 /// Quotas smaller than this are no quotas to plan with: what is left of them is refilled before it could be spread.
@@ -16,7 +16,7 @@ const SMALLEST_QUOTA: u64 = 10;
 const ROUNDED: Duration = Duration::from_secs(1);
 
 /// Lateness up to which a request under a quota's pace does not cost a later one its place.
-const CATCH_UP: Duration = Duration::from_millis(10);
+const CATCH_UP_NS: u64 = 10_000_000;
 
 /// The pace at which what is left of a quota lasts until there is more.
 ///
@@ -32,13 +32,13 @@ pub(super) struct QuotaPace {
     most: u64,
     interval: Duration,
     until: Nanos,
-    next: Nanos,
+    schedule: Gcra,
 }
 
 impl QuotaPace {
     /// None yet, of a quota that so many shards share.
     pub(super) const fn new(siblings: u32, longest: Duration) -> Self {
-        Self { siblings, longest, most: 0, interval: Duration::ZERO, until: Nanos(0), next: Nanos(0) }
+        Self { siblings, longest, most: 0, interval: Duration::ZERO, until: Nanos(0), schedule: Gcra::new(Nanos(0)) }
     }
 
     /// Takes in what is left. Some when nothing is, and for how long.
@@ -65,14 +65,14 @@ impl QuotaPace {
 
     /// When the next request may go, or since when. Going is not charged.
     pub(super) fn poll(&self, now: Nanos) -> Pace {
-        let due = Nanos(self.next.0.saturating_sub(duration_ns(CATCH_UP))).min(self.until);
+        let due = self.schedule.allowed_since(CATCH_UP_NS).min(self.until);
         if due <= now { Pace::Go(due) } else { Pace::Wait(due) }
     }
 
     /// Books a request that goes at `now`.
     pub(super) fn admitted(&mut self, now: Nanos) {
         if now < self.until {
-            self.next = self.next.max(now).plus(self.interval);
+            self.schedule.admit(now, duration_ns(self.interval));
         }
     }
 }
