@@ -29,14 +29,13 @@ use entrance::Entrance;
 use gateway::Gateway;
 use live_stubs::LiveStubs;
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -64,10 +63,9 @@ pub fn run_process(listener: std::net::TcpListener, config: &Config, shared: &Sh
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signal)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signal)?;
         let mut asked = signal(SignalKind::user_defined1()).map_err(ServeError::Signal)?;
-        let shutdown = poll_fn(|cx| match (terminate.poll_recv(cx), interrupt.poll_recv(cx), asked.poll_recv(cx)) {
-            (Poll::Pending, Poll::Pending, Poll::Pending) => Poll::Pending,
-            _ => Poll::Ready(()),
-        });
+        let shutdown = async {
+            select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} _ = asked.recv() => {} }
+        };
         serve_std(listener, config, shared, shutdown).await
     })
 }
@@ -119,31 +117,17 @@ pub async fn serve_until(
     let mut connections = JoinSet::new();
     let stop = Rc::new(Stop::default());
     loop {
-        let accepted = poll_fn(|cx| match shutdown.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => listener.poll_accept(cx).map(Some),
-        });
-        match accepted.await {
-            None => break,
-            Some(Ok((stream, address))) => match Answers::new(&state, address.ip()) {
+        let accepted = select! { biased; () = &mut shutdown => break, accepted = listener.accept() => accepted };
+        match accepted {
+            Ok((stream, address)) => match Answers::new(&state, address.ip()) {
                 Ok(answers) => {
                     let (entrance, stop) = (Rc::clone(&entrance), Rc::clone(&stop));
                     connections.spawn_local(async move { connection::serve(stream, answers, &entrance, &stop).await });
                 }
                 Err(over) => turn_away(stream, over),
             },
-            Some(Err(error)) if concerns_one_connection(&error) => {}
-            Some(Err(_)) => {
-                let mut pause = pin!(sleep(ACCEPT_PAUSE));
-                let is_over = poll_fn(|cx| match (shutdown.as_mut().poll(cx), pause.as_mut().poll(cx)) {
-                    (Poll::Ready(()), _) => Poll::Ready(true),
-                    (Poll::Pending, Poll::Ready(())) => Poll::Ready(false),
-                    (Poll::Pending, Poll::Pending) => Poll::Pending,
-                });
-                if is_over.await {
-                    break;
-                }
-            }
+            Err(error) if concerns_one_connection(&error) => {}
+            Err(_) => select! { biased; () = &mut shutdown => break, () = sleep(ACCEPT_PAUSE) => {} },
         }
         // Ended connections leave an entry behind; their results are nobody's concern.
         while connections.try_join_next().is_some() {}
@@ -214,12 +198,7 @@ impl Stop {
 
     /// Run `work`; none if serving stops first.
     async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let (mut work, mut stopped) = (pin!(work), pin!(self.wait()));
-        poll_fn(|cx| match stopped.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => work.as_mut().poll(cx).map(Some),
-        })
-        .await
+        select! { biased; () = self.wait() => None, done = work => Some(done) }
     }
 }
 

@@ -21,6 +21,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use tokio::net::TcpStream;
+use tokio::select;
 
 /// Streams that one HTTP/2 connection may have open at once, which the client is told: requests that are held back
 /// occupy one each, and 100 is the least that RFC 9113 (6.5.2) recommends. More connections carry more.
@@ -88,17 +89,13 @@ async fn speak_http2(wire: Wire, answers: Answers, stop: &Stop) {
     let mut builder = http2::Builder::new(Spawner::of(&streams));
     builder.max_concurrent_streams(MAX_STREAMS);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(wire), service));
-    let mut stopped = pin!(stop.wait());
-    let mut is_told = false;
-    let ended = poll_fn(|cx| {
-        if !is_told && stopped.as_mut().poll(cx).is_ready() {
-            is_told = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        connection.as_mut().poll(cx)
-    });
-    // As above.
-    drop(ended.await);
+    select! {
+        biased;
+        () = stop.wait() => connection.as_mut().graceful_shutdown(),
+        // As above.
+        ended = connection.as_mut() => return drop(ended),
+    }
+    drop(connection.await);
 }
 
 /// The head of an answer alone, which says how long its body would be: for HEAD the HTTP library leaves the body out
