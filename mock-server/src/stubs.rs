@@ -24,7 +24,8 @@
 //! | `absent` of false; two operators at once; options that an operator does not have | ignores what it does not read |
 //! | `pathParameters` without a template, half a `basicAuth`, an empty method | matches nothing, or anything |
 //! | `\0`, `\Z`, `\R`, flags `d` and `U` in a regular expression | knows them |
-//! | JSON-unit placeholders, JSON path, JSON schema, XML, dates, numbers, multipart, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
+//! | JSON-unit placeholders, XML, dates, numbers, multipart, `scheme`, `port`, proxies, webhooks, other transformers | knows them |
+//! | JSON paths with functions, several names at once, steps, `=~` and other operators of Jayway's, `$` in a filter; JSON schemas with `nullable`, or that refer to others | knows them, fetches them |
 //! | templates: blocks, partials, `~`, `this.`, `../`, whole `request`, `request.query`, `request.headers`, `request.id`, other helpers, a template for a body file's name | knows them |
 //! | a template that cannot work: tags that are not closed as they are opened, `math` without operands | answers 500, or a text beginning `[ERROR` |
 //!
@@ -39,6 +40,9 @@
 //! | a template that fails on what the client sent | 500 with a Java exception | 500 with another text |
 //! | a `jsonBody` that is no JSON once it is filled in | 500 | as filled in |
 //! | numbers in `jsonBody` beyond 64 bits, `1.50`, `1e3` | with all their digits, `1000` | `1.5`, `1000.0`; beyond a float: refused |
+//! | a JSON path's filter that compares a number with a text that spells it | they are equal | they differ |
+//! | an object or array that a JSON path found, as text | over several lines | on one line |
+//! | a `null` among several values that a JSON path found, for a pattern | 500 of Jetty's | the text `null` |
 //! | a regular expression with look-around or back-references that takes more than 100,000 steps | takes its time | no match |
 //! | `(?i)` beyond ASCII | only with `(?u)` | any letter |
 //! | DEL and NUL in a templated header | as they are | a blank |
@@ -51,8 +55,12 @@
 //! body, and `{}` where WireMock's answer has none; of several problems with a stub they name each. A change to the stubs
 //! is in force in all processes once it is acknowledged.
 
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod index;
+mod json_path;
 mod json_pattern;
+mod json_schema;
 mod load;
 mod mappings;
 mod method_pattern;

@@ -37,12 +37,7 @@ impl JsonPattern {
     /// Reads `{"equalToJson": .., "ignoreArrayOrder": .., "ignoreExtraElements": ..}`. What is expected may be JSON, or
     /// a text that holds JSON.
     pub(crate) fn read(node: &Node<'_>, operand: &Node<'_>) -> Result<Self, Problem> {
-        let expected = match operand.value() {
-            Value::String(json) => {
-                text::parse(json.as_bytes()).map_err(|error| operand.malformed(format!("not JSON: {error}")))?
-            }
-            inline => inline.clone(),
-        };
+        let expected = json_operand(operand)?;
         if has_placeholder(&expected) {
             return Err(operand.unsupported("a placeholder of JsonUnit (`${json-unit...}`)"));
         }
@@ -134,6 +129,16 @@ fn reassign(free: usize, reached_from: &[Option<usize>], owner: &mut [Option<usi
 /// Fractions are compared as 64-bit floating-point numbers, where WireMock compares all their digits.
 fn is_same_number(one: &Number, other: &Number) -> bool {
     one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+}
+
+/// Return JSON that stands in a mapping file as such, or in a text.
+pub(super) fn json_operand(operand: &Node<'_>) -> Result<Value, Problem> {
+    match operand.value() {
+        Value::String(json) => {
+            text::parse(json.as_bytes()).map_err(|error| operand.malformed(format!("not JSON: {error}")))
+        }
+        inline => Ok(inline.clone()),
+    }
 }
 
 fn has_placeholder(value: &Value) -> bool {

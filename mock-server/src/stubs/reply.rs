@@ -8,7 +8,7 @@
 mod body;
 mod delay;
 mod dribble;
-mod fields;
+pub(crate) mod fields;
 mod files;
 mod headers;
 mod json;

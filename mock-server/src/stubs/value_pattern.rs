@@ -3,9 +3,12 @@
 //!
 //! It must not know which value of the request it is given.
 
+use super::json_path::{JsonPath, document, java_text};
 use super::json_pattern::JsonPattern;
+use super::json_schema::JsonSchema;
 use super::node::{Node, Problem};
 use super::path_template::PathTemplate;
+use super::reply::fields::problem;
 use super::text;
 use super::whole_regex::WholeRegex;
 use serde_json::Value;
@@ -38,6 +41,31 @@ impl<'t> Subject<'t> {
         };
         self.json.get_or_init(read).as_ref()
     }
+
+    /// True if `path` leads to something, or, with a pattern, to something that fits it.
+    fn leads(&self, path: &JsonPath, pattern: Option<&ValuePattern>) -> bool {
+        let found = match (self.json(), self.text.as_deref()) {
+            (Some(Value::Null), _) => return false,
+            (Some(json), _) => path.find(json),
+            (None, Some(text)) => match document(text) {
+                Some(text) if !text.as_str().is_some_and(|text| text.trim_start().starts_with('<')) => path.find(&text),
+                _ => return false,
+            },
+            (None, None) => Value::Null,
+        };
+        let texts: Vec<_> = match (&found, pattern) {
+            (Value::Null, _) => Vec::new(),
+            (Value::Object(fields), None) => fields.keys().map(Cow::from).collect(),
+            (Value::Array(_), Some(ValuePattern::EqualToJson(_))) => vec![java_text(&found)],
+            (Value::Array(elements), _) => elements.iter().map(java_text).collect(),
+            _ => vec![java_text(&found)],
+        };
+        match pattern {
+            None => !texts.is_empty(),
+            Some(ValuePattern::Absent) => texts.is_empty(),
+            Some(pattern) => texts.into_iter().any(|text| pattern.is_match(&Subject::new(text))),
+        }
+    }
 }
 
 /// Pattern for one value.
@@ -63,6 +91,10 @@ pub(crate) enum ValuePattern {
     MatchesPathTemplate(PathTemplate),
     /// JSON that is like this.
     EqualToJson(JsonPattern),
+    /// JSON in which this path leads to something, or to what fits.
+    MatchesJsonPath(JsonPath, Option<Box<Self>>),
+    /// JSON of this schema.
+    MatchesJsonSchema(JsonSchema),
     /// Not that.
     Not(Box<Self>),
     /// All of these.
@@ -73,13 +105,12 @@ pub(crate) enum ValuePattern {
 
 /// All operators that are served, as they are written.
 const OPERATORS: &str = "\
-    equalTo contains doesNotContain matches doesNotMatch matchesPathTemplate equalToJson absent anything not and \
-    or";
+    equalTo contains doesNotContain matches doesNotMatch matchesPathTemplate equalToJson matchesJsonPath \
+    matchesJsonSchema absent anything not and or";
 
 /// Operators of WireMock, 4.x included, that are not served.
 const UNSUPPORTED: &str = "\
-    matchesJsonPath matchesJsonSchema equalToXml matchesXPath before after equalToDateTime equalToNumber \
-    greaterThanNumber greaterThanEqualNumber lessThanNumber lessThanEqualNumber";
+    equalToXml matchesXPath before after equalToDateTime equalToNumber greaterThanNumber greaterThanEqualNumber lessThanNumber lessThanEqualNumber";
 
 /// True if `names` has this one, with spaces around.
 fn is_among(names: &str, name: &str) -> bool {
@@ -94,6 +125,11 @@ impl ValuePattern {
     ///
     /// Of several operators WireMock takes the first and ignores the others; here they are an error.
     pub(crate) fn read(node: &Node<'_>) -> Result<Self, Problem> {
+        Self::read_beside(node, "")
+    }
+
+    /// Reads an object with one operator, its options, and the field `other`.
+    fn read_beside(node: &Node<'_>, other: &str) -> Result<Self, Problem> {
         if node.depth() > MAX_DEPTH {
             return Err(node.unsupported(format!("a pattern nested deeper than {MAX_DEPTH}")));
         }
@@ -110,15 +146,17 @@ impl ValuePattern {
                 );
             }
             (None, _) => {
-                let unknown = node.unknown_fields(OPERATORS)?.into_iter().next();
+                let unknown = node.unknown_fields(&format!("{OPERATORS} {other}"))?.into_iter().next();
                 return Err(unknown.unwrap_or_else(|| node.malformed("an operator is missing, such as `equalTo`")));
             }
         };
-        node.only(match operator {
+        let options = match operator {
             "equalTo" => "equalTo caseInsensitive",
             "equalToJson" => "equalToJson ignoreArrayOrder ignoreExtraElements",
+            "matchesJsonSchema" => "matchesJsonSchema schemaVersion",
             operator => operator,
-        })?;
+        };
+        node.only(&[options, other].join(" "))?;
         Self::operation(node, operator, operand)
     }
 
@@ -133,6 +171,8 @@ impl ValuePattern {
             "doesNotMatch" => Self::DoesNotMatch(WholeRegex::read(operand)?),
             "matchesPathTemplate" => Self::MatchesPathTemplate(PathTemplate::read(operand)?),
             "equalToJson" => Self::EqualToJson(JsonPattern::read(node, operand)?),
+            "matchesJsonPath" => Self::json_path(operand)?,
+            "matchesJsonSchema" => Self::MatchesJsonSchema(JsonSchema::read(node, operand)?),
             "not" => Self::Not(Box::new(Self::read(operand)?)),
             "and" => Self::And(Self::operands(operand)?),
             "or" => Self::Or(Self::operands(operand)?),
@@ -144,6 +184,18 @@ impl ValuePattern {
             "absent" => Self::Absent,
             _ => text().map(|_| Self::Anything)?,
         })
+    }
+
+    /// Reads a path, or `{"expression": .., "equalTo": ..}` with any operator.
+    fn json_path(operand: &Node<'_>) -> Result<Self, Problem> {
+        let path = |node: &Node<'_>| JsonPath::parse(node.text()?).map_err(|what| problem(node, what));
+        match operand.get("expression") {
+            Some(expression) => {
+                let pattern = Self::read_beside(operand, "expression")?;
+                Ok(Self::MatchesJsonPath(path(&expression)?, Some(Box::new(pattern))))
+            }
+            None => Ok(Self::MatchesJsonPath(path(operand)?, None)),
+        }
     }
 
     fn operands(node: &Node<'_>) -> Result<Vec<Self>, Problem> {
@@ -170,6 +222,8 @@ impl ValuePattern {
                 text.is_some_and(|text| template.is_match(text.split_once('?').map_or(text, |(path, _)| path)))
             }
             Self::EqualToJson(pattern) => subject.json().is_some_and(|json| pattern.is_match(json)),
+            Self::MatchesJsonPath(path, pattern) => subject.leads(path, pattern.as_deref()),
+            Self::MatchesJsonSchema(schema) => text.is_some_and(|text| schema.is_match(text, subject.json())),
             Self::Not(pattern) => !pattern.is_match(subject),
             Self::And(patterns) => patterns.iter().all(|pattern| pattern.is_match(subject)),
             Self::Or(patterns) => patterns.iter().any(|pattern| pattern.is_match(subject)),
@@ -264,6 +318,48 @@ mod tests {
             (json!({"and": [{"contains": "a"}, {"contains": "b"}]}), "ab", "a", false),
             (json!({"or": [{"equalTo": "a"}, {"absent": true}]}), "a", "b", true),
             (json!({"not": {"absent": "(absent)"}}), "", "", false),
+            (json!({"matchesJsonPath": "$.a"}), "{\"a\": 0}", "{\"a\": null}", false),
+            (json!({"matchesJsonPath": "$.a"}), "{\"a\": {\"b\": 1}}", "{\"a\": {}}", false),
+            (json!({"matchesJsonPath": "$..a"}), "[{\"a\": null}]", "[]", false),
+            (json!({"matchesJsonPath": "$.a[?(@.b == 2)]"}), "{\"a\": [{\"b\": 2}]}", "no JSON", false),
+            (json!({"matchesJsonPath": {"expression": "$.a", "equalTo": "11"}}), "{\"a\": 11}", "{}", false),
+            (
+                json!({"matchesJsonPath": {"expression": "$.a", "equalTo": "1.0E10"}}),
+                "{\"a\": 1e10}",
+                "{\"a\": 1}",
+                false,
+            ),
+            (
+                json!({"matchesJsonPath": {"expression": "$.a", "contains": "x"}}),
+                "{\"a\": [1, \"x\"]}",
+                "{\"a\": []}",
+                false,
+            ),
+            (
+                json!({"matchesJsonPath": {"expression": "$.a", "equalToJson": [1]}}),
+                "{\"a\": [1.0]}",
+                "{\"a\": 1}",
+                false,
+            ),
+            (json!({"matchesJsonPath": {"expression": "$.a", "equalToJson": "{}"}}), "{\"a\": {}}", "{}", false),
+            (
+                json!({"matchesJsonPath": {"expression": "$.a", "absent": "(absent)"}}),
+                "{\"a\": null}",
+                "{\"a\": 1}",
+                true,
+            ),
+            (json!({"matchesJsonPath": {"expression": "$..a", "absent": "(absent)"}}), "[]", "[{\"a\": 1}]", true),
+            (json!({"matchesJsonSchema": {"type": "object", "required": ["a"]}}), "{\"a\": 1}", "{}", false),
+            // A number is a text, too, where only a text will do.
+            (json!({"matchesJsonSchema": "{\"type\": \"string\"}"}), "12", "[12]", false),
+            (json!({"matchesJsonSchema": {"type": "string"}, "schemaVersion": "V7"}), "no JSON", "{}", false),
+            // An array of schemas means each element in draft 7, and nothing since 2020-12.
+            (
+                json!({"matchesJsonSchema": {"items": [{"type": "null"}]}, "schemaVersion": "V7"}),
+                "[null]",
+                "[1]",
+                false,
+            ),
         ];
         for (read, hit, miss, fits_absent) in table {
             let read_pattern = pattern(&read).unwrap();
@@ -291,7 +387,19 @@ mod tests {
             (json!({"and": [{"equalTo": "a"}]}), "/and: expected at least two patterns"),
             (json!({"not": {"matches": "("}}), "/not/matches: not a regular expression"),
             (json!({"absent": false}), "/absent: `absent` means absent whatever it says"),
-            (json!({"matchesJsonPath": "$.a"}), "/matchesJsonPath: the operator `matchesJsonPath` is not supported"),
+            (json!({"matchesJsonPath": "$.a.min()"}), "/matchesJsonPath: the JSON path `$.a.min()` is not supported"),
+            (json!({"matchesJsonPath": {"equalTo": "a"}}), "/matchesJsonPath: expected a text, found an object"),
+            (json!({"matchesJsonPath": {"expression": "$", "equals": "a"}}), "/matchesJsonPath/equals: unknown field"),
+            (json!({"matchesJsonSchema": {"type": 1}}), "/matchesJsonSchema: not a JSON schema: "),
+            (json!({"matchesJsonSchema": {"$ref": "http://127.0.0.1/a"}}), "/matchesJsonSchema: not a JSON schema: "),
+            (
+                json!({"matchesJsonSchema": {"nullable": true}}),
+                "/matchesJsonSchema: `nullable` in a JSON schema is not",
+            ),
+            (
+                json!({"matchesJsonSchema": {}, "schemaVersion": "V8"}),
+                "/schemaVersion: `V8` is no version: write one of V4",
+            ),
             (json!({"equalToNumber": 3}), "/equalToNumber: the operator `equalToNumber` is not supported"),
             (json!({"matches": "(?U)a"}), "/matches: a regular expression with the flag `d`, `U` or `R` is not"),
         ];

@@ -7,6 +7,8 @@ use super::random::{self, RandomValue};
 use super::value::Value;
 use super::{Failed, Occasion};
 use crate::draw::Draws;
+use crate::stubs::json_path::{self, JsonPath, java_text};
+use serde_json::Value as Json;
 use std::borrow::Cow;
 
 /// Expression in a gap of a template.
@@ -29,6 +31,11 @@ pub(super) enum Expression {
         left: Box<Expression>,
         operator: Operator,
         right: Box<Expression>,
+    },
+    JsonPath {
+        document: Box<Expression>,
+        path: JsonPath,
+        default: Option<Box<Expression>>,
     },
 }
 
@@ -70,7 +77,30 @@ impl Expression {
             Self::Math { left, operator, right } => {
                 operator.apply(&left.evaluate(occasion, draws)?, &right.evaluate(occasion, draws)?)
             }
+            Self::JsonPath { document, path, default } => {
+                let text = document.evaluate(occasion, draws)?.into_text();
+                let found = match json_path::document(&text) {
+                    _ if text.is_empty() => return Ok(Value::Missing),
+                    Some(json) => path.find(&json),
+                    None => return Ok(Value::owned(format!("[ERROR: {text} is not valid JSON]"))),
+                };
+                match (&found, default) {
+                    (Json::Null, None) => Ok(Value::Missing),
+                    (Json::Null, Some(default)) => default.evaluate(occasion, draws),
+                    (found, _) => Ok(json_value(found)),
+                }
+            }
         }
+    }
+}
+
+fn json_value(json: &Json) -> Value<'static> {
+    let text = |json: &Json| Cow::Owned(java_text(json).into_owned());
+    match json {
+        Json::Bool(truth) => Value::Truth(*truth),
+        Json::Number(number) if number.is_i64() => Value::Integer(number.as_i64().unwrap_or_default()),
+        Json::Array(elements) => Value::List { items: elements.iter().map(text).collect(), written: text(json) },
+        other => Value::Text(text(other)),
     }
 }
 

@@ -7,6 +7,7 @@ use super::decimal::Operator;
 use super::expression::{Expression, java_int};
 use super::random::{Case, Kind, RandomValue};
 use super::value::Value;
+use crate::stubs::json_path::JsonPath;
 use crate::stubs::node::Fault;
 
 /// A longer random value is a typing error, in characters.
@@ -20,7 +21,7 @@ pub(super) struct Arguments {
 
 /// Helpers that WireMock has and that are not served here.
 const OTHERS: &str = "\
-    xPath soapXPath jsonPath hostname parseDate truncateDate trim base64 urlEncode formData regexExtract size \
+    xPath soapXPath hostname parseDate truncateDate trim base64 urlEncode formData regexExtract size \
     randomDecimal range array arrayAdd arrayRemove parseJson matches contains val arrayJoin formatJson formatXml \
     toJson jsonMerge jsonRemove jsonArrayAdd jsonSort systemValue assign capitalizeFirst center cut \
     defaultIfEmpty join ljust rjust substring lower upper slugify stringFormat stripTags capitalize abbreviate \
@@ -39,6 +40,7 @@ pub(super) fn helper(name: &str, arguments: Option<&Arguments>) -> Result<Option
         "randomValue" => random_value(arguments)?,
         "pickRandom" => pick_random(arguments)?,
         "math" => math(arguments)?,
+        "jsonPath" => json_path(arguments)?,
         other if OTHERS.split(' ').any(|known| known == other) => {
             return Err(Fault::Unsupported(format!("the helper `{other}`")));
         }
@@ -143,4 +145,15 @@ fn math(arguments: &Arguments) -> Result<Expression, Fault> {
     let known = Operator::parse(&operator.text());
     let operator = known.ok_or_else(|| Fault::Malformed(format!("math knows + - * / %, not `{}`", operator.text())))?;
     Ok(Expression::Math { left: Box::new(left.clone()), operator, right: Box::new(right.clone()) })
+}
+
+fn json_path(arguments: &Arguments) -> Result<Expression, Fault> {
+    let [document, path] = arguments.positional.as_slice() else {
+        return Err(Fault::Malformed("jsonPath takes a text and a path in it: request.body '$.name'".to_owned()));
+    };
+    let Expression::Constant(path) = path else {
+        return Err(Fault::Unsupported("a path of `jsonPath` that depends on the request".to_owned()));
+    };
+    let (document, path) = (Box::new(document.clone()), JsonPath::parse(&path.text())?);
+    Ok(Expression::JsonPath { document, path, default: arguments.named("default").cloned().map(Box::new) })
 }

@@ -159,6 +159,25 @@ fn what_looks_random_is_a_function_of_the_draws() {
 }
 
 #[test]
+fn parts_of_a_json_text_are_filled_in() {
+    for (path, expected) in [
+        ("$.a.b[1]", "x"),
+        ("$.a.c", "true"),
+        ("$.a.d", "1.0E10"),
+        ("$.a.b", r#"[1,"x"]"#),
+        ("$..c", "[true]"),
+        ("$.a.none", ""),
+        ("$.a.none' default='else", "else"),
+    ] {
+        let json = r#"{"a": {"b": [1, "x"], "c": true, "d": 1e10}}"#;
+        assert_eq!(rendered(&format!("{{{{jsonPath '{json}' '{path}'}}}}")), expected, "{path}");
+    }
+    assert_eq!(rendered("{{jsonPath '{a' '$.a'}}"), "[ERROR: {a is not valid JSON]");
+    assert_eq!(rendered("{{jsonPath request.body '$.a'}}"), "");
+    assert_eq!(rendered("{{jsonPath request.query.none '$.a'}}"), "");
+}
+
+#[test]
 fn requests_that_a_helper_cannot_work_with_fail() {
     for (template, expected) in [
         ("{{math request.query.none '+' 1}}", "failed: a template failed: math lacks an operand"),
@@ -174,7 +193,8 @@ fn requests_that_a_helper_cannot_work_with_fail() {
 fn what_is_not_served_is_refused_by_name() {
     for (template, expected) in [
         ("{{#if request.body}}x{{/if}}", "the block helper `#if` is not supported"),
-        ("{{jsonPath request.body '$.a'}}", "the helper `jsonPath` is not supported"),
+        ("{{jsonPath request.body '$.a.min()'}}", "the JSON path `$.a.min()` is not supported"),
+        ("{{jsonPath request.body}}", "jsonPath takes a text and a path in it: request.body '$.name'"),
         ("{{trim}}", "the helper `trim` is not supported"),
         ("{{math (size request.body) '+' 1}}", "the helper `size` is not supported"),
         ("{{date (parseDate '2018')}}", "the helper `parseDate` is not supported"),

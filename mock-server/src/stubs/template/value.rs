@@ -46,7 +46,7 @@ impl<'v> Value<'v> {
 }
 
 /// Java's `Double.toString`: the shortest digits, with an exponent below 10^-3 and from 10^7 on.
-fn java_double(real: f64) -> String {
+pub(crate) fn java_double(real: f64) -> String {
     let size = real.abs();
     if real == 0.0 || (1e-3..1e7).contains(&size) {
         return format!("{real:?}");
