@@ -11,26 +11,10 @@ use serde_json::{Map, Number, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonPattern {
     expected: Value,
-    order: Order,
-    extras: Extras,
-}
-
-/// `ignoreArrayOrder`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// Elements of arrays must come in the expected order.
-    Matters,
-    /// They may come in any order.
-    Ignored,
-}
-
-/// `ignoreExtraElements`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extras {
-    /// Objects and arrays must hold nothing but what is expected.
-    Refused,
-    /// Objects may hold more fields, arrays more elements. In arrays whose order matters these are the last ones.
-    Ignored,
+    /// True if elements of arrays may come in any order.
+    ignore_order: bool,
+    /// True if objects may hold more fields, and arrays more elements: where their order matters, behind the others.
+    ignore_extras: bool,
 }
 
 impl JsonPattern {
@@ -41,9 +25,8 @@ impl JsonPattern {
         if has_placeholder(&expected) {
             return Err(operand.unsupported("a placeholder of JsonUnit (`${json-unit...}`)"));
         }
-        let order = if node.is_set("ignoreArrayOrder")? { Order::Ignored } else { Order::Matters };
-        let extras = if node.is_set("ignoreExtraElements")? { Extras::Ignored } else { Extras::Refused };
-        Ok(Self { expected, order, extras })
+        let (ignore_order, ignore_extras) = (node.is_set("ignoreArrayOrder")?, node.is_set("ignoreExtraElements")?);
+        Ok(Self { expected, ignore_order, ignore_extras })
     }
 
     /// True if `actual` is what was expected.
@@ -61,20 +44,18 @@ impl JsonPattern {
     }
 
     fn are_fields_like(&self, expected: &Map<String, Value>, actual: &Map<String, Value>) -> bool {
-        (self.extras == Extras::Ignored || expected.len() == actual.len())
+        (self.ignore_extras || expected.len() == actual.len())
             && expected.iter().all(|(key, value)| actual.get(key).is_some_and(|found| self.is_like(value, found)))
     }
 
     fn are_elements_like(&self, expected: &[Value], actual: &[Value]) -> bool {
-        let is_length_right = match self.extras {
-            Extras::Refused => expected.len() == actual.len(),
-            Extras::Ignored => expected.len() <= actual.len(),
-        };
-        is_length_right
-            && match self.order {
-                Order::Matters => expected.iter().zip(actual).all(|(expected, actual)| self.is_like(expected, actual)),
-                Order::Ignored => self.can_pair(expected, actual),
-            }
+        if expected.len() > actual.len() || (expected.len() < actual.len() && !self.ignore_extras) {
+            return false;
+        }
+        if self.ignore_order {
+            return self.can_pair(expected, actual);
+        }
+        expected.iter().zip(actual).all(|(expected, actual)| self.is_like(expected, actual))
     }
 
     /// True if each expected element can have an actual one of its own. Taking the first that is alike would not do:

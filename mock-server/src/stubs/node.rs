@@ -116,12 +116,17 @@ impl<'v> Node<'v> {
 
     /// The value is not what the format asks for.
     pub(crate) fn malformed(&self, what: impl Into<String>) -> Problem {
-        Problem { pointer: self.pointer.clone(), what: Fault::Malformed(what.into()) }
+        self.problem(Fault::Malformed(what.into()))
     }
 
     /// The value asks for something that is not served here; `feature` reads before "is not supported".
     pub(crate) fn unsupported(&self, feature: impl Into<String>) -> Problem {
-        Problem { pointer: self.pointer.clone(), what: Fault::Unsupported(feature.into()) }
+        self.problem(Fault::Unsupported(feature.into()))
+    }
+
+    /// Give a problem with the value its place.
+    pub(crate) fn problem(&self, what: Fault) -> Problem {
+        Problem { pointer: self.pointer.clone(), what }
     }
 
     /// Return the fields of an object that are not among `known`, names with a space between, each as a problem that says

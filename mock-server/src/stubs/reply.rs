@@ -8,7 +8,7 @@
 mod body;
 mod delay;
 mod dribble;
-pub(crate) mod fields;
+mod fields;
 mod files;
 mod headers;
 mod json;

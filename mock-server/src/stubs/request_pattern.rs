@@ -93,14 +93,16 @@ impl RequestPattern {
         let url = UrlPattern::read(node);
         let credentials = node.get("basicAuth").or_else(|| node.get("basicAuthCredentials"));
         let value = |key| node.get(key).map(|field| ValuePattern::read(&field)).transpose();
+        let one = |name: &str, field: &Node<'_>| Ok((name.to_owned(), ValuePattern::read(field)?));
+        let several = |name: &str, field: &Node<'_>| Ok((name.to_owned(), MultiPattern::read(field)?));
         let pattern = Self {
             method: problems.take(method).flatten().unwrap_or_default(),
             url: problems.take(url).unwrap_or_default(),
-            path_parameters: named(node, "pathParameters", &mut problems, ValuePattern::read),
-            query: named(node, "queryParameters", &mut problems, MultiPattern::read),
+            path_parameters: named(node, "pathParameters", &mut problems, one),
+            query: named(node, "queryParameters", &mut problems, several),
             headers: headers(node, &mut problems),
-            cookies: named(node, "cookies", &mut problems, ValuePattern::read),
-            form: named(node, "formParameters", &mut problems, MultiPattern::read),
+            cookies: named(node, "cookies", &mut problems, one),
+            form: named(node, "formParameters", &mut problems, several),
             credentials: problems.take(credentials.map(|field| encoded(&field)).transpose()).flatten(),
             host: problems.take(value("host")).flatten(),
             client: problems.take(value("clientIp")).flatten(),
@@ -206,21 +208,18 @@ fn named<P>(
     node: &Node<'_>,
     key: &str,
     problems: &mut Problems,
-    read: fn(&Node<'_>) -> Result<P, Problem>,
-) -> Vec<(String, P)> {
+    read: impl Fn(&str, &Node<'_>) -> Result<P, Problem>,
+) -> Vec<P> {
     let Some(map) = node.get(key) else { return Vec::new() };
     let fields = problems.take(map.fields()).into_iter().flatten();
-    fields.filter_map(|(name, field)| Some((name.to_owned(), problems.take(read(&field))?))).collect()
+    fields.filter_map(|(name, field)| problems.take(read(name, &field))).collect()
 }
 
 fn headers(node: &Node<'_>, problems: &mut Problems) -> Vec<(HeaderName, MultiPattern)> {
-    let Some(map) = node.get("headers") else { return Vec::new() };
-    let read = |name: &str, field: &Node<'_>| {
+    named(node, "headers", problems, |name, field| {
         let header = HeaderName::try_from(name).map_err(|_| field.malformed("not the name of a header"))?;
         Ok((header, MultiPattern::read(field)?))
-    };
-    let fields = problems.take(map.fields()).into_iter().flatten();
-    fields.filter_map(|(name, field)| problems.take(read(name, &field))).collect()
+    })
 }
 
 fn bodies(node: &Node<'_>, problems: &mut Problems) -> Vec<BodyPattern> {

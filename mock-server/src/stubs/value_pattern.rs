@@ -8,7 +8,6 @@ use super::json_pattern::JsonPattern;
 use super::json_schema::JsonSchema;
 use super::node::{Node, Problem};
 use super::path_template::PathTemplate;
-use super::reply::fields::problem;
 use super::text;
 use super::whole_regex::WholeRegex;
 use serde_json::Value;
@@ -188,7 +187,7 @@ impl ValuePattern {
 
     /// Reads a path, or `{"expression": .., "equalTo": ..}` with any operator.
     fn json_path(operand: &Node<'_>) -> Result<Self, Problem> {
-        let path = |node: &Node<'_>| JsonPath::parse(node.text()?).map_err(|what| problem(node, what));
+        let path = |node: &Node<'_>| JsonPath::parse(node.text()?).map_err(|what| node.problem(what));
         match operand.get("expression") {
             Some(expression) => {
                 let pattern = Self::read_beside(operand, "expression")?;

@@ -40,7 +40,7 @@ impl Body {
 
     fn of_text(field: &Node<'_>, text: &str, templates: &Templates<'_>) -> Result<Self, Problem> {
         let Templates::On(parameters) = templates else { return Ok(Self::of_constant(text)) };
-        let template = Template::compile(text, *parameters).map_err(|what| fields::problem(field, what))?;
+        let template = Template::compile(text, *parameters).map_err(|what| field.problem(what))?;
         // What has no tags, or only tags that are the same for all, is the same for all.
         Ok(template.constant().map(Self::of_constant).unwrap_or(Self::Templated(template)))
     }

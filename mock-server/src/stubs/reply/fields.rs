@@ -4,15 +4,10 @@
 //! It must not know what a field means.
 
 use crate::latency::MAX_HOLD;
-use crate::stubs::node::{Fault, Node, Problem};
+use crate::stubs::node::{Node, Problem};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
-
-/// Give a problem with a value its place.
-pub(crate) fn problem(node: &Node<'_>, what: Fault) -> Problem {
-    Problem { pointer: node.pointer().to_owned(), what }
-}
 
 /// The field `name`, which must not be absent or `null`.
 pub(crate) fn required<'v>(object: &Node<'v>, name: &str) -> Result<Node<'v>, Problem> {

@@ -4,7 +4,6 @@
 
 use super::Templates;
 use super::body::Body;
-use super::fields::problem;
 use crate::draw::Draws;
 use crate::stubs::node::{Node, Problem};
 use crate::stubs::template::{Failed, Occasion, Template};
@@ -95,7 +94,7 @@ impl Text {
             _ => node.text()?,
         };
         if let Templates::On(parameters) = templates {
-            let template = Template::compile(text, *parameters).map_err(|what| problem(node, what))?;
+            let template = Template::compile(text, *parameters).map_err(|what| node.problem(what))?;
             return match template.constant() {
                 Some(text) => Self::fixed(node, text),
                 None => Ok(Self::Templated(template)),
