@@ -74,8 +74,8 @@ const WRONG: [(&str, &str); 26] = [
     ),
     (r#"{"response": {"transformers": ["own"]}}"#, "/response/transformers/0: the transformer `own` is not supported"),
     (
-        r#"{"response": {"transformers": ["response-template"], "body": "{{jsonPath request.body '$'}}"}}"#,
-        "/response/body: the helper `jsonPath` is not supported",
+        r#"{"response": {"transformers": ["response-template"], "body": "{{xPath request.body '/a'}}"}}"#,
+        "/response/body: the helper `xPath` is not supported",
     ),
     (
         r#"{"response": {"fault": "FIRE"}}"#,
