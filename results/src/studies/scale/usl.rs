@@ -188,8 +188,10 @@ pub(super) fn fit(mut data: Vec<Datum>) -> Result<Fit, NoFit> {
 ///
 /// The variance of these means is compared with that within the sizes (N. R. Draper, H. Smith, *Applied Regression Analysis*, 2.1).
 fn lack_of_fit(data: &[Datum], law: Law) -> Option<f64> {
-    let sizes: Vec<Vec<f64>> =
-        data.chunk_by(|a, b| a.n == b.n).map(|own| own.iter().map(|d| d.x / law.at(d.n)).collect()).collect();
+    let sizes: Vec<Vec<f64>> = data
+        .chunk_by(|a, b| a.n.total_cmp(&b.n).is_eq())
+        .map(|own| own.iter().map(|d| d.x / law.at(d.n)).collect())
+        .collect();
     let (mut between, mut within) = (0.0, 0.0);
     for ratios in &sizes {
         let count = ratios.len() as f64;
