@@ -243,10 +243,10 @@ fn throttling(report: &Report) -> String {
     if honoured + violated > 0 {
         let _ = write!(
             row,
-            "\n{} said how long to wait; shards kept such a wait {} and broke one {}",
+            "\n{} said how long to wait; the shards together kept {} such waits and broke {}",
             if promises == 1 { "1 answer".to_owned() } else { format!("{} answers", grouped(promises)) },
-            times(honoured),
-            times(violated)
+            grouped(honoured),
+            grouped(violated)
         );
     }
     if early_attempts > 0 {
