@@ -36,7 +36,7 @@ pub use keep::{FormArgs, KeepArgs};
 pub use ladder::{LadderArgs, RungNumber};
 pub use manners::{MannersArgs, PerHostArgs};
 pub use recorded::Typed;
-pub(crate) use recorded::{is_recorded, refused_in_rounds};
+pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds};
 pub use report::{Ground, ReportArgs};
 pub use run::{OutputFormat, RunArgs};
 pub use scale::ScaleArgs;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crawlmark_harness::supervisor::HeldSignals;
 use crawlmark_results::studies::StudyResult;
 
-pub(crate) use self::flags::{PORT, refuse, typed, understood};
+pub(crate) use self::flags::{PORT, refuse, understood};
 use self::keep::{announce, conclude, directory, stages, stopped};
 pub(crate) use self::keep::{left_over, print, save};
 pub(crate) use self::rounds::{Rounds, Setup, Taken};

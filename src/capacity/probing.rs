@@ -13,11 +13,11 @@ use crawlmark_results::studies::capacity::{
     Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, times_s,
 };
 
-use crate::cli::{Auto, CapacityArgs};
+use crate::cli::{Auto, CapacityArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run::{self, stranger};
-use crate::study::{refuse, typed, understood};
+use crate::study::{refuse, understood};
 
 /// The greatest rate, unless one is given, of a target on this machine or in a private network, per second.
 const GREATEST: f64 = 100_000.0;
@@ -94,7 +94,7 @@ impl Probing {
         let mut words = args.run.clone();
         words.extend(args.url.clone());
         let run = understood("the URL and the flags after --, together", &words)?;
-        let given = typed(&words);
+        let given = given_in_rounds(&words);
         let taken = TAKEN.iter().find(|(name, _)| given.iter().any(|given| given == name));
         if let Some((_, why)) = taken {
             return Err(Error::Usage(format!("{why}: leave it out of what follows --")));

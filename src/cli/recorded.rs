@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, CommandFactory};
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_results::run::report::{CommandLine, TARGET_PROCESSES};
 
@@ -111,17 +111,30 @@ fn treatment(id: &str) -> Option<(Record, InRounds)> {
 
 /// The first flag among these words after `run` that a round of a study cannot have, as in `--out`.
 pub(crate) fn refused_in_rounds(words: &[String]) -> Option<String> {
-    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
-    let matches = Cli::matches(line).ok()?;
-    let (command, run) = (Cli::command(), matches.subcommand_matches("run")?);
-    let arguments = command.find_subcommand("run")?.get_arguments();
-    let is_refused = |id: &str| {
-        run.value_source(id) == Some(ValueSource::CommandLine)
-            && treatment(id).is_some_and(|(_, in_rounds)| in_rounds == InRounds::Refused)
+    let refused = |argument: &Arg| match treatment(argument.get_id().as_str()) {
+        Some((_, InRounds::Refused)) => Some(format!("--{}", argument.get_long()?)),
+        _ => None,
     };
-    arguments
-        .filter(|argument| is_refused(argument.get_id().as_str()))
-        .find_map(|argument| Some(format!("--{}", argument.get_long()?)))
+    given(words, refused).into_iter().next()
+}
+
+/// The arguments of `run` that these words give a value, by the names of their fields; none of words that it does not understand.
+pub(crate) fn given_in_rounds(words: &[String]) -> Vec<String> {
+    given(words, |argument| Some(argument.get_id().to_string()))
+}
+
+/// Look at each argument of `run` that these words give a value.
+fn given<T>(words: &[String], look: impl Fn(&Arg) -> Option<T>) -> Vec<T> {
+    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
+    let (command, matches) = (Cli::command(), Cli::matches(line));
+    let run = command.find_subcommand("run").zip(matches.as_ref().ok().and_then(|all| all.subcommand_matches("run")));
+    run.into_iter().flat_map(|(run, matches)| on_line(run, matches)).filter_map(look).collect()
+}
+
+/// Iterate over the arguments of a command that its line gives a value, in the order of its help.
+fn on_line<'a>(command: &'a Command, matches: &'a ArgMatches) -> impl Iterator<Item = &'a Arg> {
+    let is_given = |argument: &&Arg| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
+    command.get_arguments().filter(is_given)
 }
 
 /// True if this program may have recorded this command line: `run` understands it, and all of its flags are recorded. One that somebody
@@ -166,11 +179,8 @@ impl Typed {
             return Self::default();
         };
         let mut all = Self { arguments: vec![command.get_name().to_owned(), "run".to_owned()], withheld: Vec::new() };
-        for argument in run.get_arguments() {
+        for argument in on_line(run, typed) {
             let id = argument.get_id().as_str();
-            if typed.value_source(id) != Some(ValueSource::CommandLine) {
-                continue;
-            }
             let values: Vec<String> =
                 typed.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy().into_owned()).collect();
             match treatment(id).map(|(record, _)| record) {
@@ -196,7 +206,7 @@ impl Typed {
     }
 
     /// Appends a flag for each of its values, or a value without a flag.
-    fn record(&mut self, argument: &clap::Arg, values: Vec<String>) {
+    fn record(&mut self, argument: &Arg, values: Vec<String>) {
         let Some(long) = argument.get_long() else { return self.arguments.extend(values) };
         if matches!(argument.get_action(), ArgAction::SetTrue) {
             return self.arguments.push(format!("--{long}"));
@@ -259,6 +269,7 @@ mod tests {
         assert_eq!(refused(&["-c", "2", "--export", "csv=x"]).as_deref(), Some("--export"));
         assert_eq!(refused(&["--fail-if", "rate > 5"]).as_deref(), Some("--fail-if"));
         assert_eq!(refused(&["--strict"]).as_deref(), Some("--strict"));
+        assert_eq!(refused(&["--strict", "--no-such-flag"]), None, "refused when it is parsed");
     }
 
     #[test]

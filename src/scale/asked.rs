@@ -7,7 +7,7 @@ use crawlmark_harness::plan::MAX_CONNECTIONS;
 use crawlmark_harness::process::usable_cpus;
 use crawlmark_results::studies::scale::{Held, Size};
 
-use crate::cli::{Auto, RunArgs, ScaleArgs};
+use crate::cli::{Auto, RunArgs, ScaleArgs, given_in_rounds};
 use crate::crawl::redact;
 use crate::error::Error;
 use crate::run;
@@ -90,7 +90,8 @@ impl Asked {
             Auto::Auto => (cores / 2).max(1),
             Auto::Exactly(processes) => u32::try_from(processes.get()).unwrap_or(u32::MAX),
         });
-        if let Some(processes) = target_processes.filter(|_| !gives(&words, &["--target-processes", "1"])) {
+        let name = "target_processes".to_owned();
+        if let Some(processes) = target_processes.filter(|_| !given_in_rounds(&words).contains(&name)) {
             words.extend(["--target-processes".to_owned(), processes.to_string()]);
         }
         let is_null = !is_foreign(&typed) && kind.is_empty();
@@ -181,24 +182,20 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
 
 /// Refuses flags of `run` that `scale` has itself.
 fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
-    for (flag, value) in [("--shards", "1"), ("--connections", "1")] {
-        if gives(&args.run, &[flag, value]) {
-            return usage(format!("{flag} is what sizes are made of: write it before --, as a list"));
+    let given = given_in_rounds(&args.run);
+    let gives = |name: &str| given.iter().any(|given| given == name);
+    for flag in ["shards", "connections"] {
+        if gives(flag) {
+            return usage(format!("--{flag} is what sizes are made of: write it before --, as a list"));
         }
     }
-    if args.duration.is_some() && gives(&args.run, &["--duration", "1s"]) {
+    if args.duration.is_some() && gives("duration") {
         return usage("-d is given twice: before -- and after it".to_owned());
     }
-    if args.latency_bound.is_some() && gives(&args.run, &["--target-latency", "1s"]) {
+    if args.latency_bound.is_some() && gives("target_latency") {
         return usage("--latency-bound is --target-latency by another name: give one of them".to_owned());
     }
     Ok(())
-}
-
-/// True if the words hold a flag already that may stand there once.
-fn gives(words: &[String], flag: &[&str]) -> bool {
-    let with: Vec<String> = words.iter().cloned().chain(flag.iter().map(|word| (*word).to_owned())).collect();
-    understood(WHOSE, words).is_ok() && understood(WHOSE, &with).is_err()
 }
 
 /// Return the quantity that each curve holds fixed, and all sizes.
@@ -372,8 +369,8 @@ mod tests {
     #[test]
     fn a_flag_that_is_there_is_known_by_its_every_spelling() {
         for typed in ["-c 8", "-c8", "--connections=8", "--connections 8"] {
-            assert!(gives(&words(typed), &["--connections", "1"]), "{typed}");
+            assert_eq!(given_in_rounds(&words(typed)), ["connections"], "{typed}");
         }
-        assert!(!gives(&words("-n 8 --seed 4"), &["--connections", "1"]));
+        assert_eq!(given_in_rounds(&words("-n 8 --seed 4")), ["requests", "seed"]);
     }
 }

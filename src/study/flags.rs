@@ -1,7 +1,5 @@
 //! The flags of a round: what `run` makes of them, and which of them a round cannot have.
 
-use clap::parser::ValueSource;
-
 use crate::cli::{Cli, Command, RunArgs, refused_in_rounds};
 use crate::error::Error;
 
@@ -24,16 +22,6 @@ pub(crate) fn understood(whose: &str, words: &[String]) -> Result<RunArgs, Error
             Err(Error::Usage(format!("{whose}: {text}")))
         }
     }
-}
-
-/// The arguments of `run` that these words name, by the names of the fields of [`RunArgs`]; none of words that it does not
-/// understand.
-pub(crate) fn typed(words: &[String]) -> Vec<String> {
-    let line = ["crawlmark", "run"].into_iter().chain(words.iter().map(String::as_str));
-    let Ok(matches) = Cli::matches(line) else { return Vec::new() };
-    let Some(run) = matches.subcommand_matches("run") else { return Vec::new() };
-    let is_typed = |id: &&clap::Id| run.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-    run.ids().filter(is_typed).map(|id| id.as_str().to_owned()).collect()
 }
 
 /// Refuses what a round decides itself, and what is decided over all rounds. `out_of` says what to leave it out of, and
