@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::stats::{Series, ShardStats};
+use crawlmark_harness::stats::{Counters, Series, ShardStats};
 use crawlmark_harness::wire::{
     BindingTimes, Frame, FrameDecoder, IntervalFrame, Progress, Scheduled, WireError, decode_stats, encode,
     encode_timings,
@@ -47,6 +47,7 @@ fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
         standing: None,
         max_sched_lag_ns: 80_000,
         counters: stats.counters.clone(),
+        warmup: Counters::default(),
         scheduled: Scheduled::default(),
         timings: encode_timings(stats)?,
     })))

@@ -416,5 +416,6 @@ fn interval_frame(interval: Interval) -> Result<Frame, WireError> {
         scheduled: interval.scheduled,
         timings: encode_timings(&interval.stats)?,
         counters: interval.stats.counters,
+        warmup: interval.warmup,
     })))
 }

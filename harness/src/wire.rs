@@ -197,6 +197,7 @@ mod tests {
             binding: BindingTimes { rate_ns: 17, ..BindingTimes::NONE },
             standing: Some(Standing { limit: 19, pace_per_s: Some(23.5) }),
             counters: stats.counters.clone(),
+            warmup: stats.counters.clone(),
             scheduled: Scheduled { requests: 29, good: 27, failed: 2 },
             timings: encode_timings(&stats).unwrap(),
         };

@@ -169,6 +169,7 @@ fn first_second() -> Interval {
             good: merged.counters.ok + merged.counters.not_found,
             failed: merged.counters.failed,
         },
+        warmup: Counters::default(),
         merged,
         shards: Vec::new(),
         in_flight: 7,

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use crawlmark_harness::clock::{Nanos, duration_ns};
 use crawlmark_harness::plan::split_point;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
-use crawlmark_harness::stats::{Bounds, Percentile, Series, ShardStats, Timing};
+use crawlmark_harness::stats::{Bounds, Counters, Percentile, Series, ShardStats, Timing};
 use crawlmark_harness::supervisor::{Interval, ShardTimes};
 use crawlmark_harness::wire::{BindingTimes, Scheduled, decode_stats, encode_timings};
 use crawlmark_results::run::result_dir::ResultDir;
@@ -144,6 +144,7 @@ fn c5_histograms_survive_the_pipe_the_report_and_the_log() {
 fn interval(index: u64, stats: &ShardStats) -> Interval {
     Interval {
         index,
+        warmup: Counters::default(),
         merged: stats.clone(),
         scheduled: Scheduled::default(),
         shards: vec![(3, ShardTimes::of(stats).unwrap())],

@@ -86,7 +86,7 @@ impl<W: Workload> Engine<W> {
             kept,
             measured_from: start.plus(plan.warmup),
             warmup: Counters::default(),
-            intervals: Intervals::new(start, bounds, per_interval),
+            intervals: Intervals::new((start, start.plus(plan.warmup)), bounds, per_interval),
             peak_in_flight: 0,
             first_sent: NEVER,
             last_done: start,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::adaptive::Standing;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
-use crate::stats::{Bounds, Series, ShardStats, Unfinished};
+use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
 use crate::wire::{BindingTimes, OpenSecond, Scheduled};
 
 /// The length of an interval.
@@ -31,6 +31,8 @@ const MOST_TOLD: usize = 64;
 #[derive(Debug)]
 pub(super) struct Intervals {
     start: Nanos,
+    /// Start of the measurement: what is scheduled before it is of the warm-up.
+    measured_from: Nanos,
     bounds: Bounds,
     /// The distributions that each has.
     kept: &'static [Series],
@@ -60,6 +62,8 @@ pub(super) struct Interval {
     /// The counters: what ended in it, and requests that were due in it and never went. The distributions: of what was
     /// intended in it.
     pub(super) stats: ShardStats,
+    /// Counts of what ended in it and was scheduled in the warm-up.
+    pub(super) warmup: Counters,
     /// Requests scheduled in it.
     pub(super) scheduled: Scheduled,
     /// Requests under way at its end.
@@ -77,8 +81,17 @@ pub(super) struct Interval {
 }
 
 impl Intervals {
-    pub(super) fn new(start: Nanos, bounds: Bounds, kept: &'static [Series]) -> Self {
-        Self { start, bounds, kept, first: 0, open: VecDeque::new(), in_flight: 0, at_cut: Meters::default() }
+    pub(super) fn new((start, measured_from): (Nanos, Nanos), bounds: Bounds, kept: &'static [Series]) -> Self {
+        Self {
+            start,
+            measured_from,
+            bounds,
+            kept,
+            first: 0,
+            open: VecDeque::new(),
+            in_flight: 0,
+            at_cut: Meters::default(),
+        }
     }
 
     /// Notes what the meters show at the start.
@@ -105,7 +118,12 @@ impl Intervals {
             interval.scheduled.record(sample.attempt.outcome);
             interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(sample.sched_lag_ns());
         }
-        self.at(sample.attempt.done).stats.counters.record(sample);
+        let is_warmup = sample.permit.intended < self.measured_from;
+        let ended = self.at(sample.attempt.done);
+        ended.stats.counters.record(sample);
+        if is_warmup {
+            ended.warmup.record(sample);
+        }
     }
 
     /// Books an attempt that began in interval `index` and was cut off; its item had been attempted `attempt` times before.
@@ -116,7 +134,12 @@ impl Intervals {
             interval.pending -= 1;
             interval.stats.cut_off(kept, rest);
         }
-        self.at(rest.now).stats.abort(attempt, rest.in_flight);
+        let is_warmup = rest.intended.is_some_and(|intended| intended < self.measured_from);
+        let ended = self.at(rest.now);
+        ended.stats.abort(attempt, rest.in_flight);
+        if is_warmup {
+            ended.warmup.abort(attempt, rest.in_flight);
+        }
     }
 
     /// Counts a connection that opened `now`.
@@ -210,7 +233,7 @@ impl Intervals {
         }
         let told = |(interval, open): (&Interval, Vec<Unfinished>)| OpenSecond {
             index: interval.index,
-            counters: interval.stats.counters.clone(),
+            counters: interval.stats.counters.clone().without(&interval.warmup),
             least: interval.stats.lower_bound(series, &open),
         };
         over.into_iter().map(told).collect()
@@ -279,6 +302,7 @@ impl Interval {
         Self {
             index,
             stats: ShardStats::new(bounds),
+            warmup: Counters::default(),
             scheduled: Scheduled::default(),
             in_flight: 0,
             cpu_us: 0,
@@ -333,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_slow_attempt_holds_only_its_own_second_open() {
-        let mut intervals = Intervals::new(Nanos(5), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new((Nanos(5), Nanos(5)), bounds(), &Series::PER_INTERVAL);
         let slow = intervals.begin(Nanos(5 + S / 2));
         let quick = intervals.begin(Nanos(5 + S + 1));
         intervals.finish(quick, &sample(Nanos(5 + S + 1), Nanos(5 + S + 2)));
@@ -348,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_this_machine_lacked_is_no_failure_of_the_target() {
-        let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
         for kind in [ErrorKind::AddressUnavailable, ErrorKind::TooManyFiles, ErrorKind::Reset] {
             let index = intervals.begin(Nanos(1));
             let mut sample = sample(Nanos(1), Nanos(2));
@@ -361,7 +385,7 @@ mod tests {
 
     #[test]
     fn what_was_used_before_the_start_is_in_no_second() {
-        let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
         intervals.meter_from(Meters { cpu_us: 900, ..Meters::default() });
         intervals.cut(Nanos(S), Meters { cpu_us: 970, ..Meters::default() });
         intervals.cut(Nanos(2 * S), Meters { cpu_us: 1_000, ..Meters::default() });
@@ -371,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_never_went_counts_in_the_second_in_which_it_was_due() {
-        let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
         let under_way = intervals.begin(Nanos(S / 2));
         intervals.cut(Nanos(3 * S), Meters::default());
         let due = Nanos(S / 2 + 1);
@@ -388,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_second_waits_for_what_was_intended_in_it_and_has_yet_to_go_for_an_hour_at_most() {
-        let mut intervals = Intervals::new(Nanos(5), bounds(), &Series::PER_INTERVAL);
+        let mut intervals = Intervals::new((Nanos(5), Nanos(5)), bounds(), &Series::PER_INTERVAL);
         let mut taken = |at: u64, yet_to_go: u64| -> Vec<u64> {
             (1..=at).for_each(|second| intervals.cut(Nanos(5 + second * S), Meters::default()));
             intervals.take_complete(Nanos(5 + yet_to_go)).iter().map(|interval| interval.index).collect()
@@ -406,7 +430,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_are_of_the_second_of_the_end_and_times_of_the_second_that_was_intended(
-            attempts in prop::collection::vec((0..40_u64 * S, 0..20_u64 * S), 1..60),
+            attempts in prop::collection::vec((0..40_u64 * S, 0..20_u64 * S), 1..60), measured_from in 0..40 * S,
         ) {
             let mut events: Vec<(u64, bool, usize)> = Vec::new();
             for (i, (at, took)) in attempts.iter().enumerate() {
@@ -414,7 +438,7 @@ mod tests {
                 events.push((at + took, true, i));
             }
             events.sort_unstable();
-            let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+            let mut intervals = Intervals::new((Nanos(0), Nanos(measured_from)), bounds(), &Series::PER_INTERVAL);
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());
@@ -432,6 +456,9 @@ mod tests {
                 let due = attempts.iter().filter(|(at, _)| second.contains(at)).count() as u64;
                 let counters = &interval.stats.counters;
                 prop_assert_eq!((counters.attempts, counters.ok), (ended, ended));
+                let is_measured = |(at, took): &&(u64, u64)| second.contains(&(at + took)) && *at >= measured_from;
+                let measured = attempts.iter().filter(is_measured).count() as u64;
+                prop_assert_eq!(counters.clone().without(&interval.warmup).attempts, measured);
                 prop_assert_eq!((interval.scheduled.requests, interval.scheduled.good), (due, due));
                 let timed = interval.stats.timing(Series::ServiceOk).map_or(0, |timing| timing.exact().count);
                 prop_assert_eq!(timed, due);
@@ -448,7 +475,7 @@ mod tests {
                 events.push((at + took, true, i));
             }
             events.sort_unstable();
-            let mut intervals = Intervals::new(Nanos(0), bounds(), &Series::PER_INTERVAL);
+            let mut intervals = Intervals::new((Nanos(0), Nanos(0)), bounds(), &Series::PER_INTERVAL);
             let (mut out, mut began) = (Vec::new(), vec![0; attempts.len()]);
             for (at, ends, i) in events {
                 intervals.cut(Nanos(at), Meters::default());

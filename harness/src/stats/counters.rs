@@ -66,6 +66,25 @@ impl Counters {
 
     /// Adds `other`.
     pub fn merge(&mut self, other: &Self) {
+        self.combine(other, |own, others| *own += others);
+    }
+
+    /// Return these counts without those in `part`, which are among them.
+    #[must_use]
+    pub fn without(mut self, part: &Self) -> Self {
+        self.combine(part, |own, others| *own = own.saturating_sub(others));
+        self
+    }
+
+    fn combine(&mut self, other: &Self, change: impl Fn(&mut u64, u64)) {
+        fn combine<K: Ord + Copy>(
+            own: &mut BTreeMap<K, u64>,
+            others: &BTreeMap<K, u64>,
+            change: impl Fn(&mut u64, u64),
+        ) {
+            others.iter().for_each(|(key, count)| change(own.entry(*key).or_default(), *count));
+            own.retain(|_, count| *count > 0);
+        }
         let Self {
             ok,
             ok_at_first,
@@ -87,31 +106,25 @@ impl Counters {
             by_error,
             rejected,
         } = other;
-        self.ok += ok;
-        self.ok_at_first += ok_at_first;
-        self.not_found += not_found;
-        self.failed += failed;
-        self.gave_up += gave_up;
-        self.aborted += aborted;
-        self.unfinished += unfinished;
-        self.attempts += attempts;
-        self.retries += retries;
-        self.attempts_sent += attempts_sent;
-        self.dropped += dropped;
-        self.throttled += throttled;
-        self.soft_blocked += soft_blocked;
-        self.connections_opened += connections_opened;
-        self.bytes_sent += bytes_sent;
-        self.bytes_received += bytes_received;
-        for (status, count) in by_status {
-            *self.by_status.entry(*status).or_default() += count;
-        }
-        for (kind, count) in by_error {
-            *self.by_error.entry(*kind).or_default() += count;
-        }
-        for (status, count) in rejected {
-            *self.rejected.entry(*status).or_default() += count;
-        }
+        change(&mut self.ok, *ok);
+        change(&mut self.ok_at_first, *ok_at_first);
+        change(&mut self.not_found, *not_found);
+        change(&mut self.failed, *failed);
+        change(&mut self.gave_up, *gave_up);
+        change(&mut self.aborted, *aborted);
+        change(&mut self.unfinished, *unfinished);
+        change(&mut self.attempts, *attempts);
+        change(&mut self.retries, *retries);
+        change(&mut self.attempts_sent, *attempts_sent);
+        change(&mut self.dropped, *dropped);
+        change(&mut self.throttled, *throttled);
+        change(&mut self.soft_blocked, *soft_blocked);
+        change(&mut self.connections_opened, *connections_opened);
+        change(&mut self.bytes_sent, *bytes_sent);
+        change(&mut self.bytes_received, *bytes_received);
+        combine(&mut self.by_status, by_status, &change);
+        combine(&mut self.by_error, by_error, &change);
+        combine(&mut self.rejected, rejected, &change);
     }
 
     /// Counts an attempt that was cut off, and what went over its connection; its item had been attempted `attempt` times before.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::times::{Recent, ShardTimes};
 use super::view::{Interval, OpenInterval, ShardSecond};
-use crate::stats::{Bounds, ShardStats};
+use crate::stats::{Bounds, Counters, ShardStats};
 use crate::wire::{BindingTimes, IntervalFrame, OpenSecond, Scheduled, WireError};
 
 /// Intervals that some shard has yet to report.
@@ -67,7 +67,7 @@ impl Timeline {
                     least.add_cells(timing.series, (&times, ages.as_ref()), &timing.exact);
                 }
             }
-            least.counters.merge(&frame.counters);
+            least.counters.merge(&frame.counters.clone().without(&frame.warmup));
         }
         for (shard, second) in open {
             if reported.iter().all(|(reporter, _)| reporter != shard) {
@@ -109,6 +109,7 @@ impl Timeline {
         let mut interval = Interval {
             index,
             merged: ShardStats::new(self.bounds),
+            warmup: Counters::default(),
             scheduled: Scheduled::default(),
             shards: Vec::with_capacity(frames.len()),
             in_flight: 0,
@@ -136,6 +137,7 @@ impl Timeline {
         }
         let recent = Recent::told(self.bounds, told());
         interval.merged.counters.merge(&frame.counters);
+        interval.warmup.merge(&frame.warmup);
         interval.scheduled = interval.scheduled.plus(frame.scheduled);
         interval.in_flight += frame.in_flight;
         interval.cpu_us += frame.cpu_us;

@@ -128,6 +128,8 @@ pub struct Interval {
     /// All shards together. The counters: what ended in it, and what was due in it and never went. The distributions: of what
     /// was intended in it.
     pub merged: ShardStats,
+    /// Counts of what ended in it and was scheduled in the warm-up.
+    pub warmup: Counters,
     /// Requests scheduled in it.
     pub scheduled: Scheduled,
     /// The times of each shard, by its number.
@@ -151,7 +153,7 @@ pub struct Interval {
 pub struct OpenInterval {
     /// Its index.
     pub index: u64,
-    /// The counters: what ended in it, which is all that will. The distribution of the [times that users wait](crate::stats::Series::waited):
+    /// The counters: what ended in it, which is all that will, without what was scheduled in the warm-up. The distribution of the [times that users wait](crate::stats::Series::waited):
     /// each request that was due in it and has not ended as one that was cut off at an age that it has at least, and each other one
     /// no longer than it took.
     pub least: ShardStats,

@@ -338,6 +338,8 @@ pub struct IntervalFrame {
     pub standing: Option<Standing>,
     /// Counts of what ended in it, and of what was due in it and never went.
     pub counters: Counters,
+    /// Counts of what ended in it and was scheduled in the warm-up.
+    pub warmup: Counters,
     /// Requests scheduled in it.
     pub scheduled: Scheduled,
     /// The distributions of what was intended in it.

@@ -115,6 +115,7 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
     Interval {
         index,
         scheduled: Scheduled { requests: merged.counters.attempts, ..Scheduled::default() },
+        warmup: Counters::default(),
         in_flight: 3,
         cpu_us: 20 * merged.counters.attempts,
         max_sched_lag_ns: 700_000,

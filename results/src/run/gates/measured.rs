@@ -78,8 +78,8 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
 
 /// Measure `metric` from the merged statistics of some seconds of a run. A figure that only the end of a run shows is unknown.
 #[must_use]
-pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
-    let per_second = |n: u64| rate_of(n as f64 / seconds.max(1) as f64, seconds as f64);
+pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
+    let per_second = |n: u64| rate_of(n as f64 / seconds, seconds);
     let tally = Tally::of_counters(&stats.counters);
     match metric {
         Metric::Time(series, stat) => of_timing(stats, series, stat),
@@ -92,16 +92,11 @@ pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
 /// The least that some seconds, merged, say about `metric` when they are over and requests that were due in them have not ended; such
 /// requests are in the distribution at an age that they have at least. Other metrics than times are what they are.
 #[must_use]
-pub fn least_of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measured {
+pub fn least_of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
     let Metric::Time(series, stat) = metric else { return of_stats(metric, stats, seconds) };
     let Some(timing) = stats.timing(series) else { return Measured::Unknown("nothing was measured".to_owned()) };
     let (exact, at_least) = (timing.exact(), |ns: Option<f64>| ns.map(|ns| Measured::AtLeast(ns / 1e3)));
-    let samples = match stat {
-        Stat::Percentile(quantile) => quantile.samples_for(SAMPLES_BEYOND),
-        Stat::Mean => SAMPLES_LIVE,
-        Stat::Min | Stat::Max => 1,
-    };
-    if let Err(why) = enough(exact.count + exact.censored, samples, "samples") {
+    if let Err(why) = enough(exact.count + exact.censored, stat.samples_of_part(), "samples") {
         return Measured::Unknown(why);
     }
     let least = match stat {
@@ -112,6 +107,17 @@ pub fn least_of_stats(metric: Metric, stats: &ShardStats, seconds: u64) -> Measu
         Stat::Min => None,
     };
     least.unwrap_or_else(|| Measured::Unknown("not all of them ended".to_owned()))
+}
+
+impl Stat {
+    /// Samples that a part of a run must have before the figure is judged.
+    pub(super) fn samples_of_part(self) -> u64 {
+        match self {
+            Self::Percentile(quantile) => quantile.samples_for(SAMPLES_BEYOND),
+            Self::Mean => SAMPLES_LIVE,
+            Self::Min | Self::Max => 1,
+        }
+    }
 }
 
 fn nothing_of(series: Series) -> Measured {
@@ -254,9 +260,9 @@ impl Share {
         Self { part: self.part + other.part, whole: self.whole + other.whole, ..self }
     }
 
-    /// Nothing of either.
-    pub(super) const fn none(self) -> Self {
-        Self { part: 0, whole: 0, ..self }
+    /// Without another, which is a part of it.
+    pub(super) const fn minus(self, other: Self) -> Self {
+        Self { part: self.part - other.part, whole: self.whole - other.whole, ..self }
     }
 
     /// Part over whole, of however few; none of nothing.
@@ -422,7 +428,7 @@ mod tests {
     fn both(name: &str, stats: &ShardStats) -> [Measured; 2] {
         let metric = metric(name);
         let Metric::Time(series, stat) = metric else { panic!("{name} is no time") };
-        [of_stats(metric, stats, 1), of_latency(&Latency::of(stats, series, Detail::Histogram), stat)]
+        [of_stats(metric, stats, 1.0), of_latency(&Latency::of(stats, series, Detail::Histogram), stat)]
     }
 
     #[test]
@@ -485,7 +491,7 @@ mod tests {
                 assert!((us - 5.0).abs() < 0.01, "{name}: {us}");
             }
         }
-        assert!(matches!(of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1), Measured::Unknown(_)));
+        assert!(matches!(of_stats(metric("ok_rate"), &ShardStats::new(bounds()), 1.0), Measured::Unknown(_)));
     }
 
     #[test]
@@ -493,7 +499,7 @@ mod tests {
         let mut stats = ShardStats::new(bounds());
         stats.counters =
             Counters { ok: 70, failed: 9, attempts: 99, throttled: 20, retries: 10, ..Counters::default() };
-        let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2);
+        let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);
         assert_eq!(
             seen(&stats, "error_rate"),
             Measured::Unknown("not enough data: 99 attempts, 100 needed".to_owned())

@@ -36,9 +36,9 @@ impl Objective {
         // A whole run is judged at its end, where a share needs one attempt only.
         let is_part = window.is_some();
         let needed = match metric {
-            Metric::Time(_, Stat::Percentile(quantile)) => quantile.samples_for(SAMPLES_BEYOND),
-            Metric::Time(_, Stat::Mean)
-            | Metric::Of(Quantity::ThrottledRate | Quantity::ErrorRate | Quantity::RetryRate | Quantity::OkRate)
+            Metric::Time(_, stat @ Stat::Percentile(_)) => stat.samples_of_part(),
+            Metric::Time(_, stat @ Stat::Mean) if is_part => stat.samples_of_part(),
+            Metric::Of(Quantity::ThrottledRate | Quantity::ErrorRate | Quantity::RetryRate | Quantity::OkRate)
                 if is_part =>
             {
                 SAMPLES_LIVE

@@ -58,13 +58,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crawlmark_harness::stats::{Bounds, ShardStats};
+    use crawlmark_harness::stats::{Bounds, Counters, ShardStats};
     use crawlmark_harness::supervisor::{Interval, ShardSecond};
     use crawlmark_harness::wire::{BindingTimes, Scheduled};
 
     fn row(index: u64, seconds: Vec<ShardSecond>) -> IntervalRow {
         IntervalRow::new(&Interval {
             index,
+            warmup: Counters::default(),
             merged: ShardStats::new(Bounds::for_timeout(Duration::from_secs(1))),
             scheduled: Scheduled::default(),
             shards: Vec::new(),

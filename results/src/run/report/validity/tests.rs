@@ -265,6 +265,7 @@ fn second(start_s: u64, (good, failed): (u64, u64)) -> IntervalRow {
     let merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
     IntervalRow::new(&Interval {
         index: start_s,
+        warmup: Counters::default(),
         merged,
         scheduled: Scheduled { requests: good + failed, good, failed },
         shards: Vec::new(),
