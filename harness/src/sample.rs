@@ -226,7 +226,7 @@ impl Sample {
         self.permit.admitted.since(self.permit.ready)
     }
 
-    /// Waiting for a connection, opening one included, ns.
+    /// Waiting for a connection while none was free, and opening one, ns.
     #[must_use]
     pub fn pool_wait_ns(&self) -> u64 {
         self.sent().since(self.permit.admitted)

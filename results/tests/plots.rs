@@ -57,6 +57,27 @@ fn second(n: u64, like: &IntervalRow) -> IntervalRow {
     }
 }
 
+/// The caption of the plot of latencies over time.
+fn latency_caption(report: &Report) -> String {
+    plot::all(report).into_iter().find(|plot| plot.name == "latency").unwrap().caption
+}
+
+#[test]
+fn the_caption_of_latencies_says_how_many_seconds_are_not_drawn() {
+    let mut report = long(60, 2);
+    (report.totals.duration_s, report.schedule) = (60.4, None);
+    report.intervals.push(IntervalRow { p50_us: None, p90_us: None, p99_us: None, ..second(60, &report.intervals[0]) });
+    assert!(!latency_caption(&report).contains("fewer than"), "the last second is not whole");
+    for (n, row) in report.intervals.iter_mut().enumerate() {
+        row.p50_us = row.p50_us.filter(|_| n % 12 != 3);
+        row.p99_us = row.p99_us.filter(|_| n % 12 != 3 && n % 30 != 4);
+    }
+    let caption = latency_caption(&report);
+    let undrawn = "5 of 60 seconds had fewer than 20 responses and are not drawn. 2 others had fewer than 1,000 responses, too few for \
+                   a p99.";
+    assert!(caption.ends_with(undrawn), "{caption}");
+}
+
 fn shard(number: u32, seconds: u64, like: &ShardReport) -> ShardReport {
     let mut shard = like.clone();
     let steps = seconds.div_ceil(600).max(1);
@@ -114,7 +135,7 @@ fn shapes(plot: &Plot) -> BTreeMap<String, usize> {
     let text = |tag| root.children().find(|node| node.has_tag_name(tag)).and_then(|node| node.text());
     assert_eq!((text("title"), text("desc")), (Some(plot.title), Some(&*plot.caption)));
     assert!(plot.svg.len() < 512 << 10, "{} has {} bytes", plot.name, plot.svg.len());
-    assert!(plot.caption.ends_with('.') && plot.caption.len() < 280, "{}: {}", plot.name, plot.caption);
+    assert!(plot.caption.ends_with('.') && plot.caption.len() < 360, "{}: {}", plot.name, plot.caption);
     for unwanted in ["NaN", "inf", "Infinity"] {
         assert!(!plot.svg.contains(unwanted), "{} has {unwanted}", plot.name);
     }

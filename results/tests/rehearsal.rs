@@ -700,6 +700,9 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
         if sent < Nanos::default().plus(end) { (Outcome::Error(ErrorKind::Closed), GOOD.1) } else { GOOD }
     }
     let plan = RunPlan { warmup: 2 * S, arrivals: Arrivals::Asap, ..timed(4, 200, 4 * S) };
+    fn is_warm(sent: Nanos) -> bool {
+        sent < Nanos::default().plus(1_950 * MS)
+    }
     let conditions = ["error_rate < 1%", "errors < 5", "failed < 5", "ok_rate > 99%", "items < 500", "attempts < 500"];
     let judged = |answer| {
         conditions.map(|condition| {
@@ -709,6 +712,15 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
         })
     };
     assert_eq!(judged(|_, sent| fails_until(sent, 1_200 * MS)), [const { (Some(true), false, None) }; 6]);
+    // They fail after the warm-up, in which they were due.
+    let plan = RunPlan { warmup: 1_950 * MS, ..timed(20, 200, 4 * S) };
+    let takes = |_, sent: Nanos| if sent >= Nanos::default().plus(1_900 * MS) && is_warm(sent) { S } else { MS };
+    let answer = |_, sent| if is_warm(sent) { (Outcome::Error(ErrorKind::Closed), GOOD.1) } else { GOOD };
+    for condition in conditions.into_iter().chain(["error_rate[1s] < 1%", "errors[2s] < 5"]) {
+        let report = stopped_by_answers(condition, &plan, takes, answer);
+        assert_eq!((report.gates[0].ok, report.stopped_by), (Some(true), None), "{condition}");
+    }
+    let plan = RunPlan { warmup: 2 * S, arrivals: Arrivals::Asap, ..timed(4, 200, 4 * S) };
     // A fifth of the measured part failed: that is what is said, without the warm-up's.
     let [rate, errors, .., attempts] = judged(|_, sent| fails_until(sent, 2_400 * MS));
     assert_eq!((rate.0, rate.1, errors.0, errors.1, attempts.0), (Some(false), true, Some(false), true, Some(true)));
@@ -839,7 +851,8 @@ fn a_stall_is_a_hole_and_then_a_spike_of_answers() {
 #[test]
 fn a_target_that_is_dead_for_a_third_of_a_run_spoils_it_however_few_attempts_that_are() {
     fn is_dead(sent: Nanos) -> bool {
-        (Nanos::default().plus(10 * S)..Nanos::default().plus(20 * S)).contains(&sent)
+        // The last good answer comes within the tenth second, and the next one goes when the last failure is over, at 21.999 s.
+        (Nanos::default().plus(9_999 * MS)..Nanos::default().plus(21 * S)).contains(&sent)
     }
     let plan = RunPlan { duration: Some(30 * S), timeout: 2 * S, ..run_of(1, 4, 1 << 40) };
     let takes = |_, sent| if is_dead(sent) { 2 * S } else { MS };
@@ -855,7 +868,7 @@ fn a_target_that_is_dead_for_a_third_of_a_run_spoils_it_however_few_attempts_tha
         "{:?}",
         report.validity
     );
-    assert!(report.validity.reasons[0].contains("no good answer for 10 of the 30 seconds"), "{:?}", report.validity);
+    assert!(report.validity.reasons[0].contains("no good answer for 11 of the 30 seconds"), "{:?}", report.validity);
 }
 
 #[test]
@@ -1354,6 +1367,9 @@ fn waits_while_connections_were_free_name_the_limit_on_their_host() {
     assert!(text.contains("the rest was waiting for --per-host-connections"), "{text}");
     assert!(text.contains("1 request in 10 waited") && !text.contains("1 request in 100"), "200 have no p99: {text}");
     assert_eq!(report.validity.verdict, crawlmark_results::run::report::Verdict::BudgetLimited, "{text}");
+    let [pool, budget] = ["pool_wait", "budget_wait"].map(|series| &report.latency[series]);
+    assert_eq!((pool.max_us, pool.censored), (Some(0.0), 0), "a connection was free all the time");
+    assert!(budget.max_us > Some(1_900_000.0), "{budget:?}");
     // With all connections in use, they are the limit.
     let mut plan = timed(2, 50, 4 * S);
     plan.per_host.connections = None;

@@ -126,7 +126,7 @@ impl Gate {
                 Asked::At(_, binding) | Asked::Blocked(binding) => inner.ribbon.set(binding, now),
             }
         }
-        inner.waiting.push_back((lane, free));
+        inner.wait(lane, free);
         drop(inner);
         self.keeper.call_before(Nanos(u64::MAX));
         None
@@ -382,7 +382,7 @@ impl Gate {
         for (lane, permit) in permits {
             if inner.revoke(&permit) {
                 self.lanes[lane].answer.set(None);
-                inner.waiting.push_front((lane, permit.intended));
+                inner.wait_first(lane, permit.intended);
             }
         }
     }

@@ -82,7 +82,9 @@ impl Counters {
             others: &BTreeMap<K, u64>,
             change: impl Fn(&mut u64, u64),
         ) {
-            others.iter().for_each(|(key, count)| change(own.entry(*key).or_default(), *count));
+            for (key, count) in others {
+                change(own.entry(*key).or_default(), *count);
+            }
             own.retain(|_, count| *count > 0);
         }
         let Self {

@@ -63,7 +63,10 @@ pub(super) struct Limits {
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     pub(super) under_way: u32,
+    /// Free lanes, each with the moment at which it became free.
     pub(super) waiting: VecDeque<(usize, Nanos)>,
+    /// Since when there has always been a free lane, while there is one.
+    free_since: Nanos,
     /// Lanes whose requests have their connections and may not be written yet, and the IDs.
     pub(super) sending: VecDeque<(usize, u64)>,
     /// The turns to send that were asked for, or that this shard has.
@@ -138,6 +141,7 @@ impl Limits {
             plan: plan.clone(),
             under_way: 0,
             waiting: VecDeque::with_capacity(plan.lanes()),
+            free_since: start,
             sending: VecDeque::new(),
             turns: Vec::new(),
             state: State::Open,
@@ -267,6 +271,20 @@ impl Limits {
         }
     }
 
+    /// Adds a lane that has been free since `free`, behind the others.
+    pub(super) fn wait(&mut self, lane: usize, free: Nanos) {
+        if self.waiting.is_empty() {
+            self.free_since = free;
+        }
+        self.waiting.push_back((lane, free));
+    }
+
+    /// Adds a lane whose permit was taken back, before the others.
+    pub(super) fn wait_first(&mut self, lane: usize, free: Nanos) {
+        self.free_since = if self.waiting.is_empty() { free } else { self.free_since.min(free) };
+        self.waiting.push_front((lane, free));
+    }
+
     /// Leaves out what the timetable says of a time before `now` in which there was nothing to do.
     pub(super) fn skip_idle(&mut self, now: Nanos) {
         if let Some(table) = self.limiter.pacer.timetable()
@@ -292,7 +310,11 @@ impl Limits {
             _ => due,
         };
         let (intended, Stamps { ready, admitted }) = match self.limiter.pacer {
-            Pacer::Timed(_) => (due, Going { intended: due, free, allowed, now }.stamps(&mut self.stalls)),
+            Pacer::Timed(_) => {
+                // Any free lane would have done: this one may have been busy while others waited for a limit.
+                let free = if self.waiting.is_empty() { free } else { self.free_since };
+                (due, Going { intended: due, free, allowed, now }.stamps(&mut self.stalls))
+            }
             Pacer::Unlimited | Pacer::Budgeted(_) => {
                 (due.max(allowed).max(free).min(now), Stamps { ready: now, admitted: now })
             }

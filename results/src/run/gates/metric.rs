@@ -271,7 +271,7 @@ impl Quantile {
     const WHOLE: u32 = 1_000_000;
 
     /// `p99` or `p(99)`; `p999` or `p(99.9)`. At least two digits, no needless ones: `p100` is not the tenth percentile.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let rest = name.strip_prefix('p')?;
         let digits = match rest.strip_prefix('(') {
             Some(inside) => Self::of_percent(inside.strip_suffix(')')?)?,

@@ -28,7 +28,7 @@ pub(crate) const SUSPENSION: &str = "suspension";
 pub enum Verdict {
     /// No check that was made found anything.
     Valid,
-    /// Some requests failed: the rate counts them as well.
+    /// Some requests failed: the rate counts them, or the time in which the target did not work, as well.
     Errors,
     /// The budget set the pace where the load was to.
     BudgetLimited,
@@ -173,12 +173,13 @@ const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> S
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 26] = [
+const GATES: [Gate; 27] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("answers", Verdict::TargetLimited, answers::most_failed),
     gate("failed requests", Verdict::Errors, answers::some_failed),
     gate("time without a good answer", Verdict::TargetLimited, answers::dead),
+    gate("seconds without a good answer", Verdict::Errors, answers::partly_dead),
     gate("answers at the end", Verdict::TargetLimited, answers::silent_at_the_end),
     gate("a measured time", Verdict::TargetLimited, answers::nothing_measured),
     gate("throttling", Verdict::TargetLimited, answers::throttled),

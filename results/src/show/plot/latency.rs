@@ -1,14 +1,17 @@
 //! Percentiles of the latency over time.
 
+use std::fmt::Write;
+
 use super::Plot;
 use super::chart::{Chart, Line, Values};
 use super::palette::Ink;
 use super::panel::Step;
 use super::seconds::{Seconds, known, peak};
+use crate::run::gates::Quantile;
 use crate::run::report::{IntervalRow, Latency, Report};
 use crate::show::text::times::population;
-use crawlmark_harness::stats::Series;
-use crawlmark_harness::units::micros;
+use crawlmark_harness::stats::{SAMPLES_BEYOND, Series};
+use crawlmark_harness::units::{grouped, micros};
 
 /// A percentile of a second.
 type Column = fn(&IntervalRow) -> Option<f64>;
@@ -21,27 +24,31 @@ pub(super) enum Tail {
     P90,
 }
 
+/// Lines of a series, by what they draw: its slow answers and its median.
+struct Columns {
+    series: Series,
+    tail: (Column, &'static str),
+    median: (Column, &'static str),
+}
+
 /// None without a percentile of any second.
 pub(super) fn plot(report: &Report) -> Option<Plot> {
     let seconds = Seconds::of(report);
-    let tail = Tail::of(report);
-    let line = |column: Column, label, ink| Line::new(seconds.greatest(column), label, (ink, 2.0));
-    let [response, service] = match tail {
-        Tail::P99 => [
-            line(|row| row.response_p99_us, "response, p99", Ink::Vermilion),
-            line(|row| row.p99_us, "service, p99", Ink::Blue),
-        ],
-        Tail::P90 => [
-            line(|row| row.response_p90_us, "response, p90", Ink::Vermilion),
-            line(|row| row.p90_us, "service, p90", Ink::Blue),
-        ],
+    let (response_tail, service_tail): ((Column, _), (Column, _)) = match Tail::of(report) {
+        Tail::P99 => ((|row| row.response_p99_us, "response, p99"), (|row| row.p99_us, "service, p99")),
+        Tail::P90 => ((|row| row.response_p90_us, "response, p90"), (|row| row.p90_us, "service, p90")),
     };
-    let median = line(|row| row.response_p50_us, "response, p50", Ink::Orange);
-    let service_median = line(|row| row.p50_us, "service, p50", Ink::Green);
-    let caption = match report.schedule {
-        Some(_) => caption(report, Series::ResponseOk, [&response, &median], &seconds),
-        None => caption(report, Series::ServiceOk, [&service, &service_median], &seconds),
+    let response = Columns {
+        series: Series::ResponseOk,
+        tail: response_tail,
+        median: (|row| row.response_p50_us, "response, p50"),
     };
+    let service = Columns { series: Series::ServiceOk, tail: service_tail, median: (|row| row.p50_us, "service, p50") };
+    let captioned = if report.schedule.is_some() { &response } else { &service };
+    let caption = caption(report, captioned, &seconds);
+    let line = |(column, label): (Column, _), ink| Line::new(seconds.greatest(column), label, (ink, 2.0));
+    let [median, response] = [line(response.median, Ink::Orange), line(response.tail, Ink::Vermilion)];
+    let [service_median, service] = [line(service.median, Ink::Green), line(service.tail, Ink::Blue)];
     // In an open loop the two are often the same: what is broken lies on top, so that both are seen.
     let lines: Vec<_> = [service, service_median, response, median].into_iter().filter(Line::is_known).collect();
     if lines.is_empty() {
@@ -64,22 +71,58 @@ impl Tail {
     }
 }
 
-fn caption(report: &Report, series: Series, [tail, median]: [&Line<'_>; 2], seconds: &Seconds<'_>) -> String {
-    let Some(latency) = report.latency(series).filter(|latency| latency.count > 0) else {
+fn caption(report: &Report, columns: &Columns, seconds: &Seconds<'_>) -> String {
+    let Some(latency) = report.latency(columns.series).filter(|latency| latency.count > 0) else {
         return "No attempt had a good answer.".to_owned();
     };
-    let what = if series == Series::ResponseOk { "response" } else { "service" };
-    let worst = [tail, median].into_iter().find_map(|line| {
-        let name = line.key.label.rsplit(' ').next()?;
-        peak(&line.steps).map(|(step, us)| slowest(step, seconds, name, us))
-    });
+    let what = if columns.series == Series::ResponseOk { "response" } else { "service" };
+    let worst = |(column, label): (Column, &str)| {
+        let (step, us) = peak(&seconds.greatest(column))?;
+        Some(slowest(step, seconds, name(label), us))
+    };
+    let worst = worst(columns.tail).or_else(|| worst(columns.median));
     let worst = worst.unwrap_or_else(|| "; no second had enough for a percentile".to_owned());
-    let sparse = if known(&tail.steps).next().is_none() || tail.key.label.ends_with("p99") {
+    let (tail, label) = columns.tail;
+    let sparse = if known(&seconds.greatest(tail)).next().is_none() || label.ends_with("p99") {
         ""
     } else {
-        "; too few requests per second for a p99, which takes a thousand"
+        "; a p99 takes a thousand requests per second"
     };
-    format!("{}{worst}{sparse}.", whole_run(report, latency, what))
+    format!("{}{worst}{sparse}.{}", whole_run(report, latency, what), undrawn(report, columns, seconds))
+}
+
+/// The name of a percentile, from the label of its line.
+fn name(label: &str) -> &str {
+    label.rsplit(' ').next().unwrap_or(label)
+}
+
+/// Say how many seconds of the run are not drawn, for want of responses; nothing when none is.
+fn undrawn(report: &Report, columns: &Columns, seconds: &Seconds<'_>) -> String {
+    let whole = report.intervals.iter().filter(|row| (row.start_s + 1) as f64 <= seconds.end_s);
+    let all = whole.clone().count();
+    let lacking = |column: Column| whole.clone().filter(|row| column(row).is_none()).count();
+    let need = |label: &str| {
+        let quantile = Quantile::named(name(label)).map(|quantile| quantile.samples_for(SAMPLES_BEYOND));
+        grouped(quantile.unwrap_or_default())
+    };
+    let ((tail, tail_label), (median, median_label)) = (columns.tail, columns.median);
+    let none = lacking(median);
+    let tail_only = lacking(tail).saturating_sub(none);
+    if none == all {
+        return String::new();
+    }
+    let mut text = String::new();
+    if none > 0 {
+        let are = if none == 1 { "is" } else { "are" };
+        let need = need(median_label);
+        let _ = write!(text, " {none} of {all} seconds had fewer than {need} responses and {are} not drawn.");
+    }
+    if tail_only > 0 {
+        let of = if none > 0 { "others".to_owned() } else { format!("of {all} seconds") };
+        let (need, tail) = (need(tail_label), name(tail_label));
+        let _ = write!(text, " {tail_only} {of} had fewer than {need} responses, too few for a {tail}.");
+    }
+    text
 }
 
 fn slowest(step: Step, seconds: &Seconds<'_>, name: &str, us: f64) -> String {

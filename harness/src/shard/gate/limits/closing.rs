@@ -79,7 +79,9 @@ impl Limits {
         let due: Vec<Nanos> = table.drain_due(now).take(most).collect();
         let postponed = table.postponed(now, work - due.len() as u64);
         self.left_over = LeftOver { postponed, dropped_by: (!due.is_empty()).then_some(dropped_by), shifted_ns };
-        let waits_for_connection = matches!(dropped_by, Binding::Concurrency | Binding::Idle);
+        // With a free connection, it was a limit on their host that they waited for.
+        let waits_for_connection =
+            matches!(dropped_by, Binding::Concurrency | Binding::Idle) && self.waiting.is_empty();
         let dropped = due.into_iter().map(|intended| {
             let going = Going { intended, free: now, allowed: now, now };
             let admitted = waits_for_connection.then(|| going.stamps(&mut self.stalls).admitted);

@@ -1,6 +1,9 @@
 //! Gates on what the target answered.
 
-use super::thresholds::{DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PAUSED, THROTTLED};
+use super::thresholds::{
+    DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PARTLY_DEAD, PAUSED,
+    THROTTLED,
+};
 use super::{Evidence, Seen};
 use crate::run::report::{IntervalRow, Ledger, Totals, WarmUpReport, error_in_words, share, status_in_words};
 use crawlmark_harness::plan::OnThrottle;
@@ -34,32 +37,66 @@ pub(super) fn some_failed(evidence: &Evidence<'_>) -> Seen {
     Seen::perhaps(part.map(|_| format!("{}, and the rate counts them as well", failures(evidence))))
 }
 
-/// A target that was dead for much of the run, however few requests failed meanwhile: each may take a timeout.
-///
-/// By the seconds in which requests were due: from one of which some failed and none was good, to the next one with a good one.
-/// A slow target has good answers to what was sent in such a second, whenever they come. Pauses that the target asked for are
-/// left out.
+/// Finding: the target was dead for so much of the run that its rate is not that of a working target, however few requests failed
+/// meanwhile: each may take a timeout, or the backoff before the next one.
 pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
-    // When nothing is due any more, only the last answers are missing.
-    let planned_s = evidence.plan.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
-    let duration_s = evidence.totals.duration_s.min(planned_s);
-    let (mut is_dead, mut dead_s) = (false, 0.0);
-    for row in evidence.intervals {
-        is_dead = match (row.scheduled_good.unwrap_or(0), row.scheduled_failed.unwrap_or(0)) {
-            (0, 0) => is_dead,
-            (good, _) => good == 0,
-        };
-        if is_dead && row.binding.pause < PAUSED {
-            dead_s += (duration_s - row.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64());
+    Seen::perhaps(Dead::of(evidence).filter(Dead::is_much).map(Dead::words))
+}
+
+/// Finding: the target was dead for a notable part of the run.
+pub(super) fn partly_dead(evidence: &Evidence<'_>) -> Seen {
+    let is_notable =
+        |dead: &Dead| !dead.is_much() && dead.s >= LEAST_PARTLY_DEAD_S && dead.s >= dead.of_s * PARTLY_DEAD;
+    Seen::perhaps(Dead::of(evidence).filter(is_notable).map(Dead::words))
+}
+
+/// Time without a good answer while requests failed.
+#[derive(Debug, Clone, Copy)]
+struct Dead {
+    s: f64,
+    /// The time in which requests were due.
+    of_s: f64,
+}
+
+impl Dead {
+    /// Sum the seconds in which no good answer came, and none was under way, from one on in which a request failed or was under way
+    /// to a failure. None without the seconds of the run.
+    ///
+    /// A slow target has good answers under way: those of requests that were due, without those that came. Such of an open loop
+    /// may have waited for their connections meanwhile. Pauses that the target asked for are left out.
+    fn of(evidence: &Evidence<'_>) -> Option<Self> {
+        // When nothing is due any more, only the last answers are missing.
+        let planned_s = evidence.plan.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64());
+        let of_s = evidence.totals.duration_s.min(planned_s);
+        let (mut is_dead, mut s) = (false, 0.0);
+        // Requests under way, by what they come to. Failures of this machine's own end here and are never due, so the sum may be negative.
+        let (mut good, mut failing) = (0_i128, 0_i128);
+        for row in evidence.intervals {
+            let due = |count: Option<u64>| i128::from(count.unwrap_or(0));
+            good += due(row.scheduled_good);
+            failing += due(row.scheduled_failed);
+            let came = row.ok + row.not_found;
+            is_dead = good <= 0 && came == 0 && (is_dead || failing > 0);
+            if is_dead && row.binding.pause < PAUSED {
+                s += (of_s - row.start_s as f64).clamp(0.0, INTERVAL.as_secs_f64());
+            }
+            good -= i128::from(came);
+            failing -= i128::from(row.attempts.saturating_sub(came + row.throttled + row.aborted));
         }
+        (!evidence.intervals.is_empty()).then_some(Self { s, of_s })
     }
-    let dead = dead_s >= LEAST_DEAD_S && dead_s >= duration_s * DEAD;
-    Seen::perhaps(dead.then(|| {
+
+    fn is_much(&self) -> bool {
+        self.s >= LEAST_DEAD_S && self.s >= self.of_s * DEAD
+    }
+
+    fn words(self) -> String {
+        let Self { s, of_s } = self;
         format!(
-            "no good answer for {dead_s:.0} of the {duration_s:.0} seconds while requests failed, so the rate includes a time \
-             in which the target did not work. Check its log; the plot of errors shows when"
+            "no good answer for {s:.0} of the {of_s:.0} seconds while requests failed, so the rate includes a time in which the \
+             target did not work. Check its log; the plot of errors shows when"
         )
-    }))
+    }
 }
 
 /// A target that gave no answer any more, however few requests waited for one when the run ended. Not one whose answers take as

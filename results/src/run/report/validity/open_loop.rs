@@ -85,15 +85,11 @@ pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
     })
 }
 
-/// Waits for another limit than the timetable, those included that a shard had while connections were free.
+/// Waits for another limit than the timetable.
 pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
     waits(evidence, |shard| {
         let held = Held::shard(evidence.plan, shard);
-        let before = Wait::of(evidence, shard, Series::BudgetWait, held.before_connection());
-        let limit = held.for_connection();
-        let is_known = !matches!(limit, Limit::Connections | Limit::Unknown);
-        let connection = is_known.then(|| Wait::of(evidence, shard, Series::PoolWait, limit)).flatten();
-        before.into_iter().chain(connection).max_by(|a, b| a.us.total_cmp(&b.us))
+        Wait::of(evidence, shard, Series::BudgetWait, held.before_connection())
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::run::report::{BindingReport, Course, Latency, UsageReport, share};
 use crawlmark_harness::clock::Nanos;
@@ -260,54 +262,106 @@ fn g_answers_and_failed_requests() {
     }
 }
 
-/// A second in which so many were due that came to something good, and so many that failed.
-fn second(start_s: u64, (good, failed): (u64, u64)) -> IntervalRow {
-    let merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
-    IntervalRow::new(&Interval {
-        index: start_s,
-        warmup: Counters::default(),
-        merged,
-        scheduled: Scheduled { requests: good + failed, good, failed },
-        shards: Vec::new(),
-        in_flight: 0,
-        cpu_us: 0,
-        max_sched_lag_ns: 0,
-        binding: BindingTimes::NONE,
-        standing: None,
-        seconds: Vec::new(),
-    })
+/// When a request was due and when it ended, ms since the start, and whether its answer was good.
+type Request = (u64, u64, bool);
+
+/// The seconds of a run of ten with these requests.
+fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
+    let row = |start_s: u64| {
+        let count = |is: &dyn Fn(&Request) -> bool| requests.iter().filter(|request| is(request)).count() as u64;
+        let [due_good, due_failed] =
+            [true, false].map(|good| count(&|(due, _, is)| due / 1_000 == start_s && *is == good));
+        let [ok, failed] = [true, false].map(|good| count(&|(_, ended, is)| ended / 1_000 == start_s && *is == good));
+        let mut merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
+        merged.counters = Counters { ok, failed, attempts: ok + failed, ..Counters::default() };
+        IntervalRow::new(&Interval {
+            index: start_s,
+            warmup: Counters::default(),
+            merged,
+            scheduled: Scheduled { requests: due_good + due_failed, good: due_good, failed: due_failed },
+            shards: Vec::new(),
+            in_flight: 0,
+            cpu_us: 0,
+            max_sched_lag_ns: 0,
+            binding: BindingTimes::NONE,
+            standing: None,
+            seconds: Vec::new(),
+        })
+    };
+    (0..10).map(row).collect()
+}
+
+/// Requests that end at once: for each second, its good ones and its failures.
+fn at_once(counts: &[(u64, u64)]) -> Vec<IntervalRow> {
+    let of = |(start_s, (good, failed)): (u64, &(u64, u64))| {
+        let request = move |is_good| (start_s * 1_000, start_s * 1_000, is_good);
+        std::iter::repeat_n(true, *good as usize).chain(std::iter::repeat_n(false, *failed as usize)).map(request)
+    };
+    seconds(&(0..).zip(counts).flat_map(of).collect::<Vec<_>>())
 }
 
 #[test]
 fn g_time_without_a_good_answer() {
     const GOOD: (u64, u64) = (100, 0);
-    const MIXED: (u64, u64) = (1, 99);
     const NONE: (u64, u64) = (0, 0);
     const FAILED: (u64, u64) = (0, 1);
-    let seconds = |seconds: &[(u64, u64)]| -> Vec<IntervalRow> {
-        seconds.iter().zip(0..).map(|(counts, start_s)| second(start_s, *counts)).collect()
-    };
-    let dead = |said: &str, rows: &[(u64, u64)]| {
-        trips(Verdict::TargetLimited, &[said], |run| run.intervals = seconds(rows));
-    };
-    let alive = |rows: &[(u64, u64)]| passes(|run| run.intervals = seconds(rows));
+    let dead = |verdict, said: &str, rows: Vec<IntervalRow>| trips(verdict, &[said], |run| run.intervals = rows);
+    let [graver, lighter] = [Verdict::TargetLimited, Verdict::Errors];
     // One failure, and nothing was sent until it had timed out.
-    dead("no good answer for 4 of the 10 seconds", &[GOOD, GOOD, FAILED, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
-    dead("no good answer for 4 of the", &[GOOD, GOOD, FAILED, GOOD, GOOD, FAILED, GOOD, GOOD, FAILED, NONE]);
-    alive(&[GOOD, GOOD, FAILED, NONE, NONE, GOOD, GOOD, GOOD, GOOD, GOOD]);
+    let pause = |length: usize| [vec![GOOD, GOOD, FAILED], vec![NONE; length - 1], vec![GOOD; 8 - length]].concat();
+    dead(graver, "no good answer for 4 of the 10 seconds", at_once(&pause(4)));
+    dead(lighter, "no good answer for 3 of the 10 seconds", at_once(&pause(3)));
+    dead(lighter, "no good answer for 1 of the 10 seconds", at_once(&pause(1)));
+    // It failed late in a second that had begun well, and was seen three seconds later.
+    let hung = |until: u64| {
+        let good = (0..=1_900).chain(until..10_000).step_by(100).map(|at| (at, at, true));
+        good.chain([(1_950, until - 50, false)]).collect::<Vec<Request>>()
+    };
+    dead(graver, "no good answer for 6 of the 10 seconds", seconds(&hung(8_000)));
+    dead(lighter, "no good answer for 3 of the 10 seconds", seconds(&hung(5_000)));
     // A slow target: nothing is due while all connections wait for answers, which are good but for one.
-    alive(&[MIXED, NONE, NONE, NONE, NONE, MIXED, NONE, NONE, NONE, NONE]);
-    alive(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]);
+    passes(|run| {
+        run.intervals = seconds(&[(0, 5_000, true), (0, 5_000, false), (5_000, 9_999, true), (5_000, 9_999, false)])
+    });
+    passes(|run| run.intervals = at_once(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]));
     // Nothing was due any more, and the last answer was missing for long.
     passes(|run| {
         run.plan.duration = Some(std::time::Duration::from_secs(4));
-        run.intervals = seconds(&[GOOD, GOOD, GOOD, FAILED, NONE, NONE, NONE, NONE, NONE, NONE]);
+        run.intervals = at_once(&[GOOD, GOOD, GOOD, GOOD, FAILED]);
     });
     // The target had asked for the pause.
     passes(|run| {
-        run.intervals = seconds(&[GOOD, FAILED, NONE, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
+        run.intervals = at_once(&[GOOD, (1, 1), NONE, NONE, NONE, NONE, GOOD, GOOD, GOOD, GOOD]);
         run.intervals[2..6].iter_mut().for_each(|row| row.binding.pause = 1.0);
     });
+}
+
+proptest! {
+    #[test]
+    fn g_seconds_without_a_good_answer_are_those_in_which_none_came_or_was_under_way(
+        requests in prop::collection::vec((0..10_000_u64, 0..4_000_u64, prop::bool::weighted(0.3)), 0..25),
+    ) {
+        let requests: Vec<Request> =
+            requests.into_iter().map(|(due, took, is_good)| (due, (due + took).min(9_999), is_good)).collect();
+        let (mut is_dead, mut dead) = (false, 0);
+        for second in 0..10 {
+            let has = |good| requests.iter().any(|(due, ended, is)| *is == good && (due / 1_000..=ended / 1_000).contains(&second));
+            is_dead = !has(true) && (is_dead || has(false));
+            dead += u64::from(is_dead);
+        }
+        let mut run = Run::quiet();
+        run.intervals = seconds(&requests);
+        let judged = run.judge();
+        let expected = match dead {
+            0 => Verdict::Valid,
+            1..=3 => Verdict::Errors,
+            _ => Verdict::TargetLimited,
+        };
+        prop_assert_eq!(judged.verdict, expected, "{:?}", judged.reasons);
+        let said = format!("no good answer for {dead} of the 10 seconds");
+        prop_assert!(judged.reasons.iter().all(|reason| reason.starts_with(&said)), "{}: {:?}", said, judged.reasons);
+        prop_assert_eq!(judged.reasons.len(), usize::from(dead > 0));
+    }
 }
 
 #[test]
@@ -709,14 +763,14 @@ fn g_waits_for_a_connection_or_a_limit() {
             few(run, 100_100.0);
         },
     );
-    // Connections that were never all in use were not waited for: only another limit is.
-    let free = |run: &mut Run, connections: Option<u32>| {
-        (run.shards[1].connections, run.plan.per_host.connections) = (5, connections);
-        waited(run, Series::PoolWait, 10_100.0, 100_000.0);
+    // Connections that were never all in use were not waited for, but opened: only another limit is waited for.
+    let free = |run: &mut Run, series: Series| {
+        (run.shards[1].connections, run.plan.per_host.connections) = (5, Some(1));
+        waited(run, series, 10_100.0, 100_000.0);
     };
-    passes(|run| free(run, None));
+    passes(|run| free(run, Series::PoolWait));
     trips(Verdict::BudgetLimited, &["for --per-host-connections", "Raise --per-host-connections (1 now)"], |run| {
-        free(run, Some(1));
+        free(run, Series::BudgetWait);
     });
     // A closed loop waits for its connections by its nature.
     passes(|run| run.times(Series::PoolWait).p99_us = Some(1e6));

@@ -77,6 +77,14 @@ pub(super) const DEAD: f64 = 1.0 / 3.0;
 /// The least such time, s: where failures count, the series has whole seconds.
 pub(super) const LEAST_DEAD_S: f64 = 2.0;
 
+/// Part of the run without a good answer while requests failed, from which on a reader has to know. Where each failure takes a
+/// timeout or a backoff, the share of the attempts that failed hides it: the rate of the working target is higher by this part, which
+/// is more than runs of the same plan differ by. A smaller part may be a single failure of a slow run.
+pub(super) const PARTLY_DEAD: f64 = 0.1;
+
+/// The least such time, s: a second of the series.
+pub(super) const LEAST_PARTLY_DEAD_S: f64 = 1.0;
+
 /// Factor: a target that is silent for this many times its slowest good answer has stopped answering.
 pub(super) const LONGER_THAN_SLOWEST: f64 = 2.0;
 
