@@ -19,8 +19,9 @@ use crawlmark_results::studies::compare::TargetCpu;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
-use super::flags::{PORT, typed};
+use super::flags::PORT;
 use super::service::Service;
+use crate::cli::given_in_rounds;
 use crate::error::Error;
 use crate::terminal::Stages;
 
@@ -208,7 +209,7 @@ impl<'a> Rounds<'a> {
         let mut run = Command::new(&setup.program);
         run.arg("run").args(words).arg("--quiet");
         // It adds to a summary that nobody sees, and is not allowed beside JSON.
-        if !typed(&setup.words).iter().any(|flag| flag == "latency") {
+        if !given_in_rounds(&setup.words).iter().any(|flag| flag == "latency") {
             run.arg("--json");
         }
         run.arg("--out").arg(place);
