@@ -190,7 +190,7 @@ fn a_climb_is_drawn_with_every_figure_at_its_bar() {
     for rung in &all.rungs {
         let per_s = format!("{}/s", crawlmark_results::show::text::decimal(rung.reading.ok_per_s));
         for text in [&rung.name, &per_s, &published(rung.published), &rung.limit.by.name().to_owned()] {
-            assert!(texts.iter().any(|drawn| drawn.starts_with(&**text)), "{text} in {texts:?}");
+            assert!(texts.iter().any(|drawn| drawn.contains(&**text)), "{text} in {texts:?}");
         }
     }
     assert!(texts.iter().any(|text| text == "100k/s") && !plot.svg.contains("NaN"), "{texts:?}");
@@ -202,7 +202,7 @@ fn a_climb_is_drawn_with_every_figure_at_its_bar() {
         let document = roxmltree::Document::parse(&svg).unwrap();
         let places = document.descendants().filter_map(|node| node.attribute("x")?.parse::<f64>().ok());
         assert!(!svg.contains("NaN") && places.clone().count() > 16);
-        assert!(places.clone().all(|x| (0.0..=4.0 * 640.0).contains(&x)), "{rate}: {:?}", places.collect::<Vec<_>>());
+        assert!(places.clone().all(|x| (0.0..=640.0).contains(&x)), "{rate}: {:?}", places.collect::<Vec<_>>());
     }
     let none = Ladder { rungs: Vec::new(), ..all };
     assert!(!plot::climb(&none).svg.contains("NaN"));

@@ -150,11 +150,11 @@ fn what_waits_for_answers_scales_and_says_so() {
     let svg = plot::scaling(&scaling).svg;
     // Five sizes in four fields, and the key.
     assert_eq!(count(&svg, "circle"), 4 * 5 + 1);
-    for told in ["good items per second", "efficiency", "CPU of the client", "balance", "linear", "law (USL)"] {
+    for told in ["good items per second", "efficiency", "client CPU", "balance", "linear", "law (USL)"] {
         assert!(svg.contains(told), "{told}");
     }
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
-    assert!(!svg.contains("what this side can do"), "a ceiling far above is not drawn");
+    assert!(!svg.contains("client ceiling"), "a ceiling far above is not drawn");
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn what_fights_for_cpus_is_hollow_and_no_answer() {
     );
     let plot = plot::scaling(&scaling);
     // A ring is two circles.
-    assert_eq!(count(&plot.svg, "circle"), 2 * (4 * 5 + 1) + 1);
-    assert!(plot.svg.contains("CPUs shared with the target") && plot.svg.contains("what this side can do"));
+    assert_eq!(count(&plot.svg, "circle"), 2 * (4 * 5 + 1));
+    assert!(plot.svg.contains("CPUs shared with the target") && plot.svg.contains("client ceiling"));
     assert_eq!(plot.caption, headline);
 }
 
@@ -267,7 +267,7 @@ fn a_ceiling_that_says_nothing_marks_nothing() {
         let text = scaling.doc().terminal(120);
         let told = format!("no ceiling: its round, with 16 shards and 128 connections, was {why}");
         assert!(text.contains(&told) && !text.contains("inf"), "{text}");
-        assert!(!plot::scaling(&scaling).svg.contains("what this side can do"));
+        assert!(!plot::scaling(&scaling).svg.contains("client ceiling"));
     }
 }
 

@@ -7,7 +7,7 @@ use crawlmark_harness::stats::Series;
 /// A column: its name, with the unit where there is one, and its field in a row.
 type Column<T> = (&'static str, fn(&T) -> String);
 
-const SECONDS: [Column<IntervalRow>; 32] = [
+const SECONDS: [Column<IntervalRow>; 33] = [
     ("start_s", |row| row.start_s.to_string()),
     ("offered", |row| optional(row.offered)),
     ("scheduled", |row| count(row.scheduled)),
@@ -31,6 +31,7 @@ const SECONDS: [Column<IntervalRow>; 32] = [
     ("response_p50_us", |row| optional(row.response_p50_us)),
     ("response_p90_us", |row| optional(row.response_p90_us)),
     ("response_p99_us", |row| optional(row.response_p99_us)),
+    ("max_us", |row| optional(row.max_us)),
     ("max_sched_lag_us", |row| number(row.max_sched_lag_us)),
     ("cpu_us", |row| row.cpu_us.to_string()),
     ("rate_share", |row| number(row.binding.rate)),

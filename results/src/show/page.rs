@@ -29,8 +29,8 @@ pub fn html(report: &Report, plots: &[Plot]) -> String {
         headline::gates(html, report);
         html.section("plots", "Plots", |html| {
             html.plots(plots);
-            if let Some(why) = plot::left_out(plots) {
-                html.say_as("p", "note", why);
+            for why in plot::left_out(report, plots) {
+                html.say_as("p", "note", &why);
             }
         });
         html.section("counts", "What was counted", |html| tables::counts(html, report));

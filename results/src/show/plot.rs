@@ -1,15 +1,12 @@
-//! The report as pictures: SVG files that stand alone, follow the reader's light or dark, and need no font of ours; and
-//! PNG files, for what shows none.
+//! The charts of a report and of each study, as SVG files that stand alone, follow the reader's light or dark, and need no
+//! font of ours; and as PNG files, for what shows none.
 //!
-//! Pure functions from a [`Report`]; called when a result is saved and by whoever makes a page of it. What was not
-//! measured is a gap, never a zero, and what is longer than the sheet is wide is gathered into steps that say what they
-//! hold. Nothing here reads files or the clock.
+//! Each file describes one [`Chart`]; pure functions, called when a result is saved and when a page is made of it. What was
+//! not measured is a gap, never a zero, and what is longer than the sheet is wide is gathered into steps that say what they
+//! hold. A chart of nothing is not drawn.
 
-mod bars;
 mod budget;
-mod canvas;
 mod capacity;
-mod chart;
 mod climb;
 mod connections;
 mod costs;
@@ -20,10 +17,7 @@ mod lanes;
 mod latency;
 pub mod overlay;
 mod pairs;
-mod palette;
-mod panel;
 mod png;
-mod scale;
 mod scaling;
 mod seconds;
 mod spectrum;
@@ -36,6 +30,8 @@ pub use self::pairs::pairs;
 pub use self::png::{Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;
 use crate::run::report::Report;
+use crate::show::chart::{Chart, palette};
+use crate::show::visible;
 
 /// The folder of a result directory that holds them.
 pub const FOLDER: &str = "plots";
@@ -51,47 +47,82 @@ pub struct Plot {
     pub caption: String,
     /// The picture: a whole SVG document, 640 wide.
     pub svg: String,
-    /// The picture alone, for a page that has [`style_sheet`], and title and caption as text in elements with the IDs
-    /// `NAME-title` and `NAME-caption`.
+    /// The picture alone, in two widths, for a page that has [`style_sheet`], and title and caption as text in elements with
+    /// the IDs `NAME-title` and `NAME-caption`.
     pub figure: String,
+}
+
+impl Plot {
+    /// Paint a chart.
+    pub(super) fn of(chart: &Chart) -> Self {
+        let Chart { name, title, caption, .. } = chart;
+        Self { name, title, caption: visible(caption).into_owned(), svg: chart.svg(), figure: chart.figure() }
+    }
 }
 
 /// Return the style sheet that a page with [figures](Plot::figure) has once: the colours as `--paper`, `--text`, `--quiet`,
 /// `--grid` and by hue, light and dark, and the rules of the plots.
 #[must_use]
 pub fn style_sheet() -> String {
-    palette::variables() + &palette::style_sheet()
+    palette::variables() + &palette::style_sheet() + palette::WIDTHS
 }
 
-/// Every plot that the report has something for, in the order in which they are read.
+/// Every chart that the report has something for, in the order in which they are read.
+#[must_use]
+pub fn charts(report: &Report) -> Vec<Chart> {
+    let charts = [
+        throughput::chart(report),
+        latency::chart(report),
+        spectrum::chart(report),
+        heat::chart(report),
+        flight::chart(report),
+        lanes::chart(report),
+        errors::chart(report),
+        connections::chart(report),
+        budget::chart(report),
+    ];
+    charts.into_iter().flatten().collect()
+}
+
+/// Every chart that the report has something for, as a picture.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Plot> {
-    let times = [latency::plot(report), spectrum::plot(report), heat::plot(report)];
-    let mut plots = vec![throughput::plot(report)];
-    plots.extend(times.into_iter().flatten());
-    plots.push(flight::plot(report));
-    plots.extend(lanes::plot(report));
-    plots.extend([errors::plot(report), connections::plot(report)]);
-    plots.extend(budget::plot(report));
-    plots
+    charts(report).iter().map(Plot::of).collect()
 }
 
-/// Reason why plots of latency are not among `plots`, in a sentence; none when all of them are.
+/// Reasons why plots are not among `plots`, in a sentence each.
 #[must_use]
-pub fn left_out(plots: &[Plot]) -> Option<&'static str> {
-    let is_there = |name: &str| plots.iter().any(|plot| plot.name == name);
-    match (is_there("heat"), is_there("latency")) {
-        (false, _) => Some("No request succeeded, so there is no plot of latencies over time."),
-        (true, false) => Some("Fewer than 20 requests in every second, so there is no plot of percentiles over time."),
-        (true, true) => None,
+pub fn left_out(report: &Report, plots: &[Plot]) -> Vec<String> {
+    let has = |name: &str| plots.iter().any(|plot| plot.name == name);
+    let mut out: Vec<String> = Vec::new();
+    if !has("throughput") {
+        out.push("No second was reported, so there are no plots over time.".to_owned());
     }
+    match (has("heat"), has("latency")) {
+        (false, _) => out.push("No request succeeded, so there is no plot of latencies over time.".to_owned()),
+        (true, false) => {
+            out.push(
+                "Fewer than 20 successful responses in every second, so there is no plot of percentiles over time."
+                    .to_owned(),
+            );
+        }
+        (true, true) => {}
+    }
+    out.extend(errors::none(report).filter(|_| !has("errors")).map(|none| format!("{none}.")));
+    if !has("connections") {
+        out.push("No second with a new connection was reported, so there is no plot of them.".to_owned());
+    }
+    if report.budget.is_some() && !has("budget") {
+        out.push("No shard reported how much of the rate limit it used, so there is no audit of it.".to_owned());
+    }
+    out
 }
 
 /// The list of plots for a summary in Markdown, with links to where a result directory holds them.
 #[must_use]
-pub fn markdown(plots: &[Plot]) -> String {
+pub fn markdown(report: &Report, plots: &[Plot]) -> String {
     let line = |Plot { name, title, caption, .. }: &Plot| format!("- [{title}]({FOLDER}/{name}.svg): {caption}\n");
-    plots.iter().map(line).chain(left_out(plots).map(|why| format!("- {why}\n"))).collect()
+    plots.iter().map(line).chain(left_out(report, plots).into_iter().map(|why| format!("- {why}\n"))).collect()
 }
 
 /// `1 attempt`, `2 attempts`.

@@ -1,5 +1,7 @@
 //! One second of the run, as a row.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::budget::offered;
@@ -48,6 +50,9 @@ pub struct IntervalRow {
     pub soft_blocked: u64,
     /// Cut off.
     pub aborted: u64,
+    /// Attempts without a valid answer, by kind. Empty in results of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors_by_kind: BTreeMap<String, u64>,
     /// Connections opened.
     pub connections_opened: u64,
     /// Bytes of answers, heads included.
@@ -66,6 +71,10 @@ pub struct IntervalRow {
     pub response_p90_us: Option<f64>,
     /// 99th percentile of the response time, or the least that it can be; null in a closed loop.
     pub response_p99_us: Option<f64>,
+    /// Slowest of what was intended in it, or the least that it can be: the response time in an open loop, the service time in a closed one. Null of an
+    /// older version.
+    #[serde(default)]
+    pub max_us: Option<f64>,
     /// The client's greatest lateness.
     pub max_sched_lag_us: f64,
     /// CPU used by the shards.
@@ -118,6 +127,7 @@ impl IntervalRow {
             throttled: counters.throttled,
             soft_blocked: counters.soft_blocked,
             aborted: counters.aborted,
+            errors_by_kind: counters.by_error.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
             connections_opened: counters.connections_opened,
             bytes_received: counters.bytes_received,
             in_flight: interval.in_flight,
@@ -127,6 +137,9 @@ impl IntervalRow {
             response_p50_us: percentile(Series::ResponseOk, 0.5),
             response_p90_us: percentile(Series::ResponseOk, 0.9),
             response_p99_us: percentile(Series::ResponseOk, 0.99),
+            max_us: [Series::ResponseOk, Series::ServiceOk]
+                .iter()
+                .find_map(|series| Some(interval.merged.timing(*series)?.exact().greatest_ns()? as f64 / 1e3)),
             max_sched_lag_us: interval.max_sched_lag_ns as f64 / 1e3,
             cpu_us: interval.cpu_us,
             binding: BindingReport::new(interval.binding),

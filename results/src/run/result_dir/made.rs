@@ -18,7 +18,7 @@ pub const PAGE: &str = "report.html";
 pub fn made_from(report: &Report) -> Vec<(String, String)> {
     let plots = plot::all(report);
     let mut files = vec![
-        ("summary.md".to_owned(), format!("{}\n{}", text::markdown(report), plot::markdown(&plots))),
+        ("summary.md".to_owned(), format!("{}\n{}", text::markdown(report), plot::markdown(report, &plots))),
         (PAGE.to_owned(), page::html(report, &plots)),
     ];
     let junit = Some(Format::Junit).filter(|_| !report.gates.is_empty());

@@ -9,8 +9,8 @@ use self::differences::{Difference, differences};
 use super::frame::{self, Html};
 use super::validity::gravity;
 use crate::show::doc::{Column, Table};
-use crate::show::plot::Plot;
 use crate::show::plot::overlay::{Clocked, Run};
+use crate::show::plot::{Plot, overlay};
 
 /// The page of these runs and their plots.
 #[must_use]
@@ -24,7 +24,12 @@ pub fn html(runs: &[Run<'_>], plots: &[Plot]) -> String {
         });
         html.section("differences", "What differs", |html| differing(html, runs));
         html.section("validity", "Validity", |html| validity(html, runs));
-        html.section("plots", "Plots", |html| html.plots(plots));
+        html.section("plots", "Plots", |html| {
+            html.plots(plots);
+            if plots.len() < overlay::KINDS {
+                html.say_as("p", "note", "Plots for which no run has data are left out.");
+            }
+        });
         html.section("figures", "Figures", |html| {
             if Clocked::of(runs) == Clocked::ServiceAlthough {
                 html.say_as("p", "note", MIXED);

@@ -1,54 +1,32 @@
 //! The audit of the budget: the busiest windows beside what was allowed in them.
 
-use plotters::style::text_anchor::HPos;
-
-use super::Plot;
-use super::bars::{self, Bar, ROW};
-use super::canvas::{Head, Lettering, sheet};
-use super::palette::Ink;
-use super::panel::ABOVE;
-use super::scale::trimmed;
 use crate::run::report::{BudgetReport, Report};
+use crate::show::chart::scale::trimmed;
+use crate::show::chart::{Axis, BAR, Block, Chart, Format, Mark, Panel, ROW, Range, Role, Shape};
 use crawlmark_harness::units::{grouped, rounded_percent};
 
-/// Below the bars, for the scale.
-const SCALE: f64 = 44.0;
-
-pub(super) fn plot(report: &Report) -> Option<Plot> {
+/// None without a budget, or without a window of one.
+pub(super) fn chart(report: &Report) -> Option<Chart> {
     let budget = report.budget.as_ref()?;
     let windows = windows(budget);
-    let highest = windows.iter().map(|(_, part, _)| *part).fold(1.0, f64::max);
-    let bar = |(name, part, value): &(String, f64, String)| Bar {
-        name: name.clone(),
-        part: part / highest,
-        value: value.clone(),
-        ink: if *part > 1.0 { Ink::Vermilion } else { Ink::Blue },
+    let bars = |is_broken: bool| {
+        let bar = |(n, (_, part, text)): (usize, &(String, f64, String))| {
+            ((*part > 1.0) == is_broken).then(|| Block::bar(n, BAR, *part, text))
+        };
+        Shape::Blocks(windows.iter().enumerate().filter_map(bar).collect())
     };
-    let bars: Vec<Bar> = windows.iter().map(bar).collect();
-    let head = Head { name: "budget", title: "Budget audit", caption: caption(budget), keys: Vec::new() };
-    Some(sheet(head, ABOVE + (bars.len().max(1)) as f64 * ROW + SCALE, |canvas, top| {
-        let quiet = |hold| Lettering::label(Ink::Quiet, hold);
-        canvas.text(
-            "requests in the busiest windows, as a share of what was allowed in them",
-            (16.0, top + 8.0),
-            quiet(HPos::Left),
-        );
-        let top = top + ABOVE;
-        if bars.is_empty() {
-            canvas.text("no shard lived to tell", (16.0, top + ROW / 2.0), Lettering::label(Ink::Text, HPos::Left));
-            return;
-        }
-        let (left, length) = bars::field(&bars);
-        let bottom = top + bars.len() as f64 * ROW + 4.0;
-        for (label, part) in [("0 %", 0.0), ("50 %", 0.5), ("100 %", 1.0)] {
-            let x = left + length * part / highest;
-            canvas.line(&[(x, top), (x, bottom)], Ink::Grid, 1.0);
-            canvas.text(label, (x, bottom + 14.0), quiet(HPos::Center));
-        }
-        bars::draw(canvas, &bars, top);
-        let x = left + length / highest;
-        canvas.line(&[(x, top), (x, bottom)], Ink::Text, 1.5);
-    }))
+    let marks = [Mark::new(Role::Good, "", bars(false)), Mark::new(Role::Failed, "above the limit", bars(true))];
+    let most = windows.iter().map(|(_, part, _)| *part).reduce(f64::max)?.max(1.0);
+    let panel = Panel {
+        x: Axis::new("requests in the busiest windows, share of the limit", Range::Between(0.0, most), Format::Percent),
+        y: Axis::rows("", windows.iter().map(|(name, ..)| name.clone()).collect()),
+        height: windows.len() as f64 * ROW,
+        marks: [Mark::new(Role::Reference, "", Shape::Upright(1.0))]
+            .into_iter()
+            .chain(marks.into_iter().filter(Mark::is_known))
+            .collect(),
+    };
+    Some(Chart { name: "budget", title: "Budget audit", caption: caption(budget), panels: vec![panel] })
 }
 
 /// Each window's name, what was used of what was allowed, and both in words.
@@ -69,14 +47,10 @@ fn windows(budget: &BudgetReport) -> Vec<(String, f64, String)> {
 }
 
 fn caption(budget: &BudgetReport) -> String {
-    let kept = if budget.kept {
-        "was kept in every window of every width that was looked at"
-    } else {
-        "was NOT kept in every window"
-    };
-    let untold = match budget.unaudited_shards {
+    let kept = if budget.kept { "was never exceeded, in any window checked" } else { "WAS exceeded" };
+    let unaudited = match budget.unaudited_shards {
         0 => String::new(),
-        n => format!("; {n} of the shards did not live to tell"),
+        n => format!("; {n} of the shards could not be checked"),
     };
-    format!("The budget of {} {kept}, and {} of it was used{untold}.", budget.rate, rounded_percent(budget.utilisation))
+    format!("The {} limit {kept}; {} of it was used{unaudited}.", budget.rate, rounded_percent(budget.utilisation))
 }

@@ -1,78 +1,65 @@
-//! A capacity: response times against the offered rate, with what was wanted, what failed, and where the search ended.
+//! A capacity: response times against the offered rate, with the limits, the probes that failed, and where the search ended.
 
 use super::Plot;
-use super::canvas::{Canvas, Head, Key, LABEL, Lettering, Mark, sheet, text_width};
-use super::palette::Ink;
-use super::panel::{ABOVE, Axis, BELOW, LEFT, Panel};
-use super::scale::{Scale, short, time};
 use crate::run::gates::{Condition, Unit};
+use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::capacity::capacity_headline;
 use crate::studies::capacity::search::Standing;
 use crate::studies::capacity::{Capacity, Failure, Point, RateReport};
-use plotters::style::text_anchor::HPos;
-
-/// The height of the field.
-const FIELD: f64 = 280.0;
 
 /// The plot of a capacity.
 #[must_use]
 pub fn capacity(capacity: &Capacity) -> Plot {
-    let lines = [
-        ("response, median", Ink::Green, points(&capacity.rates, |rate| rate.response_p50_us)),
-        ("response, p99", Ink::Blue, points(&capacity.rates, |rate| rate.response_p99_us)),
-    ];
+    let line = |points: &[Point]| Shape::Line(points.iter().map(|point| (point.rate_per_s, point.us)).collect());
+    let dots = |points: &[Point], hollow| {
+        let dot = |point: &Point| Dot { at: (point.rate_per_s, point.us), interval: None, hollow };
+        Shape::Dots(points.iter().map(dot).collect())
+    };
+    let rates = || capacity.rates.iter().map(|rate| rate.rate_per_s);
+    let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+    let band = capacity.capacity_per_s.map(|pass| (pass, capacity.fails_at_per_s.unwrap_or(most * 1.1)));
+    let band = band.map(|(low, high)| Mark::new(Role::Highlight, "the capacity lies here", Shape::Band(low, high)));
     let limits = limits(capacity);
+    let limit =
+        |(us, words): &(f64, String)| Mark::new(Role::Reference, words.clone(), Shape::Across(*us)).dashed(Dash::Short);
+    let medians = points(&capacity.rates, |rate| rate.response_p50_us);
+    let tails = points(&capacity.rates, |rate| rate.response_p99_us);
+    let lines = [(Role::P50, "response, median", &medians), (Role::P99, "response, p99", &tails)];
+    // A single rate has no line.
+    let lines = lines.into_iter().flat_map(|(role, legend, points)| {
+        let dots = Mark::new(role, if points.len() > 1 { "" } else { legend }, dots(points, false));
+        [Mark::new(role, legend, line(points)), dots]
+            .into_iter()
+            .filter(|mark| points.len() > 1 || matches!(mark.shape, Shape::Dots(_)))
+    });
     let failed = failed(capacity);
-    let mut keys: Vec<Key<'_>> = lines
-        .iter()
-        .filter(|(.., points)| points.len() > 1)
-        .map(|(label, ink, _)| Key::new(label, Mark::Line(*ink, 2.0)))
-        .collect();
-    if !limits.is_empty() {
-        keys.push(Key::new("objective", Mark::Line(Ink::Quiet, 1.0)));
-    }
     let mut causes: Vec<Failure> = failed.iter().map(|(cause, _)| *cause).collect();
     causes.sort_unstable();
     causes.dedup();
-    keys.extend(causes.into_iter().map(|cause| Key::new(cause.label(), Mark::Dot(ink(cause)))));
-    let band = capacity.capacity_per_s.map(|pass| [pass, capacity.fails_at_per_s.unwrap_or(f64::INFINITY)]);
-    if band.is_some() {
-        keys.push(Key::new("the capacity lies here", Mark::Area(Ink::Heat(1))));
-    }
-    if capacity.knee.is_some() {
-        keys.push(Key::new("the knee", Mark::Ring(Ink::Blue)));
-    }
-    let head = Head { name: "capacity", title: "Latency against rate", caption: capacity_headline(capacity), keys };
-    let rates: Vec<f64> = capacity.rates.iter().map(|rate| rate.rate_per_s).collect();
-    let times = lines.iter().flat_map(|(_, _, points)| points.iter().map(|point| point.us));
-    let all: Vec<f64> =
-        times.chain(limits.iter().map(|(us, _)| *us)).chain(failed.iter().map(|(_, point)| point.us)).collect();
-    sheet(head, ABOVE + FIELD + BELOW, |canvas, top| {
-        let top = top + ABOVE;
-        let (x, y) = (Scale::log(rates), Scale::log(all));
-        let panel = Panel::between(canvas, [top, top + FIELD], [x, y]);
-        if let Some([low, high]) = band {
-            panel.strip([low, high], Ink::Heat(1));
-        }
-        panel.vertical(&Axis { unit: "response time (log scale)", label: &time });
-        panel.horizontal(&Axis { unit: "requests offered per second (log scale)", label: &short });
-        for (us, _) in &limits {
-            panel.line_across(*us, Ink::Quiet);
-        }
-        for (_, ink, points) in &lines {
-            let places: Vec<(f64, f64)> = points.iter().map(|point| (point.rate_per_s, point.us)).collect();
-            panel.curve(&places, *ink, 2.0);
-        }
-        for (cause, point) in &failed {
-            canvas.dot((panel.x_of(point.rate_per_s), panel.y_of(point.us)), ink(*cause));
-        }
-        label(canvas, &panel, &limits, top);
-        if let Some(knee) = capacity.knee {
-            canvas.ring((panel.x_of(knee.rate_per_s), panel.y_of(knee.us)), Ink::Blue);
-        }
-        if lines.iter().all(|(_, _, points)| points.is_empty()) {
-            panel.note("no probe read a response time");
-        }
+    let failed = causes.into_iter().map(|cause| {
+        let of_cause: Vec<Point> = failed.iter().filter(|(by, _)| *by == cause).map(|(_, point)| *point).collect();
+        Mark::new(role(cause), cause.label(), dots(&of_cause, false))
+    });
+    let knee = capacity.knee.map(|knee| Mark::new(Role::P99, "the knee", dots(&[knee], true)));
+    let marks = band.into_iter().chain(limits.iter().map(limit)).chain(lines).chain(failed).chain(knee);
+    let marks: Vec<Mark> = marks.filter(|mark| matches!(mark.shape, Shape::Band(..)) || mark.is_known()).collect();
+    let has_times = marks.iter().any(|mark| matches!(mark.shape, Shape::Dots(_)));
+    let panel = Panel {
+        x: Axis::new("requests offered per second (log scale)", Range::Log, Format::Number),
+        y: Axis::new("response time (log scale)", Range::Log, Format::Micros),
+        height: 280.0,
+        marks,
+    };
+    let panel = if least < most {
+        panel
+    } else {
+        Panel { x: Axis { range: Range::LogBetween(least / 2.0, least * 2.0), ..panel.x }, ..panel }
+    };
+    Plot::of(&Chart {
+        name: "capacity",
+        title: "Latency against rate",
+        caption: capacity_headline(capacity),
+        panels: if has_times { vec![panel] } else { Vec::new() },
     })
 }
 
@@ -83,27 +70,14 @@ fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Ve
     known.filter_map(point).filter(|point| point.us > 0.0).collect()
 }
 
-/// Write the objectives beside their lines: above, or below where a line is at the top of the field.
-fn label(canvas: &Canvas<'_>, panel: &Panel<'_, '_>, limits: &[(f64, String)], top: f64) {
-    let mut after = (f64::INFINITY, LEFT);
-    for (us, text) in limits {
-        let line = panel.y_of(*us);
-        let y = if line - LABEL < top { line + LABEL * 0.75 } else { line - LABEL * 0.75 };
-        // Beside the one before, where they would lie on each other.
-        let x = if (after.0 - y).abs() < LABEL * 1.2 { after.1 } else { LEFT } + LABEL / 2.0;
-        canvas.text(text, (x, y), Lettering::label(Ink::Quiet, HPos::Left));
-        after = (y, x + text_width(text, LABEL));
-    }
-}
-
 /// Colour of probes that failed.
-const fn ink(cause: Failure) -> Ink {
+const fn role(cause: Failure) -> Role {
     match cause {
-        Failure::Throttled => Ink::Orange,
-        Failure::Errors => Ink::Purple,
-        Failure::Latency => Ink::Vermilion,
-        Failure::Connections => Ink::Olive,
-        Failure::Other => Ink::Black,
+        Failure::Throttled => Role::Throttled,
+        Failure::Errors => Role::Failed,
+        Failure::Latency => Role::Max,
+        Failure::Connections => Role::Connections,
+        Failure::Other => Role::CutOff,
     }
 }
 
@@ -113,7 +87,7 @@ fn limits(capacity: &Capacity) -> Vec<(f64, String)> {
     let words = |objective: &Condition| {
         let metric = objective.metric.to_string();
         let metric = metric.strip_prefix("response_").unwrap_or(&metric);
-        format!("{metric} {} {}", objective.op.name(), time(objective.limit))
+        format!("objective: {metric} {} {}", objective.op.name(), Format::Micros.label(objective.limit))
     };
     let mut limits: Vec<(f64, String)> = parsed
         .filter(|objective| objective.metric.unit() == Unit::Us && objective.limit > 0.0)

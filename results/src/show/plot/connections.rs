@@ -1,37 +1,27 @@
 //! Connections that were opened, over time.
 
-use super::chart::{Chart, Line, Values};
-use super::palette::Ink;
+use super::counted;
 use super::seconds::{Seconds, peak};
-use super::{Plot, counted};
 use crate::run::report::Report;
+use crate::show::chart::{Axis, Chart, Format, Mark, Range, Role, Shape};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros};
 
-pub(super) fn plot(report: &Report) -> Plot {
+/// None without a connection.
+pub(super) fn chart(report: &Report) -> Option<Chart> {
     let seconds = Seconds::of(report);
-    let opened = Line::new(seconds.rates(|row| Some(row.connections_opened as f64)), "opened", (Ink::Blue, 2.0));
-    let caption = caption(report, &seconds, &opened);
-    let chart = Chart {
-        seconds: &seconds,
-        values: Values::Amounts("connections per second"),
-        each: "the mean of",
-        lines: vec![opened].into_iter().filter(Line::is_known).collect(),
-        nothing: "no second was reported",
-    };
-    chart.plot("connections", "Connections opened", caption)
-}
-
-fn caption(report: &Report, seconds: &Seconds<'_>, opened: &Line<'_>) -> String {
-    let totals = &report.totals;
+    let opened = seconds.rates(|row| Some(row.connections_opened as f64));
+    let (most, _) = peak(&opened)?;
     let took = report.latency(Series::Connect).and_then(|latency| latency.p50_us);
-    let took = took.map_or_else(String::new, |us| format!(", opened in {} at the median", micros(us)));
-    let most = peak(&opened.steps)
-        .map_or_else(String::new, |(step, _)| format!(", most of them at {}", seconds.spoken(step.from_s)));
-    format!(
-        "{} carried {}{took}{most}; {} were allowed at once.",
-        counted(totals.connections_opened, "connection"),
-        counted(totals.attempts, "attempt"),
+    let took = took.map_or_else(String::new, |us| format!("; median connect time {}", micros(us)));
+    let caption = format!(
+        "{} opened (limit {}), most at {}{took}.",
+        counted(report.totals.connections_opened, "connection"),
         grouped(u64::from(report.plan.run.connections)),
-    )
+        seconds.spoken(most.from),
+    );
+    let axis = Axis::new("connections opened per second", Range::FromZero, Format::Number);
+    let marks = vec![Mark::new(Role::Good, "", Shape::Steps(opened))];
+    let panels = vec![seconds.panel(axis, 140.0, marks, "mean")];
+    Some(Chart { name: "connections", title: "Connections opened", caption, panels })
 }

@@ -1,16 +1,9 @@
 //! Cost of a request with one program and with others: bars of CPU time, in which user time is a separate part.
 
-use plotters::style::text_anchor::HPos;
-
 use super::Plot;
-use super::bars::{self, Bar, ROW};
-use super::canvas::{Head, Key, Lettering, Mark, sheet};
-use super::palette::Ink;
-use super::scale::trimmed;
+use crate::show::chart::scale::trimmed;
+use crate::show::chart::{Axis, BAR, Block, Chart, Mark, Panel, ROW, Range, Role, Shape};
 use crate::show::text::grouped_f64;
-
-/// Below the last bar.
-const BELOW: f64 = 16.0;
 
 /// Cost of a request with a program.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,26 +21,23 @@ pub struct Cost {
 /// The plot of these costs, in the order given, with a sentence on what was run.
 #[must_use]
 pub fn costs(costs: &[Cost], caption: String) -> Plot {
-    let most = costs.iter().map(|cost| cost.cpu_us).fold(0.0, f64::max);
-    let bar = |cost: &Cost| Bar {
-        name: cost.name.clone(),
-        part: if most > 0.0 { cost.cpu_us / most } else { 0.0 },
-        value: format!("{} µs, {}/s", trimmed((cost.cpu_us * 10.0).round() / 10.0), grouped_f64(cost.per_s)),
-        ink: Ink::Sky,
+    let user = |(n, cost): (usize, &Cost)| Block::bar(n, BAR, cost.user_us.min(cost.cpu_us), "");
+    let kernel = |(n, cost): (usize, &Cost)| {
+        let text = format!("{} µs, {}/s", trimmed((cost.cpu_us * 10.0).round() / 10.0), grouped_f64(cost.per_s));
+        let whole = Block::bar(n, BAR, cost.cpu_us, text);
+        Block { x: (cost.user_us.min(cost.cpu_us), cost.cpu_us), ..whole }
     };
-    let all: Vec<Bar> = costs.iter().map(bar).collect();
-    let keys = vec![
-        Key::new("CPU per request in the program", Mark::Area(Ink::Blue)),
-        Key::new("in the kernel for it", Mark::Area(Ink::Sky)),
+    let marks = vec![
+        Mark::new(Role::P99, "in the program", Shape::Blocks(costs.iter().enumerate().map(user).collect())),
+        Mark::new(Role::P90, "in the kernel", Shape::Blocks(costs.iter().enumerate().map(kernel).collect())),
     ];
-    let head = Head { name: "costs", title: "What a request costs", caption, keys };
-    sheet(head, costs.len().max(1) as f64 * ROW + BELOW, |canvas, top| {
-        if costs.is_empty() {
-            canvas.text("nothing ran", (16.0, top + ROW / 2.0), Lettering::label(Ink::Text, HPos::Left));
-        }
-        bars::draw(canvas, &all, top);
-        bars::shares(canvas, &all, costs.iter().map(|cost| cost.user_us / cost.cpu_us), (top, Ink::Blue));
-    })
+    let panel = Panel {
+        x: Axis::hidden(Range::FromZero),
+        y: Axis::rows("CPU time per request", costs.iter().map(|cost| cost.name.clone()).collect()),
+        height: costs.len() as f64 * ROW,
+        marks,
+    };
+    Plot::of(&Chart { name: "costs", title: "What a request costs", caption, panels: vec![panel] })
 }
 
 #[cfg(test)]
@@ -61,6 +51,5 @@ mod tests {
         for said in ["one", "5 µs, 183,500/s", "other", "23 µs, 43,000/s", "two programs"] {
             assert!(plot.svg.contains(said), "{said}: {}", plot.svg);
         }
-        assert!(costs(&[], String::new()).svg.contains("nothing ran"));
     }
 }

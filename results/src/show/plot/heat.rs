@@ -1,18 +1,13 @@
 //! Distribution of the times of answers, second by second: it shows what percentiles hide, such as two modes or a stall.
 
-use super::canvas::{Head, Key, Mark, sheet};
-use super::palette::Ink;
-use super::panel::{ABOVE, Axis, BELOW, Panel};
-use super::scale::{Scale, time, trimmed};
+use super::counted;
 use super::seconds::{Gathered, LEAST_S, Seconds};
-use super::{Plot, counted};
 use crate::run::report::{CELLS_PER_DECADE, Report, Spread};
+use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
 use crate::show::text::times::unfinished;
-use crawlmark_harness::units::rounded_percent;
+use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
-const FIELD: f64 = 240.0;
-
-/// The most columns: four pixels each, and a file that a page can bear.
+/// The most columns: four pixels each, and a file of a size that a page can hold.
 const MOST_COLUMNS: u64 = 136;
 
 /// The share of a column's answers from which a level begins.
@@ -26,42 +21,39 @@ struct Column {
     counts: Vec<u64>,
 }
 
-/// Cells of a level beside each other.
-#[derive(Clone, Copy)]
-struct Run {
-    from_s: f64,
-    to_s: f64,
-    level: usize,
-}
-
 /// None without a good answer.
-pub(super) fn plot(report: &Report) -> Option<Plot> {
+pub(super) fn chart(report: &Report) -> Option<Chart> {
     let seconds = Seconds::in_at_most(MOST_COLUMNS, report);
     let columns: Vec<Column> = seconds.gathered().iter().map(Column::of).collect();
-    let what = if report.schedule.is_some() { "response" } else { "service" };
-    let cells = cells(&columns)?;
-    let used = LEVELS.iter().zip(Ink::HEAT).map(|((_, label), ink)| Key::new(label, Mark::Area(ink)));
-    let head = Head {
-        name: "heat",
-        title: if what == "response" { "Response times, second by second" } else { "Service times, second by second" },
-        caption: caption(report, &columns, &seconds),
-        keys: used.collect(),
-    };
-    Some(sheet(head, ABOVE + FIELD + BELOW, |canvas, top| {
-        let top = top + ABOVE;
-        let [low, high] = cells;
-        let y = Scale::Log(Spread::starts_us(low), Spread::starts_us(high));
-        let panel = Panel::between(canvas, [top, top + FIELD], [seconds.scale(), y]);
-        panel.vertical(&Axis { unit: "latency (log scale), by the share of the answers of each step", label: &time });
-        let unit_s = seconds.unit().0;
-        for cell in low..high {
-            for run in runs(&columns, cell) {
-                let heights = [Spread::starts_us(cell), Spread::starts_us(cell + 1)];
-                panel.cell([run.from_s / unit_s, run.to_s / unit_s], heights, Ink::HEAT[run.level]);
-            }
+    let [low, high] = cells(&columns)?;
+    let mut levels: [Vec<Block>; 6] = Default::default();
+    for cell in low..high {
+        for (level, [from_s, to_s]) in runs(&columns, cell) {
+            let block = Block {
+                x: (seconds.at(from_s), seconds.at(to_s)),
+                y: (Spread::starts_us(cell), Spread::starts_us(cell + 1)),
+                text: String::new(),
+            };
+            levels[level].push(block);
         }
-        panel.horizontal(&Axis { unit: &seconds.axis_name("all of"), label: &trimmed });
-    }))
+    }
+    let marks = levels.into_iter().zip(LEVELS).enumerate();
+    let marks = marks.map(|(n, (blocks, (_, label)))| Mark::new(Role::Level(n), label, Shape::Blocks(blocks)));
+    let is_open = report.schedule.is_some();
+    let what = if is_open { "response" } else { "service" };
+    let range = Range::LogBetween(Spread::starts_us(low), Spread::starts_us(high));
+    let label = format!("{what} time (log scale); colour = share of that second's responses");
+    Some(Chart {
+        name: "heat",
+        title: if is_open { "Response times, second by second" } else { "Service times, second by second" },
+        caption: caption(report, what, &columns, &seconds),
+        panels: vec![Panel {
+            x: seconds.axis("all"),
+            y: Axis::new(label, range, Format::Micros),
+            height: 240.0,
+            marks: marks.collect(),
+        }],
+    })
 }
 
 impl Column {
@@ -94,21 +86,21 @@ fn cells(columns: &[Column]) -> Option<[u32; 2]> {
     Some([low, (end + 1).max(low + CELLS_PER_DECADE)])
 }
 
-/// The cells of one height. A sliver of a second at the end has too few answers for shares of them, and is left out.
-fn runs(columns: &[Column], cell: u32) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+/// The cells of one height: their levels, each with its time. A sliver of a second at the end has too few answers for shares of
+/// them, and is left out.
+fn runs(columns: &[Column], cell: u32) -> Vec<(usize, [f64; 2])> {
+    let mut runs: Vec<(usize, [f64; 2])> = Vec::new();
     for column in columns.iter().filter(|column| column.to_s - column.from_s >= LEAST_S || columns.len() == 1) {
         let Some(level) = column.level(cell as usize) else { continue };
         match runs.last_mut() {
-            Some(run) if run.level == level && run.to_s >= column.from_s => run.to_s = column.to_s,
-            _ => runs.push(Run { from_s: column.from_s, to_s: column.to_s, level }),
+            Some((last, time)) if *last == level && time[1] >= column.from_s => time[1] = column.to_s,
+            _ => runs.push((level, [column.from_s, column.to_s])),
         }
     }
     runs
 }
 
-fn caption(report: &Report, columns: &[Column], seconds: &Seconds<'_>) -> String {
-    let what = if report.schedule.is_some() { "response" } else { "service" };
+fn caption(report: &Report, what: &str, columns: &[Column], seconds: &Seconds<'_>) -> String {
     let mut all: Vec<u64> = Vec::new();
     for column in columns {
         all.resize(all.len().max(column.counts.len()), 0);
@@ -119,27 +111,22 @@ fn caption(report: &Report, columns: &[Column], seconds: &Seconds<'_>) -> String
     let Some((cell, count)) = fullest else {
         return format!("No {what} time is known.");
     };
-    let cell = u32::try_from(cell).unwrap_or(0);
+    let edge = |cell: usize| micros(Spread::starts_us(u32::try_from(cell).unwrap_or(0)));
     let slowest = all.iter().rposition(|count| *count > 0).unwrap_or(0);
     let has_it = |column: &&Column| column.counts.get(slowest).is_some_and(|count| *count > 0);
     let first_s = columns.iter().find(has_it).map_or(0.0, |column| column.from_s);
     format!(
-        "Of {}{} {} had a {what} time between {} and {}, more than in any other band; the slowest took {} or more, first at {}{}.",
-        counted(total, if report.ledger.not_found > 0 { "good or not-found answer" } else { "good answer" }),
-        if seconds.warmup_s > 0.0 { ", those of the warm-up included," } else { "" },
+        "The most common band is {} to {} ({} of {} responses{}). The slowest band, {} and up, first appears at {}{}.",
+        edge(cell),
+        edge(cell + 1),
         rounded_percent(*count as f64 / total as f64),
-        band(cell),
-        band(cell + 1),
-        band(u32::try_from(slowest).unwrap_or(0)),
-        seconds.spoken(first_s),
+        grouped(total),
+        if seconds.has_warmup() { ", warm-up included" } else { "" },
+        edge(slowest),
+        seconds.spoken(seconds.at(first_s)),
         match report.latency(report.main_series()).map_or(0, |latency| latency.censored) {
             0 => String::new(),
             n => format!("; {} that {} are not shown", counted(n, "request"), unfinished(report)),
         },
     )
-}
-
-/// The edge of a cell in words.
-fn band(cell: u32) -> String {
-    crawlmark_harness::units::micros(Spread::starts_us(cell))
 }

@@ -2,15 +2,12 @@
 
 use std::fmt::Write;
 
-use super::Plot;
-use super::chart::{Chart, Line, Values};
-use super::palette::Ink;
-use super::panel::Step;
-use super::seconds::{Seconds, known, peak};
+use super::seconds::{Seconds, peak};
 use crate::run::gates::Quantile;
 use crate::run::report::{IntervalRow, Latency, Report};
+use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Range, Role, Shape, Step};
 use crate::show::text::times::population;
-use crawlmark_harness::stats::{SAMPLES_BEYOND, Series};
+use crawlmark_harness::stats::SAMPLES_BEYOND;
 use crawlmark_harness::units::{grouped, micros};
 
 /// A percentile of a second.
@@ -24,44 +21,36 @@ pub(super) enum Tail {
     P90,
 }
 
-/// Lines of a series, by what they draw: its slow answers and its median.
-struct Columns {
-    series: Series,
-    tail: (Column, &'static str),
-    median: (Column, &'static str),
-}
-
 /// None without a percentile of any second.
-pub(super) fn plot(report: &Report) -> Option<Plot> {
+pub(super) fn chart(report: &Report) -> Option<Chart> {
     let seconds = Seconds::of(report);
-    let (response_tail, service_tail): ((Column, _), (Column, _)) = match Tail::of(report) {
-        Tail::P99 => ((|row| row.response_p99_us, "response, p99"), (|row| row.p99_us, "service, p99")),
-        Tail::P90 => ((|row| row.response_p90_us, "response, p90"), (|row| row.p90_us, "service, p90")),
+    let tail = Tail::of(report);
+    let [service, response] = tail.columns();
+    let (p, role) = (tail.name(), tail.role());
+    let is_open = report.schedule.is_some();
+    let (what, column, median): (&str, Column, Column) = if is_open {
+        ("response", response, |row| row.response_p50_us)
+    } else {
+        ("service", service, |row| row.p50_us)
     };
-    let response = Columns {
-        series: Series::ResponseOk,
-        tail: response_tail,
-        median: (|row| row.response_p50_us, "response, p50"),
-    };
-    let service = Columns { series: Series::ServiceOk, tail: service_tail, median: (|row| row.p50_us, "service, p50") };
-    let captioned = if report.schedule.is_some() { &response } else { &service };
-    let caption = caption(report, captioned, &seconds);
-    let line = |(column, label): (Column, _), ink| Line::new(seconds.greatest(column), label, (ink, 2.0));
-    let [median, response] = [line(response.median, Ink::Orange), line(response.tail, Ink::Vermilion)];
-    let [service_median, service] = [line(service.median, Ink::Green), line(service.tail, Ink::Blue)];
-    // In an open loop the two are often the same: what is broken lies on top, so that both are seen.
-    let lines: Vec<_> = [service, service_median, response, median].into_iter().filter(Line::is_known).collect();
-    if lines.is_empty() {
-        return None;
+    let [tails, medians] = [column, median].map(|column| seconds.greatest(column));
+    let undrawn = undrawn(report, [(column, tail.name()), (median, "p50")], &seconds);
+    let caption = caption(report, (what, tail), [&tails, &medians], &seconds) + &undrawn;
+    let line = |role, legend: String, steps| Mark::new(role, legend, Shape::Steps(steps));
+    let mut marks = vec![
+        line(Role::Max, format!("{what}, maximum"), seconds.greatest(|row| row.max_us)),
+        line(role, format!("{what}, {p}"), tails),
+        line(Role::P50, format!("{what}, p50"), medians).dashed(Dash::Solid),
+    ];
+    if is_open {
+        // Often the same: what is broken lies on top, so that both are seen.
+        marks.push(line(Role::Reference, format!("service, {p}"), seconds.greatest(service)).dashed(Dash::Dashed));
     }
-    let chart = Chart {
-        seconds: &seconds,
-        values: Values::Times("latency (log scale)"),
-        each: "the slowest second of",
-        lines,
-        nothing: "no second has a percentile",
-    };
-    Some(chart.plot("latency", "Latency over time", caption))
+    marks.retain(Mark::is_known);
+    let has_percentile = marks.iter().any(|mark| mark.role != Role::Max);
+    let axis = Axis::new("time (log scale)", Range::Log, Format::Micros);
+    let panels = vec![seconds.panel(axis, 220.0, marks, "slowest")];
+    has_percentile.then_some(Chart { name: "latency", title: "Latency over time", caption, panels })
 }
 
 impl Tail {
@@ -69,43 +58,65 @@ impl Tail {
         let with = |column: Column| report.intervals.iter().filter(|row| column(row).is_some()).count();
         if 2 * with(|row| row.p99_us) >= with(|row| row.p90_us) { Self::P99 } else { Self::P90 }
     }
+
+    /// The percentile of the service time, and of the response time.
+    pub(super) const fn columns(self) -> [Column; 2] {
+        match self {
+            Self::P99 => [|row| row.p99_us, |row| row.response_p99_us],
+            Self::P90 => [|row| row.p90_us, |row| row.response_p90_us],
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::P99 => "p99",
+            Self::P90 => "p90",
+        }
+    }
+
+    const fn role(self) -> Role {
+        match self {
+            Self::P99 => Role::P99,
+            Self::P90 => Role::P90,
+        }
+    }
 }
 
-fn caption(report: &Report, columns: &Columns, seconds: &Seconds<'_>) -> String {
-    let Some(latency) = report.latency(columns.series).filter(|latency| latency.count > 0) else {
-        return "No attempt had a good answer.".to_owned();
+fn caption(
+    report: &Report,
+    (what, tail): (&str, Tail),
+    [tails, medians]: [&[Step]; 2],
+    seconds: &Seconds<'_>,
+) -> String {
+    let Some(latency) = report.latency(report.main_series()).filter(|latency| latency.count > 0) else {
+        return "No request succeeded.".to_owned();
     };
-    let what = if columns.series == Series::ResponseOk { "response" } else { "service" };
-    let worst = |(column, label): (Column, &str)| {
-        let (step, us) = peak(&seconds.greatest(column))?;
-        Some(slowest(step, seconds, name(label), us))
+    let slowest = |name: &str, step: Step, us| {
+        format!(". The slowest second ({}) had a {name} of {}", seconds.spoken(step.from), micros(us))
     };
-    let worst = worst(columns.tail).or_else(|| worst(columns.median));
-    let worst = worst.unwrap_or_else(|| "; no second had enough for a percentile".to_owned());
-    let (tail, label) = columns.tail;
-    let sparse = if known(&seconds.greatest(tail)).next().is_none() || label.ends_with("p99") {
-        ""
-    } else {
-        "; a p99 takes a thousand requests per second"
+    let worst = match (peak(tails), peak(medians)) {
+        (Some((step, us)), _) => slowest(tail.name(), step, us),
+        (None, Some((step, us))) => slowest("p50", step, us),
+        (None, None) => ". No second had enough requests for a percentile".to_owned(),
     };
-    format!("{}{worst}{sparse}.{}", whole_run(report, latency, what), undrawn(report, columns, seconds))
-}
-
-/// The name of a percentile, from the label of its line.
-fn name(label: &str) -> &str {
-    label.rsplit(' ').next().unwrap_or(label)
+    let sparse =
+        if tail == Tail::P90 && peak(tails).is_some() { " A p99 per second needs 1,000 responses." } else { "" };
+    format!("{}{worst}.{sparse}", whole_run(report, latency, what))
 }
 
 /// Say how many seconds of the run are not drawn, for want of responses; nothing when none is.
-fn undrawn(report: &Report, columns: &Columns, seconds: &Seconds<'_>) -> String {
+fn undrawn(
+    report: &Report,
+    [(tail, tail_name), (median, median_name)]: [(Column, &str); 2],
+    seconds: &Seconds<'_>,
+) -> String {
     let whole = report.intervals.iter().filter(|row| (row.start_s + 1) as f64 <= seconds.end_s);
     let all = whole.clone().count();
     let lacking = |column: Column| whole.clone().filter(|row| column(row).is_none()).count();
-    let need = |label: &str| {
-        let quantile = Quantile::named(name(label)).map(|quantile| quantile.samples_for(SAMPLES_BEYOND));
+    let need = |name: &str| {
+        let quantile = Quantile::named(name).map(|quantile| quantile.samples_for(SAMPLES_BEYOND));
         grouped(quantile.unwrap_or_default())
     };
-    let ((tail, tail_label), (median, median_label)) = (columns.tail, columns.median);
     let none = lacking(median);
     let tail_only = lacking(tail).saturating_sub(none);
     if none == all {
@@ -114,19 +125,15 @@ fn undrawn(report: &Report, columns: &Columns, seconds: &Seconds<'_>) -> String 
     let mut text = String::new();
     if none > 0 {
         let are = if none == 1 { "is" } else { "are" };
-        let need = need(median_label);
+        let need = need(median_name);
         let _ = write!(text, " {none} of {all} seconds had fewer than {need} responses and {are} not drawn.");
     }
     if tail_only > 0 {
         let of = if none > 0 { "others".to_owned() } else { format!("of {all} seconds") };
-        let (need, tail) = (need(tail_label), name(tail_label));
-        let _ = write!(text, " {tail_only} {of} had fewer than {need} responses, too few for a {tail}.");
+        let need = need(tail_name);
+        let _ = write!(text, " {tail_only} {of} had fewer than {need} responses, too few for a {tail_name}.");
     }
     text
-}
-
-fn slowest(step: Step, seconds: &Seconds<'_>, name: &str, us: f64) -> String {
-    format!(", and the slowest second, at {}, had a {name} of {}", seconds.spoken(step.from_s), micros(us))
 }
 
 fn whole_run(report: &Report, latency: &Latency, what: &str) -> String {
@@ -135,9 +142,9 @@ fn whole_run(report: &Report, latency: &Latency, what: &str) -> String {
     match (latency.p50_us, latency.p99_us) {
         (Some(p50), Some(p99)) => {
             let (p50, p99) = (of("p50_us", p50), of("p99_us", p99));
-            format!("Over the run the {what} time of {all} had a median of {p50} and a p99 of {p99}")
+            format!("The {what} time of {all} had a median of {p50} and a p99 of {p99}")
         }
-        (Some(p50), None) => format!("Over the run the {what} time of {all} had a median of {}", of("p50_us", p50)),
+        (Some(p50), None) => format!("The {what} time of {all} had a median of {}", of("p50_us", p50)),
         (None, _) => format!("{all}: too few for a median of the {what} time"),
     }
 }

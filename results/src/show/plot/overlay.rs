@@ -6,20 +6,20 @@
 mod headline;
 
 use super::Plot;
-use super::canvas::{Key, Mark};
-use super::chart::{Chart, Line, Values};
 use super::latency::Tail;
-use super::palette::Ink;
-use super::panel::Step;
-use super::scale::spoken;
 use super::seconds::Seconds;
 use super::spectrum::{self, Curve};
 use crate::run::report::{Latency, Report};
+use crate::show::chart::scale::spoken;
+use crate::show::chart::{Axis, Chart, Format, Mark, Panel, Range, Role, Shape, Step, palette};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros};
 
 /// The most runs whose lines can be told apart.
-pub const MOST_RUNS: usize = Ink::LINES.len();
+pub const MOST_RUNS: usize = palette::MOST_RUNS;
+
+/// The plots of several runs that all have data.
+pub(in crate::show) const KINDS: usize = 5;
 
 /// A run among others.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ impl Clocked {
     /// Return a warning to add to a caption.
     const fn warning(self) -> &'static str {
         match self {
-            Self::ServiceAlthough => "; what requests of an open loop waited before they were sent is not in them",
+            Self::ServiceAlthough => "; excludes the wait before an open-loop request was sent",
             Self::Response | Self::Service => "",
         }
     }
@@ -81,49 +81,55 @@ impl Clocked {
 /// A run as it is drawn.
 struct Drawn<'a> {
     run: Run<'a>,
+    number: usize,
     seconds: Seconds<'a>,
-    ink: Ink,
 }
 
 /// A line of each run.
 struct Course<'a> {
     name: &'static str,
     title: &'static str,
-    values: Values,
+    axis: Axis,
+    /// Meaning of a step that holds several seconds.
     each: &'static str,
-    nothing: &'static str,
     of: &'a dyn Fn(&Seconds<'_>) -> Vec<Step>,
 }
 
 /// Every plot of these runs, of [`MOST_RUNS`] at most: those beyond are left out.
 #[must_use]
 pub fn all<'a>(runs: &[Run<'a>]) -> Vec<Plot> {
-    let width = runs.iter().map(|run| Seconds::of(run.report).width).max().unwrap_or(1);
-    let draw = |(run, ink): (&Run<'a>, Ink)| Drawn { run: *run, seconds: Seconds::in_steps_of(width, run.report), ink };
-    let drawn: Vec<Drawn<'a>> = runs.iter().zip(Ink::LINES).map(draw).collect();
+    let runs = &runs[..runs.len().min(MOST_RUNS)];
+    let all = runs.iter().map(|run| Seconds::of(run.report));
+    let Some(longest) = all.reduce(|a, b| if b.end_s > a.end_s { b } else { a }) else { return Vec::new() };
+    let draw =
+        |(number, run): (usize, &Run<'a>)| Drawn { run: *run, number, seconds: Seconds::like(&longest, run.report) };
+    let drawn: Vec<Drawn<'a>> = runs.iter().enumerate().map(draw).collect();
     let clocked = Clocked::of(runs);
-    let over_time = [throughput(&drawn), tail(&drawn, clocked), median(&drawn, clocked)].into_iter().flatten();
-    [headline::plot(&drawn, clocked)].into_iter().chain(over_time).chain([curves(&drawn, clocked)]).collect()
+    let over_time = [throughput(&drawn), tail(&drawn, clocked), median(&drawn, clocked)];
+    let over_time = over_time.into_iter().filter_map(|(course, caption)| course.chart(&longest, &drawn, caption));
+    let charts = [headline::chart(&drawn, clocked)].into_iter().chain(over_time).chain(curves(&drawn, clocked));
+    charts.map(|chart| Plot::of(&chart)).collect()
 }
 
 impl Course<'_> {
-    /// None without a run.
-    fn plot(&self, drawn: &[Drawn<'_>], caption: String) -> Option<Plot> {
-        let line = |one: &Drawn<'_>| (self.of)(&one.seconds);
-        let lines = drawn.iter().map(|one| Line::new(line(one), one.run.label, (one.ink, 2.0))).collect();
-        let last = drawn.iter().map(|one| &one.seconds).reduce(|a, b| if b.end_s > a.end_s { b } else { a });
-        let chart = Chart { seconds: last?, values: self.values, each: self.each, lines, nothing: self.nothing };
-        Some(chart.plot(self.name, self.title, caption))
+    /// None when no run has a value.
+    fn chart(self, longest: &Seconds<'_>, drawn: &[Drawn<'_>], caption: String) -> Option<Chart> {
+        let line =
+            |one: &Drawn<'_>| Mark::new(Role::Run(one.number), one.run.label, Shape::Steps((self.of)(&one.seconds)));
+        let marks: Vec<Mark> = drawn.iter().map(line).filter(Mark::is_known).collect();
+        (!marks.is_empty()).then(|| {
+            let panel = Panel { x: longest.axis(self.each), y: self.axis, height: 220.0, marks };
+            Chart { name: self.name, title: self.title, caption, panels: vec![panel] }
+        })
     }
 }
 
-fn throughput(drawn: &[Drawn<'_>]) -> Option<Plot> {
+fn throughput(drawn: &[Drawn<'_>]) -> (Course<'static>, String) {
     let course = Course {
         name: "throughput",
         title: "Throughput",
-        values: Values::Amounts("attempts per second"),
-        each: "the mean of",
-        nothing: "no second was reported",
+        axis: Axis::new("requests per second", Range::FromZero, Format::Number),
+        each: "mean",
         of: &|seconds| seconds.rates(|row| Some(row.attempts as f64)),
     };
     let means = Extremes::of(drawn, |report| Some(report.totals.attempts_per_s));
@@ -131,15 +137,15 @@ fn throughput(drawn: &[Drawn<'_>]) -> Option<Plot> {
         let Extremes { least: (least, low), greatest: (greatest, high), .. } = means;
         let (low, high) = (spoken(low), spoken(high));
         if low == high {
-            return format!("Every run made {high} attempts per second on average.");
+            return format!("Every run averaged {high} requests/s.");
         }
-        format!("{greatest} made the most attempts per second on average, {high}, and {least} the fewest, {low}.")
+        format!("{greatest} averaged the most requests/s, {high}, and {least} the fewest, {low}.")
     });
-    course.plot(drawn, caption)
+    (course, caption)
 }
 
 /// The percentile that stands for the slow answers, of each second.
-fn tail(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Plot> {
+fn tail(drawn: &[Drawn<'_>], clocked: Clocked) -> (Course<'static>, String) {
     let is_p99 = drawn.iter().all(|one| Tail::of(one.run.report) == Tail::P99);
     let of: &dyn Fn(&Seconds<'_>) -> Vec<Step> = match (is_p99, clocked) {
         (true, Clocked::Response) => &|seconds| seconds.greatest(|row| row.response_p99_us),
@@ -150,28 +156,21 @@ fn tail(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Plot> {
     let (title, figure) = if is_p99 { ("p99 over time", P99) } else { ("p90 over time", P90) };
     let mut caption = times(drawn, clocked, &figure);
     if !is_p99 {
-        caption.insert_str(caption.len() - 1, "; not every run has the thousand requests per second that a p99 takes");
+        caption.push_str(" A p99 per second needs 1,000 responses.");
     }
-    timed(("tail", title), of).plot(drawn, caption)
+    (timed(("tail", title), of), caption)
 }
 
-fn median(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Plot> {
+fn median(drawn: &[Drawn<'_>], clocked: Clocked) -> (Course<'static>, String) {
     let of: &dyn Fn(&Seconds<'_>) -> Vec<Step> = match clocked {
         Clocked::Response => &|seconds| seconds.greatest(|row| row.response_p50_us),
         _ => &|seconds| seconds.greatest(|row| row.p50_us),
     };
-    timed(("median", "Median over time"), of).plot(drawn, times(drawn, clocked, &MEDIAN))
+    (timed(("median", "Median over time"), of), times(drawn, clocked, &MEDIAN))
 }
 
 fn timed<'a>((name, title): (&'static str, &'static str), of: &'a dyn Fn(&Seconds<'_>) -> Vec<Step>) -> Course<'a> {
-    Course {
-        name,
-        title,
-        values: Values::Times("latency (log scale)"),
-        each: "the slowest second of",
-        nothing: "no second had enough requests that were answered",
-        of,
-    }
+    Course { name, title, axis: Axis::new("time (log scale)", Range::Log, Format::Micros), each: "slowest", of }
 }
 
 /// A percentile of all times of a run.
@@ -228,30 +227,22 @@ fn times(drawn: &[Drawn<'_>], clocked: Clocked, Figure { name, key, of }: &Figur
     }
 }
 
-fn curves<'a>(drawn: &[Drawn<'a>], clocked: Clocked) -> Plot {
-    let curve = |one: &Drawn<'a>| {
-        let latency = one.run.report.latency(clocked.series())?;
-        Some((Curve::of(latency, Key::new(one.run.label, Mark::Line(one.ink, 2.0)))?, latency.slowest_us()))
-    };
-    let (curves, slowest): (Vec<Curve<'_>>, Vec<Option<f64>>) = drawn.iter().filter_map(curve).unzip();
-    let slowest = slowest.into_iter().flatten().reduce(f64::max);
-    let censored = |one: &Drawn<'_>| one.run.report.latency(clocked.series()).map_or(0, |latency| latency.censored);
-    let cut = match drawn.iter().map(censored).fold(0, u64::saturating_add) {
+fn curves(drawn: &[Drawn<'_>], clocked: Clocked) -> Option<Chart> {
+    let times = || drawn.iter().filter_map(|one| Some((one, one.run.report.latency(clocked.series())?)));
+    let curve = |(one, latency): (&Drawn<'_>, &Latency)| Curve::of(latency, Role::Run(one.number), one.run.label);
+    let curves: Vec<Curve> = times().filter_map(curve).collect();
+    let slowest = times().filter_map(|(_, latency)| latency.slowest_us()).reduce(f64::max)?;
+    let cut = match times().map(|(_, latency)| latency.censored).fold(0, u64::saturating_add) {
         0 => String::new(),
-        n => format!(
-            "; {} more requests were cut off or never sent, and rank beyond the ends of their curves",
-            grouped(n)
-        ),
+        n => format!("; {} more requests were cut off or never sent, and rank beyond the ends", grouped(n)),
     };
-    let (what, warning) = (clocked.name(), clocked.warning());
-    let caption = match slowest {
-        Some(us) => format!(
-            "Each curve holds the {what} times of the good and not-found answers of its run; the slowest of them all took {}{cut}{warning}.",
-            micros(us)
-        ),
-        None => format!("No run had a good answer, so there are no {what} times to show."),
-    };
-    spectrum::draw("spectrum", caption, &curves)
+    let caption = format!(
+        "The {} times of each run's good and not-found responses; the slowest took {}{cut}{}.",
+        clocked.name(),
+        micros(slowest),
+        clocked.warning()
+    );
+    (!curves.is_empty()).then(|| spectrum::of_curves("spectrum", caption, curves))
 }
 
 /// The runs with the least and the greatest of something.

@@ -8,7 +8,7 @@ mod raster;
 
 use self::raster::Raster;
 use super::Plot;
-use super::palette::resolved;
+use crate::show::chart::palette::resolved;
 
 /// Background of a plot. A PNG cannot follow its reader's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The run's seconds as the plots need them: no more of them than there is room for.
 
-use super::panel::Step;
-use super::scale::{Scale, trimmed};
 use crate::run::report::{IntervalRow, Report};
+use crate::show::chart::scale::trimmed;
+use crate::show::chart::{Axis, Format, Mark, Panel, Range, Role, Shape, Step};
 
 /// The most steps that a line has: two pixels each.
 const MOST_STEPS: u64 = 272;
@@ -18,8 +18,10 @@ pub(super) struct Seconds<'a> {
     pub(super) end_s: f64,
     /// Seconds in a step.
     pub(super) width: u64,
-    /// Time left out of the run's figures at its start, s; in plots over time it is shown.
-    pub(super) warmup_s: f64,
+    /// Time left out of the run's figures at its start, s; in plots over time it is shaded.
+    warmup_s: f64,
+    /// Seconds in the unit of the time axis, and its name.
+    unit: (f64, &'static str),
 }
 
 /// The seconds of a step.
@@ -42,12 +44,17 @@ impl<'a> Seconds<'a> {
         let known_s = if report.totals.duration_s.is_finite() { report.totals.duration_s } else { 0.0 };
         let end_s = if known_s > last_s { known_s } else { last_s + 1.0 };
         let warmup_s = report.plan.run.warmup.as_secs_f64();
-        Self { rows, end_s, warmup_s, width: whole_seconds(end_s).div_ceil(most).max(1) }
+        let unit = match end_s {
+            s if s <= 300.0 => (1.0, "seconds"),
+            s if s <= 18_000.0 => (60.0, "minutes"),
+            _ => (3_600.0, "hours"),
+        };
+        Self { rows, end_s, warmup_s, unit, width: whole_seconds(end_s).div_ceil(most).max(1) }
     }
 
-    /// In steps of so many seconds, above 0, as another run has them.
-    pub(super) fn in_steps_of(width: u64, report: &'a Report) -> Self {
-        Self { width, ..Self::of(report) }
+    /// In the steps and the unit of another run, which is the longest.
+    pub(super) fn like(longest: &Seconds<'_>, report: &'a Report) -> Self {
+        Self { width: longest.width, unit: longest.unit, ..Self::of(report) }
     }
 
     /// One value for each step, of the rows in it and the time that it took.
@@ -58,7 +65,7 @@ impl<'a> Seconds<'a> {
             let known_s = to_s - from_s - unknown_s;
             let enough = !rows.is_empty() && known_s >= LEAST_S.min(self.end_s);
             let value = if enough { value(rows, known_s) } else { None };
-            Step { from_s, to_s, value: value.filter(|v| v.is_finite()) }
+            Step { from: self.at(from_s), to: self.at(to_s), value: value.filter(|v| v.is_finite()) }
         };
         self.gathered().into_iter().map(step).collect()
     }
@@ -101,61 +108,58 @@ impl<'a> Seconds<'a> {
         })
     }
 
-    /// The time axis.
-    pub(super) fn scale(&self) -> Scale {
-        Scale::Linear(0.0, self.end_s / self.unit().0)
+    /// Place of a moment on the time axis.
+    pub(super) fn at(&self, s: f64) -> f64 {
+        s / self.unit.0
     }
 
-    /// Seconds in the unit of the time axis, and its name.
-    pub(super) fn unit(&self) -> (f64, &'static str) {
-        match self.end_s {
-            s if s <= 300.0 => (1.0, "s"),
-            s if s <= 18_000.0 => (60.0, "min"),
-            _ => (3_600.0, "h"),
-        }
-    }
-
-    /// Return the label of the time axis; `each` says what a step of several seconds holds of them.
-    pub(super) fn axis_name(&self, each: &str) -> String {
-        let unit = self.unit().1;
-        let warmup = match self.warmup_s {
-            none if none <= 0.0 => String::new(),
-            warmup_s => format!("; the first {} s are warm-up", trimmed(warmup_s)),
+    /// Return the time axis; `each` says what a step holds of several seconds.
+    pub(super) fn axis(&self, each: &str) -> Axis {
+        let unit = self.unit.1;
+        let label = match self.width {
+            1 => format!("{unit} since start"),
+            width => format!("{unit} since start (each step: {each} of {width} s)"),
         };
-        match self.width {
-            1 => format!("time since the start, {unit}{warmup}"),
-            width => format!("time since the start, {unit} (each step is {each} {width} s){warmup}"),
-        }
+        Axis::new(label, Range::Between(0.0, self.at(self.end_s)), Format::Number)
     }
 
-    /// Steps on the time axis's own unit.
-    pub(super) fn on_axis(&self, mut steps: Vec<Step>) -> Vec<Step> {
-        let unit_s = self.unit().0;
-        for step in &mut steps {
-            step.from_s /= unit_s;
-            step.to_s /= unit_s;
-        }
-        steps
+    /// Return a panel over time, with its warm-up shaded.
+    pub(super) fn panel(&self, y: Axis, height: f64, marks: Vec<Mark>, each: &str) -> Panel {
+        Panel { x: self.axis(each), y, height, marks: self.warmup().into_iter().chain(marks).collect() }
     }
 
-    /// A moment as people say it: `the start`, `12 s`, `4.5 min`.
-    pub(super) fn spoken(&self, at_s: f64) -> String {
-        if at_s <= 0.0 {
+    fn warmup(&self) -> Option<Mark> {
+        let shade = || Mark::new(Role::Shade, "warm-up", Shape::Band(0.0, self.at(self.warmup_s.min(self.end_s))));
+        (self.warmup_s > 0.0).then(shade)
+    }
+
+    /// Name of the time axis's unit.
+    pub(super) const fn unit(&self) -> &'static str {
+        self.unit.1
+    }
+
+    /// True if the run has a warm-up.
+    pub(super) fn has_warmup(&self) -> bool {
+        self.warmup_s > 0.0
+    }
+
+    /// A place on the time axis as people say it: `the start`, `12 s`, `4.5 min`.
+    pub(super) fn spoken(&self, at: f64) -> String {
+        if at <= 0.0 {
             return "the start".to_owned();
         }
-        let (unit_s, unit) = self.unit();
-        format!("{} {unit}", trimmed((at_s / unit_s * 10.0).round() / 10.0))
+        let unit = match self.unit.1 {
+            "seconds" => "s",
+            "minutes" => "min",
+            _ => "h",
+        };
+        format!("{} {unit}", trimmed((at * 10.0).round() / 10.0))
     }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time since the start, which is finite")]
 fn whole_seconds(s: f64) -> u64 {
     s.ceil() as u64
-}
-
-/// The values that there are.
-pub(super) fn known(steps: &[Step]) -> impl Iterator<Item = f64> + Clone + '_ {
-    steps.iter().filter_map(|step| step.value)
 }
 
 /// The step with the greatest value above 0, the first one of equals.

@@ -1,9 +1,14 @@
-//! From values to places along an axis, and the round values at which it has ticks.
+//! From values to places along an axis, the round values at which it has ticks, and their labels.
+
+use std::ops;
 
 use crawlmark_harness::units::grouped;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+
+use super::{Format, Range};
 
 /// The most ticks of an axis: more would crowd the labels.
-const MOST_TICKS: f64 = 6.0;
+const MOST_TICKS: usize = 6;
 
 /// Scale that maps values to places between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,24 +17,37 @@ pub(super) enum Scale {
     Linear(f64, f64),
     /// In equal factors from the first to the second, both above 0.
     Log(f64, f64),
+    /// So many rows from the top down, each with this part of its height left for its name.
+    Rows(f64, f64),
 }
 
 impl Scale {
+    /// Choose the scale of a range around these values.
+    pub(super) fn of(range: &Range, values: impl Iterator<Item = f64>) -> Self {
+        match range {
+            Range::FromZero => Self::from_zero(values),
+            Range::Between(low, high) => Self::Linear(*low, *high),
+            Range::Log => Self::log(&values.collect::<Vec<_>>()),
+            Range::LogBetween(low, high) => Self::Log(*low, *high),
+            Range::Rows { names, .. } => Self::Rows(names.len().max(1) as f64, 0.0),
+        }
+    }
+
     /// From 0 to a round value no less than the greatest; to 1 when there is none above 0.
-    pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
+    fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let top = greatest(values);
         if top <= 0.0 {
             return Self::Linear(0.0, 1.0);
         }
         // A little air above, so that the line is not taken for the frame.
-        let step = round_step(top * 1.02 / MOST_TICKS);
+        let step = round_above(top * 1.02 / MOST_TICKS as f64);
         Self::Linear(0.0, (top * 1.02 / step).ceil().max(1.0) * step)
     }
 
     /// Over all values above 0, from a round one to a round one; over a decade when there is none.
-    pub(super) fn log(values: impl IntoIterator<Item = f64> + Clone) -> Self {
-        let top = greatest(values.clone());
-        let least = values.into_iter().filter(|v| v.is_finite() && *v > 0.0).fold(f64::INFINITY, f64::min);
+    fn log(values: &[f64]) -> Self {
+        let top = greatest(values.iter().copied());
+        let least = values.iter().copied().filter(|v| v.is_finite() && *v > 0.0).fold(f64::INFINITY, f64::min);
         if !least.is_finite() {
             return Self::Log(1e3, 1e4);
         }
@@ -46,6 +64,10 @@ impl Scale {
         let place = match self {
             Self::Linear(low, high) => (value - low) / (high - low),
             Self::Log(low, high) => (value.max(low) / low).ln() / (high / low).ln(),
+            Self::Rows(count, name) => {
+                let row = value.floor().min(count - 1.0);
+                1.0 - (row + name + (value - row) * (1.0 - name)) / count
+            }
         };
         if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
     }
@@ -54,7 +76,7 @@ impl Scale {
     pub(super) fn ticks(self) -> Vec<f64> {
         match self {
             Self::Linear(low, high) => {
-                let step = round_step((high - low) / MOST_TICKS);
+                let step = round_above((high - low) / MOST_TICKS as f64);
                 let count = ((high - low) / step + 1e-9).floor();
                 std::iter::successors(Some(0.0), |n| Some(n + 1.0))
                     .take_while(|n| *n <= count)
@@ -69,6 +91,44 @@ impl Scale {
                 let values = decades.flat_map(|e| in_decade.iter().map(move |m| m * 10f64.powf(e)));
                 values.filter(|v| *v >= low * 0.999 && *v <= high * 1.001).collect()
             }
+            Self::Rows(count, _) => {
+                std::iter::successors(Some(0.0), |n| Some(n + 1.0)).take_while(|n| *n < count).collect()
+            }
+        }
+    }
+}
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    #[expect(clippy::cast_possible_truncation, reason = "a sheet has a few thousand units")]
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        (f64::from(from) + self.place(*value) * f64::from(to - from)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks()
+    }
+
+    fn range(&self) -> ops::Range<f64> {
+        match *self {
+            Self::Linear(low, high) | Self::Log(low, high) => low..high,
+            Self::Rows(count, _) => 0.0..count,
+        }
+    }
+}
+
+impl Format {
+    /// Return the label of a value; empty where an axis of whole steps has no word for what lies between them.
+    pub(in crate::show) fn label(self, value: f64) -> String {
+        match self {
+            Self::Number => short(value),
+            Self::PerSecond => format!("{}/s", short(value)),
+            Self::Micros => time(value),
+            Self::Percent => format!("{} %", trimmed(value * 100.0)),
+            Self::Change => format!("{}{} %", if value > 0.0 { "+" } else { "" }, trimmed(value)),
+            Self::Nines => nines(value),
         }
     }
 }
@@ -78,10 +138,6 @@ fn greatest(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The least of 1, 2 and 5 times a power of ten that is no less.
-fn round_step(least: f64) -> f64 {
-    round_above(least)
-}
-
 fn round_above(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * decade >= value * (1.0 - 1e-9)).unwrap_or(10.0);
@@ -95,7 +151,7 @@ fn round_below(value: f64) -> f64 {
 }
 
 /// A count or a rate, short enough for an axis: `0`, `0.5`, `1,200`, `25k`, `3M`.
-pub(super) fn short(value: f64) -> String {
+pub(in crate::show) fn short(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{}M", trimmed(v / 1e6)),
         v if v >= 1e4 => format!("{}k", trimmed(v / 1e3)),
@@ -105,7 +161,7 @@ pub(super) fn short(value: f64) -> String {
 }
 
 /// A count or a rate in a sentence: whole with separators from 100 on, with a decimal below.
-pub(super) fn spoken(value: f64) -> String {
+pub(in crate::show) fn spoken(value: f64) -> String {
     match value {
         v if v >= 100.0 => whole(v),
         v if v >= 10.0 => trimmed((v * 10.0).round() / 10.0),
@@ -123,17 +179,32 @@ fn whole(value: f64) -> String {
 }
 
 /// Up to three significant decimals, without zeros at the end.
-pub(super) fn trimmed(value: f64) -> String {
+pub(in crate::show) fn trimmed(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A time on an axis, from microseconds: `20 µs`, `5 ms`, `1 s`.
-pub(super) fn time(us: f64) -> String {
+fn time(us: f64) -> String {
     match us {
+        v if v <= 0.0 => "0".to_owned(),
         v if v >= 1e6 * 0.999 => format!("{} s", short(v / 1e6)),
         v if v >= 1e3 * 0.999 => format!("{} ms", trimmed(v / 1e3)),
         v => format!("{} µs", trimmed(v)),
+    }
+}
+
+/// The percentile that so many nines stand for: `0 %`, `90 %`, `99.9 %`; empty between them.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 2 and 12")]
+fn nines(count: f64) -> String {
+    match count {
+        n if (n - n.round()).abs() > 1e-6 => String::new(),
+        n if n < 0.5 => "0 %".to_owned(),
+        n if n < 1.5 => "90 %".to_owned(),
+        n if n < 2.5 => "99 %".to_owned(),
+        // Enough decimals to show each nine.
+        n if n < 12.0 => format!("99.{} %", "9".repeat((n.round() as usize).saturating_sub(2))),
+        _ => String::new(),
     }
 }
 
@@ -149,21 +220,22 @@ mod tests {
             let Scale::Linear(low, high) = Scale::from_zero([top]) else { panic!("linear") };
             assert!(low == 0.0 && (high - want).abs() < want * 1e-9, "{top}: {high}");
         }
-        assert_eq!(Scale::log([340.0, 81_000.0]), Scale::Log(200.0, 100_000.0));
-        assert_eq!(Scale::log([]), Scale::Log(1e3, 1e4));
+        assert_eq!(Scale::log(&[340.0, 81_000.0]), Scale::Log(200.0, 100_000.0));
+        assert_eq!(Scale::log(&[]), Scale::Log(1e3, 1e4));
     }
 
     #[test]
     fn labels_are_short() {
         assert_eq!([0.0, 0.5, 30.0, 1_200.0, 25_000.0, 3e6].map(short), ["0", "0.5", "30", "1,200", "25k", "3M"]);
-        assert_eq!([0.5, 20.0, 1e3, 2e5, 5e6].map(time), ["0.5 µs", "20 µs", "1 ms", "200 ms", "5 s"]);
+        assert_eq!([0.0, 0.5, 20.0, 1e3, 2e5, 5e6].map(time), ["0", "0.5 µs", "20 µs", "1 ms", "200 ms", "5 s"]);
+        assert_eq!([-5.0, 0.0, 2.5].map(|v| Format::Change.label(v)), ["-5 %", "0 %", "+2.5 %"]);
     }
 
     proptest! {
         #[test]
         fn ticks_rise_are_few_and_lie_on_the_axis(a in 1e-3..1e9f64, factor in 1.0..1e6f64) {
-            for scale in [Scale::from_zero([a]), Scale::log([a, a * factor])] {
-                let (Scale::Linear(low, high) | Scale::Log(low, high)) = scale;
+            for scale in [Scale::from_zero([a]), Scale::log(&[a, a * factor])] {
+                let ops::Range { start: low, end: high } = scale.range();
                 let ticks = scale.ticks();
                 prop_assert!(ticks.is_sorted() && (2..=9).contains(&ticks.len()), "{scale:?}: {ticks:?}");
                 prop_assert!(ticks.iter().all(|t| *t >= low * 0.999 && *t <= high * 1.001), "{scale:?}: {ticks:?}");
@@ -173,7 +245,7 @@ mod tests {
 
         #[test]
         fn a_greater_value_is_no_lower(a in 0.0..1e9f64, b in 0.0..1e9f64) {
-            for scale in [Scale::from_zero([a, b]), Scale::log([a, b])] {
+            for scale in [Scale::from_zero([a, b]), Scale::log(&[a, b])] {
                 prop_assert_eq!(a <= b || scale.place(a) >= scale.place(b), true);
                 prop_assert_eq!(a >= b || scale.place(a) <= scale.place(b), true);
             }
