@@ -76,7 +76,7 @@ pub enum Ticks {
     Round,
     /// No value.
     None,
-    /// These values, as far as their labels fit.
+    /// Listed values, as far as their labels fit.
     At(Vec<f64>),
 }
 

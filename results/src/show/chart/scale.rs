@@ -17,7 +17,7 @@ pub(super) enum Scale {
     Linear(f64, f64),
     /// In equal factors from the first to the second, both above 0.
     Log(f64, f64),
-    /// So many rows from the top down, each with this part of its height left for its name.
+    /// Rows from the top down: their number, and the part of a height that is left for the name.
     Rows(f64, f64),
 }
 
