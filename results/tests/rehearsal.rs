@@ -717,7 +717,6 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
         let report = stopped_by_answers(condition, &plan, takes, answer);
         assert_eq!((report.gates[0].ok, report.stopped_by), (Some(true), None), "{condition}");
     }
-    let plan = RunPlan { warmup: 2 * S, arrivals: Arrivals::Asap, ..timed(4, 200, 4 * S) };
     // A fifth of the measured part failed: that is what is said, without the warm-up's.
     let [rate, errors, .., attempts] = judged(|_, sent| fails_until(sent, 2_400 * MS));
     assert_eq!((rate.0, rate.1, errors.0, errors.1, attempts.0), (Some(false), true, Some(false), true, Some(true)));
