@@ -189,7 +189,7 @@ fn a_table_has_as_many_columns_as_there_is_room_for() {
     }
 }
 
-/// The same sweep in which every round had these attempts and limits.
+/// Sweep in which every round had these attempts and limits.
 fn answered(mut scaling: Scaling, attempts: Attempts, binding: BindingReport, held: Held) -> Scaling {
     for round in &mut scaling.rounds {
         (round.attempts, round.binding) = (attempts, binding);

@@ -171,9 +171,9 @@ pub(crate) fn capital(text: &str) -> String {
 /// Layout of a table on a page that is too narrow for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// It scrolls in its box.
+    /// Scroll in its box.
     Scrolls,
-    /// Each cell has a line of its own.
+    /// Write each cell with its heading, in lines.
     Stacks,
 }
 
