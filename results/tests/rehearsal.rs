@@ -696,10 +696,10 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
     fn fails_until(sent: Nanos, end: Duration) -> (Outcome, Advice) {
         if sent < Nanos::default().plus(end) { (Outcome::Error(ErrorKind::Closed), GOOD.1) } else { GOOD }
     }
-    let plan = RunPlan { warmup: 2 * S, arrivals: Arrivals::Asap, ..timed(4, 200, 4 * S) };
     fn is_warm(sent: Nanos) -> bool {
         sent < Nanos::default().plus(1_950 * MS)
     }
+    let plan = RunPlan { warmup: 2 * S, arrivals: Arrivals::Asap, ..timed(4, 200, 4 * S) };
     let conditions = ["error_rate < 1%", "errors < 5", "failed < 5", "ok_rate > 99%", "items < 500", "attempts < 500"];
     let judged = |answer| {
         conditions.map(|condition| {
@@ -710,11 +710,11 @@ fn failures_of_the_warm_up_alone_break_no_threshold_and_no_rate() {
     };
     assert_eq!(judged(|_, sent| fails_until(sent, 1_200 * MS)), [const { (Some(true), false, None) }; 6]);
     // They fail after the warm-up, in which they were due.
-    let plan = RunPlan { warmup: 1_950 * MS, ..timed(20, 200, 4 * S) };
+    let late = RunPlan { warmup: 1_950 * MS, ..timed(20, 200, 4 * S) };
     let takes = |_, sent: Nanos| if sent >= Nanos::default().plus(1_900 * MS) && is_warm(sent) { S } else { MS };
     let answer = |_, sent| if is_warm(sent) { (Outcome::Error(ErrorKind::Closed), GOOD.1) } else { GOOD };
     for condition in conditions.into_iter().chain(["error_rate[1s] < 1%", "errors[2s] < 5"]) {
-        let report = stopped_by_answers(condition, &plan, takes, answer);
+        let report = stopped_by_answers(condition, &late, takes, answer);
         assert_eq!((report.gates[0].ok, report.stopped_by), (Some(true), None), "{condition}");
     }
     // A fifth of the measured part failed: that is what is said, without the warm-up's.

@@ -183,16 +183,16 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
 /// Refuses flags of `run` that `scale` has itself.
 fn refuse_own(args: &ScaleArgs) -> Result<(), Error> {
     let given = given_in_rounds(&args.run);
-    let gives = |name: &str| given.iter().any(|given| given == name);
+    let has = |name: &str| given.iter().any(|given| given == name);
     for flag in ["shards", "connections"] {
-        if gives(flag) {
+        if has(flag) {
             return usage(format!("--{flag} is what sizes are made of: write it before --, as a list"));
         }
     }
-    if args.duration.is_some() && gives("duration") {
+    if args.duration.is_some() && has("duration") {
         return usage("-d is given twice: before -- and after it".to_owned());
     }
-    if args.latency_bound.is_some() && gives("target_latency") {
+    if args.latency_bound.is_some() && has("target_latency") {
         return usage("--latency-bound is --target-latency by another name: give one of them".to_owned());
     }
     Ok(())

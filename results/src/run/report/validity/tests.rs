@@ -295,7 +295,7 @@ fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
 fn at_once(counts: &[(u64, u64)]) -> Vec<IntervalRow> {
     let of = |(start_s, (good, failed)): (u64, &(u64, u64))| {
         let request = move |is_good| (start_s * 1_000, start_s * 1_000, is_good);
-        std::iter::repeat_n(true, *good as usize).chain(std::iter::repeat_n(false, *failed as usize)).map(request)
+        (0..*good).map(|_| true).chain((0..*failed).map(|_| false)).map(request)
     };
     seconds(&(0..).zip(counts).flat_map(of).collect::<Vec<_>>())
 }
@@ -321,7 +321,7 @@ fn g_time_without_a_good_answer() {
     dead(lighter, "no good answer for 3 of the 10 seconds", seconds(&hung(5_000)));
     // A slow target: nothing is due while all connections wait for answers, which are good but for one.
     passes(|run| {
-        run.intervals = seconds(&[(0, 5_000, true), (0, 5_000, false), (5_000, 9_999, true), (5_000, 9_999, false)])
+        run.intervals = seconds(&[(0, 5_000, true), (0, 5_000, false), (5_000, 9_999, true), (5_000, 9_999, false)]);
     });
     passes(|run| run.intervals = at_once(&[GOOD, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE]));
     // Nothing was due any more, and the last answer was missing for long.
