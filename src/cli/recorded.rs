@@ -153,7 +153,7 @@ pub(crate) fn is_recorded(command: &CommandLine) -> bool {
     };
     let is_withheld = |part: &String| {
         let name = part.strip_prefix("--header '").and_then(|part| part.split(':').next());
-        [BODY, IN_QUERY, IN_INPUT].contains(&&**part) || name.is_some_and(|name| header(name) == *part)
+        [BODY, IN_QUERY, IN_INPUT].contains(&&**part) || name.is_some_and(|name| header(&format!("{name}:")) == *part)
     };
     arguments.first().is_some_and(|name| name == program.get_name())
         && run.get_arguments().all(is_recorded)
