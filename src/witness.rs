@@ -20,7 +20,7 @@ const HUGE_HEADERS: &str = "huge_headers";
 /// that died has not told what it sent, so nothing can be compared then. IDs are compared as far as the target tracks them.
 pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
     let totals = &report.totals;
-    let errors = |kind: ErrorKind| totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0);
+    let errors = |kind| totals.errors_of(kind);
     let cut_off = report.ledger.aborted + errors(ErrorKind::Timeout);
     let huge_heads = books.faults.get(HUGE_HEADERS).copied().unwrap_or(0);
     let unread_heads = huge_heads.min(errors(ErrorKind::Malformed));
@@ -39,12 +39,12 @@ pub(crate) fn compare(report: &Report, books: &Ledger) -> Witness {
         check("different IDs", (items, books.unique_ids), (unheard, cut_off + unsent));
         check("IDs asked for again", (totals.retries, books.duplicate_ids), (unheard + unsent, cut_off));
     }
-    let mut statuses: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut statuses: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (status, count) in &totals.attempts_by_status {
-        statuses.entry(status.clone()).or_default().0 = *count;
+        statuses.entry(*status).or_default().0 = *count;
     }
     for (status, count) in &books.by_status {
-        statuses.entry(status.to_string()).or_default().1 = *count;
+        statuses.entry(*status).or_default().1 = *count;
     }
     for (status, both) in statuses {
         check(&format!("status {status}"), both, (0, cut_off + unread_heads));

@@ -120,34 +120,34 @@ pub enum Outcome {
     Error(ErrorKind),
 }
 
-/// Reason why there was no valid answer.
+/// Reason why there was no valid answer. In alphabetical order, as reports have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
+    /// No local port was left on this side.
+    AddressUnavailable,
+    /// The connection was closed before the answer began.
+    Closed,
+    /// The connection did not open for another reason.
+    ConnectFailed,
     /// Connection refused.
     ConnectRefused,
     /// The connection did not open in time.
     ConnectTimeout,
-    /// The connection did not open for another reason.
-    ConnectFailed,
-    /// No local port was left on this side.
-    AddressUnavailable,
-    /// No descriptor was left on this side.
-    TooManyFiles,
-    /// The answer did not come, or did not end, in time.
-    Timeout,
-    /// The connection was reset.
-    Reset,
-    /// The connection was closed before the answer began.
-    Closed,
     /// The connection was closed before the answer ended.
     Incomplete,
-    /// The answer was no valid HTTP.
-    Malformed,
-    /// The answer was complete and its body was wrong.
-    WrongBody,
     /// Anything else from the socket.
     Io,
+    /// The answer was no valid HTTP.
+    Malformed,
+    /// The connection was reset.
+    Reset,
+    /// The answer did not come, or did not end, in time.
+    Timeout,
+    /// No descriptor was left on this side.
+    TooManyFiles,
+    /// The answer was complete and its body was wrong.
+    WrongBody,
 }
 
 impl ErrorKind {

@@ -6,6 +6,7 @@
 mod cells;
 mod counters;
 mod order;
+mod table;
 mod timing;
 
 use std::collections::BTreeMap;
@@ -13,8 +14,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::cells::{Cells, highest_beside};
-pub use self::counters::Counters;
+pub use self::counters::{Counters, ItemCounts, RequestCounts, SecondCounts};
 pub use self::order::{median, rank, samples_for};
+pub(crate) use self::table::counters;
+pub use self::table::{Count, Counter};
 pub use self::timing::{Bounds, CLOSE, Exact, Percentile, SAMPLES_BEYOND, SIGNIFICANT_DIGITS, Timing};
 use crate::clock::Nanos;
 use crate::plan::Arrivals;
@@ -231,7 +234,7 @@ impl ShardStats {
 
     /// Books a connection that took so long to open, in some of the distributions.
     pub fn open_connection(&mut self, connect_ns: u64, kept: &[Series]) {
-        self.counters.connections_opened += 1;
+        self.counters.requests.connections_opened += 1;
         if kept.contains(&Series::Connect) {
             self.timing_mut(Series::Connect).record(connect_ns);
         }
@@ -239,7 +242,7 @@ impl ShardStats {
 
     /// Counts an item that waited for another attempt when the run was stopped.
     pub const fn leave_item(&mut self) {
-        self.counters.unfinished += 1;
+        self.counters.items.unfinished += 1;
     }
 
     /// Counts an attempt that was under way when the run was stopped, and what went over its connection; its item had been
@@ -250,7 +253,7 @@ impl ShardStats {
 
     /// Counts a request of an open loop that was intended and never went.
     pub const fn drop_request(&mut self) {
-        self.counters.dropped += 1;
+        self.counters.requests.dropped += 1;
     }
 
     /// Adds `other`, which must have the same bounds.
@@ -541,23 +544,36 @@ pub(crate) mod tests {
         }
 
         #[test]
+        fn counters_add_up_and_have_the_names_of_their_json(
+            a in prop::collection::vec(any_sample(), 0..50), b in prop::collection::vec(any_sample(), 0..50),
+        ) {
+            let [a, b] = [a, b].map(|samples| stats_of(&samples).counters.requests);
+            let mut both = a.clone();
+            both.merge(&b);
+            prop_assert_eq!(both.clone().without(&b), a);
+            let json = serde_json::to_value(&both).unwrap();
+            prop_assert!(both.iter().all(|(counter, count)| json[counter.name] == count && !counter.help.is_empty()));
+            prop_assert_eq!(serde_json::from_value::<RequestCounts>(json).unwrap(), both);
+        }
+
+        #[test]
         fn every_attempt_ends_in_one_state(samples in prop::collection::vec(any_sample(), 0..200), aborts in 0..5_u64) {
             let mut stats = stats_of(&samples);
             (0..aborts).for_each(|_| stats.abort(0, None));
             let again = samples.iter().filter(|sample| sample.fate == Fate::Again).count() as u64;
             let counters = &stats.counters;
-            prop_assert_eq!(counters.attempts, samples.len() as u64 + aborts);
-            prop_assert_eq!(counters.items() + again, counters.attempts);
+            prop_assert_eq!(counters.requests.attempts, samples.len() as u64 + aborts);
+            prop_assert_eq!(counters.items.ended() + again, counters.requests.attempts);
             let items = stats.timing(Series::Item).map_or(0, |timing| timing.exact().count + timing.exact().censored);
-            prop_assert_eq!(items + aborts, counters.items());
-            let answered: u64 = counters.by_status.values().sum();
-            let unanswered: u64 = counters.by_error.values().sum();
-            prop_assert_eq!(answered + unanswered + aborts, counters.attempts);
+            prop_assert_eq!(items + aborts, counters.items.ended());
+            let answered: u64 = counters.requests.attempts_by_status.values().sum();
+            let unanswered: u64 = counters.requests.errors_by_kind.values().sum();
+            prop_assert_eq!(answered + unanswered + aborts, counters.requests.attempts);
             let [_, services] = Series::of(Arrivals::Asap);
             let timed = |of: &[Series]| stats.timings().filter(|(s, _)| of.contains(s)).map(|(_, t)| t.exact().count).sum();
-            prop_assert_eq!(timed(services), counters.attempts_sent);
+            prop_assert_eq!(timed(services), counters.requests.attempts_sent);
             let all: u64 = timed(&Series::PER_INTERVAL);
-            prop_assert_eq!(all - counters.attempts_sent, samples.len() as u64, "each attempt has a response time");
+            prop_assert_eq!(all - counters.requests.attempts_sent, samples.len() as u64, "each attempt has a response time");
         }
     }
 }

@@ -109,7 +109,7 @@ impl<F: FnMut(&Live)> Observer for Watch<F> {
     }
 
     fn interval(&mut self, interval: &Interval) {
-        self.intervals.push((interval.index, interval.merged.counters.items()));
+        self.intervals.push((interval.index, interval.merged.counters.items.ended()));
     }
 }
 
@@ -129,7 +129,7 @@ fn run(plan: &RunPlan, script: Scripted) -> RunRecord {
 
 /// The states of one shard's items, none of them missing.
 fn items(record: &RunRecord, shard: usize) -> u64 {
-    record.shards[shard].stats.counters.items()
+    record.shards[shard].stats.counters.items.ended()
 }
 
 fn held(shard: &ShardRecord) -> u64 {
@@ -138,7 +138,7 @@ fn held(shard: &ShardRecord) -> u64 {
 
 fn whole(record: &RunRecord, shard: usize) -> bool {
     let shard = &record.shards[shard];
-    shard.fault.is_none() && shard.exit == ShardExit::Clean && shard.stats.counters.ok == held(shard)
+    shard.fault.is_none() && shard.exit == ShardExit::Clean && shard.stats.counters.items.ok == held(shard)
 }
 
 fn clean_shards_perform_every_id_once() {
@@ -147,8 +147,8 @@ fn clean_shards_perform_every_id_once() {
         assert!((0..shards as usize).all(|shard| whole(&record, shard)));
         let sum = |of: fn(u64) -> u64| (0..2_000).map(of).sum::<u64>();
         let counted = |of: fn(&RunRecord, usize) -> u64| (0..shards as usize).map(|i| of(&record, i)).sum::<u64>();
-        assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_received), sum(|id| id));
-        assert_eq!(counted(|r, i| r.shards[i].stats.counters.bytes_sent), sum(|id| id * id));
+        assert_eq!(counted(|r, i| r.shards[i].stats.counters.requests.bytes_received), sum(|id| id));
+        assert_eq!(counted(|r, i| r.shards[i].stats.counters.requests.bytes_sent), sum(|id| id * id));
         assert_eq!(counted(|r, i| r.shards[i].stats.exact(Series::ServiceOk).unwrap().count), 2_000);
         assert_eq!(intervals.iter().map(|(_, items)| items).sum::<u64>(), 2_000, "the seconds add up to the run");
         assert!(record.shards.iter().all(|shard| shard.peak_in_flight == 4 && shard.usage.is_some()));
@@ -246,10 +246,10 @@ fn an_interrupt_ends_the_run_and_books_what_was_under_way() {
         for shard in &record.shards {
             assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
             let counters = &shard.stats.counters;
-            assert_eq!(counters.attempts, counters.ok + counters.aborted);
-            assert!(counters.items() < shard.plan.ids.len());
+            assert_eq!(counters.requests.attempts, counters.items.ok + counters.items.aborted);
+            assert!(counters.items.ended() < shard.plan.ids.len());
             if ids == 1_000 {
-                assert_eq!((counters.ok, counters.aborted), (0, 4));
+                assert_eq!((counters.items.ok, counters.items.aborted), (0, 4));
                 assert_eq!(shard.stats.exact(Series::ServiceOk).unwrap().censored, 4);
             }
         }
@@ -266,7 +266,7 @@ fn a_second_interrupt_cuts_off_what_is_open_and_loses_nothing() {
     assert_eq!(record.interrupted, Some(Signal::SIGINT as i32));
     for shard in &record.shards {
         assert_eq!((shard.fault.clone(), shard.exit), (None, ShardExit::Clean));
-        assert_eq!((shard.stats.counters.aborted, shard.remaining), (4, 496));
+        assert_eq!((shard.stats.counters.items.aborted, shard.remaining), (4, 496));
     }
 }
 
@@ -296,7 +296,7 @@ fn time_ends_a_run_that_its_range_does_not() {
     run_plan.duration = Some(Duration::from_millis(300));
     let record = run(&run_plan, scripted(None, || (), Pace::Quick));
     for shard in &record.shards {
-        assert!(shard.fault.is_none() && shard.stats.counters.aborted == 0 && shard.stats.counters.ok > 0);
+        assert!(shard.fault.is_none() && shard.stats.counters.items.aborted == 0 && shard.stats.counters.items.ok > 0);
         let took = shard.last_done.since(record.start);
         assert!(took >= 290_000_000, "it ended after {took} ns");
     }
@@ -326,8 +326,8 @@ fn one_slow_shard(plan: &RunPlan) -> (RunRecord, f64) {
     let took = record.shards.iter().map(|shard| shard.last_done.since(record.start)).max().unwrap();
     let sum = |of: fn(u64) -> u64| (0..plan.ids.end).map(of).sum::<u64>();
     let counted = |of: fn(&ShardRecord) -> u64| record.shards.iter().map(of).sum::<u64>();
-    assert_eq!(counted(|shard| shard.stats.counters.bytes_received), sum(|id| id), "each ID once");
-    assert_eq!(counted(|shard| shard.stats.counters.bytes_sent), sum(|id| id * id), "each ID once");
+    assert_eq!(counted(|shard| shard.stats.counters.requests.bytes_received), sum(|id| id), "each ID once");
+    assert_eq!(counted(|shard| shard.stats.counters.requests.bytes_sent), sum(|id| id * id), "each ID once");
     assert_eq!(counted(held), plan.ids.end);
     let mut held: Vec<IdRange> = record.shards.iter().flat_map(|shard| shard.ids.clone()).collect();
     held.sort_by_key(|range| range.start);

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use crawlmark_results::show::plot;
@@ -26,13 +28,16 @@ fn saved() -> Report {
     let row = report.intervals.iter().find(|row| row.attempts > 0).unwrap().clone();
     let row = |start_s| IntervalRow {
         start_s,
-        attempts: 1_000,
-        items: 1_000,
-        ok: 1_000,
-        not_found: 0,
-        failed: 0,
-        throttled: 0,
-        aborted: 0,
+        counts: SecondCounts {
+            attempts: 1_000,
+            items: 1_000,
+            ok: 1_000,
+            not_found: 0,
+            failed: 0,
+            throttled: 0,
+            aborted: 0,
+            ..row.counts.clone()
+        },
         ..row.clone()
     };
     report.intervals = (0..5).map(row).collect();
@@ -83,7 +88,7 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
     let (seen, reasons) = judged(&report, &throttled());
     assert_eq!(seen, Seen::Fail, "1.5 % of the later half");
     assert_eq!(reasons, ["throttled_rate 1.50 %, where throttled_rate < 0.01 is wanted"]);
-    report.intervals[4] = IntervalRow { throttled: 0, ok: 900, failed: 100, ..report.intervals[4].clone() };
+    (report.intervals[4].throttled, report.intervals[4].ok, report.intervals[4].failed) = (0, 900, 100);
     assert!(judged(&report, &throttled()).1[0].starts_with("error_rate 5.00 %"));
 }
 
@@ -106,7 +111,7 @@ fn what_this_side_may_have_done_says_nothing_of_the_target() {
     assert_eq!(seen(&report, &throttled()), Seen::Void);
     report.stopped_by = Some("error_rate < 0.5".to_owned());
     assert_eq!(seen(&report, &throttled()), Seen::Collapse, "what most of goes wrong is not pushed again");
-    report.totals.errors_by_kind.insert("too_many_files".to_owned(), 3);
+    report.totals.errors_by_kind.insert(ErrorKind::TooManyFiles, 3);
     assert_eq!(seen(&report, &throttled()), Seen::Void);
 }
 
@@ -237,7 +242,7 @@ fn what_a_busy_machine_may_have_done_is_not_the_targets() {
     }
     report.validity.verdict = Verdict::TargetLimited;
     report.totals.attempts = 5_000;
-    report.totals.errors_by_kind.insert("timeout".to_owned(), 500);
+    report.totals.errors_by_kind.insert(ErrorKind::Timeout, 500);
     assert_eq!(judged(&report), (Seen::Fail, false));
     let busy = |report: &Report| {
         let mut busy = report.clone();
@@ -249,7 +254,7 @@ fn what_a_busy_machine_may_have_done_is_not_the_targets() {
     assert_eq!(judged(&busy(&report)), (Seen::Void, true), "the shards waited for a CPU");
     // Connections that the target closed are its doing.
     report.totals.errors_by_kind.clear();
-    report.totals.errors_by_kind.insert("closed".to_owned(), 500);
+    report.totals.errors_by_kind.insert(ErrorKind::Closed, 500);
     assert_eq!(judged(&busy(&report)), (Seen::Fail, false));
     // A lack of connections may come of answers that were read late.
     let mut starved = saved();

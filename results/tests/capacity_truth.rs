@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crawlmark_harness::plan::Arrivals;
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_results::studies::StudyResult;
@@ -153,14 +154,8 @@ fn saved() -> Report {
 fn empty(row: &IntervalRow, start_s: u64) -> IntervalRow {
     IntervalRow {
         start_s,
-        attempts: 0,
+        counts: SecondCounts::default(),
         scheduled: Some(0),
-        items: 0,
-        ok: 0,
-        not_found: 0,
-        failed: 0,
-        throttled: 0,
-        aborted: 0,
         in_flight: 0,
         response_p50_us: None,
         ..row.clone()

@@ -163,7 +163,7 @@ fn rounds_with_status(pairs: usize, base: Option<u16>, candidate: Option<u16>) -
             report.ledger.not_found = items;
         } else {
             report.ledger.failed = items;
-            report.totals.rejected_by_status.insert(status.to_string(), items);
+            report.totals.rejected_by_status.insert(status, items);
         }
         let read = RoundReport::new(&report, (round.pair, round.arm, String::new()), None);
         round.readings = Readings { service_p50: Reading::Absent, service_p99: Reading::Absent, ..read.readings };

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::export::{ExportError, Format, export};
 use crawlmark_results::run::report::{GateReport, IntervalRow, Report, ScheduleReport, Verdict};
 use crawlmark_results::show::text;
@@ -53,8 +54,11 @@ fn seconds(report: &Report, count: u64) -> Vec<IntervalRow> {
     (0..count)
         .map(|n| IntervalRow {
             start_s: n,
-            attempts: 900 + n % 7 * 100,
-            throttled: n % 5,
+            counts: SecondCounts {
+                attempts: 900 + n % 7 * 100,
+                throttled: n % 5,
+                ..report.intervals[0].counts.clone()
+            },
             ..report.intervals[0].clone()
         })
         .collect()
@@ -319,8 +323,7 @@ proptest! {
         report.environment.cpu_model = Some(words.clone());
         report.validity.reasons = vec![words.clone(); usize::try_from(many).unwrap() + 1];
         report.tags = (0..many).map(|n| (format!("{n}{words}"), words.clone())).collect();
-        report.totals.attempts_by_status = (0..many).map(|n| (format!("{n}{words}"), u64::MAX - n)).collect();
-        report.totals.errors_by_kind = (0..many).map(|n| (format!("{words}{n}"), n)).collect();
+        report.totals.attempts_by_status = (0..many).map(|n| (u16::try_from(n).unwrap(), u64::MAX - n)).collect();
         let like = report.gates[0].clone();
         report.gates = (0..many).map(|_| gate(words.clone(), ok, &like)).collect();
         report.intervals = seconds(&report, many);

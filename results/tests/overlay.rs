@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_results::run::report::{IntervalRow, Report, ScheduleReport, Verdict};
 use crawlmark_results::run::result_dir::{Overlaid, PAGE, overlaid};
 use crawlmark_results::show::page::overlay::labels;
@@ -22,7 +23,7 @@ fn run(name: &str, seconds: u64) -> Report {
     let second = report.intervals[0].clone();
     let row = |n: u64| IntervalRow {
         start_s: n,
-        attempts: 900 + n % 7,
+        counts: SecondCounts { attempts: 900 + n % 7, ..second.counts.clone() },
         p50_us: Some(2_000.0),
         p90_us: Some(3_000.0),
         p99_us: Some(9_000.0),

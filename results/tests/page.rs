@@ -243,8 +243,6 @@ fn spoilt(text: &str) -> Report {
     for gate in &mut report.gates {
         (gate.expression, gate.unit, gate.why) = (text(), text(), Some(text()));
     }
-    report.totals.attempts_by_status = BTreeMap::from([(text(), 5)]);
-    report.totals.errors_by_kind = BTreeMap::from([(text(), 5)]);
     report.shards[0].fault = Some(text());
     report.shards[1].exits = vec![text()];
     report.latency.insert(text(), report.latency["service"].clone());

@@ -105,7 +105,7 @@ fn run_of(shards: u32, connections: u32, ids: u64) -> RunPlan {
 }
 
 fn ok(rehearsal: &Rehearsal) -> u64 {
-    rehearsal.record.shards.iter().map(|shard| shard.stats.counters.ok).sum()
+    rehearsal.record.shards.iter().map(|shard| shard.stats.counters.items.ok).sum()
 }
 
 #[test]
@@ -614,8 +614,8 @@ fn a_run_that_is_over_sends_nothing_that_its_limit_holds_back_and_does_not_wait_
     let (report, samples, _) = run_cold(&plan, &delays_ms);
     let sent = sends(&samples);
     assert!(sent.len() < 48 && sent.last() <= Some(&1_000_000_000) && conforms(&sent, per_s(10), 40), "{sent:?}");
-    let Ledger { planned, ok, not_attempted, .. } = report.ledger;
-    assert_eq!((ok, not_attempted), (sent.len() as u64, planned - ok));
+    let Ledger { planned, items, not_attempted, .. } = report.ledger;
+    assert_eq!((items.ok, not_attempted), (sent.len() as u64, planned - items.ok));
 }
 
 #[test]
@@ -630,8 +630,8 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
         (dead.fault, dead.last_done) =
             (Some(crawlmark_harness::supervisor::ShardFault::Died), Nanos::default().plus(4 * S));
         dead.timetable = None;
-        (dead.stats.counters.attempts, dead.stats.counters.attempts_sent) = (400, 400);
-        let lived = record.shards[0].stats.counters.attempts;
+        (dead.stats.counters.requests.attempts, dead.stats.counters.requests.attempts_sent) = (400, 400);
+        let lived = record.shards[0].stats.counters.requests.attempts;
         let report = Rehearsal { record, ..rehearsal }.as_it_is(&plan);
         let schedule = report.schedule.unwrap();
         assert_eq!(schedule.scheduled, lived);
@@ -874,7 +874,7 @@ fn a_slow_target_that_lives_is_not_dead() {
     let waves = std::cell::Cell::new((Nanos::default(), 0));
     let target = |shard: &ShardPlan, clock| Waves { clock, shard: shard.shard, seen: waves.clone() };
     let report = rehearse(&plan, &[], target).unwrap().report(&plan);
-    assert!(report.totals.errors_by_kind["reset"] >= 6, "{:?}", report.totals);
+    assert!(report.totals.errors_by_kind[&ErrorKind::Reset] >= 6, "{:?}", report.totals);
     assert!(!report.validity.reasons.iter().any(|reason| reason.contains("no good answer")), "{:?}", report.validity);
     // Nothing came of most seconds, and nothing failed.
     let plan = RunPlan { duration: Some(60 * S), timeout: 40 * S, grace: 60 * S, ..run_of(1, 1, 1 << 40) };
@@ -1161,7 +1161,7 @@ fn two_signals_of_one_stop_are_one_and_a_later_one_cuts_off_open_requests_and_lo
         let incidents = millis.map(|ms| Incident::Signal { at: ms * MS, number: 15 });
         let record = run(&plan, &incidents, |_, _| 900 * MS).record;
         assert!(record.shards.iter().all(|shard| shard.fault.is_none()), "{:?}", record.shards);
-        let aborted = record.shards.iter().map(|shard| shard.stats.counters.aborted).sum::<u64>();
+        let aborted = record.shards.iter().map(|shard| shard.stats.counters.items.aborted).sum::<u64>();
         (record.interrupted, aborted)
     };
     assert_eq!(stopped([1_000, 1_150]), (Some(15), 0));

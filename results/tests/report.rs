@@ -166,8 +166,8 @@ fn first_second() -> Interval {
         index: 0,
         scheduled: Scheduled {
             requests: 1_000,
-            good: merged.counters.ok + merged.counters.not_found,
-            failed: merged.counters.failed,
+            good: merged.counters.items.ok + merged.counters.items.not_found,
+            failed: merged.counters.items.failed,
         },
         warmup: Counters::default(),
         merged,
@@ -332,7 +332,7 @@ fn a_shard_that_does_not_end_well_or_does_not_add_up_makes_a_run_incomplete() {
     assert_eq!(verdict(|shard| shard.exit = ShardExit::Code(3)), Verdict::Incomplete);
     assert_eq!(verdict(|shard| shard.exit = ShardExit::Signal(11)), Verdict::Incomplete);
     assert_eq!(verdict(|shard| shard.remaining = 1), Verdict::Incomplete);
-    assert_eq!(verdict(|shard| shard.stats.counters.ok -= 1), Verdict::Incomplete);
+    assert_eq!(verdict(|shard| shard.stats.counters.items.ok -= 1), Verdict::Incomplete);
     assert_eq!(verdict(|shard| shard.fault = Some(ShardFault::Died)), Verdict::Incomplete);
 }
 
@@ -341,9 +341,9 @@ fn a_run_of_mostly_errors_measured_how_fast_they_came() {
     let errors = |count: u64| {
         verdict(|shard| {
             let counters = &mut shard.stats.counters;
-            *counters.by_error.entry(ErrorKind::ConnectRefused).or_default() += count;
-            counters.ok -= count;
-            counters.failed += count;
+            *counters.requests.errors_by_kind.entry(ErrorKind::ConnectRefused).or_default() += count;
+            counters.items.ok -= count;
+            counters.items.failed += count;
         })
     };
     assert_eq!((errors(5), errors(900), errors(1_100)), (Verdict::Valid, Verdict::Errors, Verdict::TargetLimited));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crawlmark::crawl::Reuse;
 use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::rehearse::Incident;
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_results::run::report::Verdict;
 use crawlmark_results::show::text;
 
@@ -108,7 +109,7 @@ fn v6_every_attempt_of_an_open_loop_is_the_sum_of_its_parts() {
     // Those with a good answer are the ones whose response is reported.
     let response = ran.latency("response");
     assert!(response.mean_us.is_some_and(|mean| (mean * response.count as f64 - good_us).abs() < 1.0));
-    assert!(ran.report.totals.errors_by_kind["timeout"] > 0);
+    assert!(ran.report.totals.errors_by_kind[&ErrorKind::Timeout] > 0);
     let [lag, wait] = ["sched_lag", "pool_wait"].map(|series| ran.latency(series).max_us);
     assert!(lag >= Some(200_000.0) && wait >= Some(400_000.0), "{lag:?}, {wait:?}");
 }
@@ -134,7 +135,7 @@ fn a_connection_that_hangs_is_in_the_times_of_connections_and_of_what_waited_for
         let plan = RunPlan { timeout, grace: MS, ..thousand_per_s(5, 500 * MS) };
         let ran = run(plan, Script { connect: 3_600 * S, ..Script::default() }, &[]);
         let totals = &ran.report.totals;
-        let timed_out = totals.errors_by_kind.get("connect_timeout").copied().unwrap_or_default();
+        let timed_out = totals.errors_of(ErrorKind::ConnectTimeout);
         assert_eq!((timed_out > 0, timed_out + ran.report.ledger.aborted), (timeout < S, totals.attempts));
         let due = totals.attempts + totals.dropped;
         for (series, cut_off) in [("connect", totals.attempts), ("pool_wait", due), ("response", due)] {

@@ -2,6 +2,7 @@
 
 use crawlmark_harness::plan::Manners;
 use crawlmark_harness::rehearse::Incident;
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_results::show::text;
 
 use crate::rehearsal::{MS, S, assert_ms, budgeted, closed_loop, run};
@@ -42,7 +43,7 @@ fn v6_every_attempt_is_the_sum_of_its_parts() {
     ran.assert_identity();
     // All of it happened.
     let totals = &ran.report.totals;
-    assert!(totals.errors_by_kind["timeout"] > 0 && totals.retries > 0 && totals.throttled > 0, "{totals:?}");
+    assert!(totals.errors_by_kind[&ErrorKind::Timeout] > 0 && totals.retries > 0 && totals.throttled > 0, "{totals:?}");
     assert!(ran.report.manners.pauses > 0 && ran.latency("sched_lag").max_us >= Some(200_000.0));
     assert!(ran.latency("pool_wait").max_us >= Some(3_000.0));
 }

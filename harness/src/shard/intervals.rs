@@ -404,7 +404,7 @@ mod tests {
         intervals.finish(under_way, &sample(Nanos(S / 2), Nanos(3 * S)));
         let told = |interval: &Interval| {
             let response = interval.stats.timing(Series::ResponseOk);
-            (interval.index, interval.stats.counters.dropped, response.map(|timing| timing.exact().censored))
+            (interval.index, interval.stats.counters.requests.dropped, response.map(|timing| timing.exact().censored))
         };
         let complete: Vec<_> = intervals.take_complete(NOTHING).iter().map(told).collect();
         assert_eq!(complete, [(0, 1, Some(1)), (1, 0, None), (2, 0, None)]);
@@ -455,10 +455,10 @@ mod tests {
                 let ended = attempts.iter().filter(|(at, took)| second.contains(&(at + took))).count() as u64;
                 let due = attempts.iter().filter(|(at, _)| second.contains(at)).count() as u64;
                 let counters = &interval.stats.counters;
-                prop_assert_eq!((counters.attempts, counters.ok), (ended, ended));
+                prop_assert_eq!((counters.requests.attempts, counters.items.ok), (ended, ended));
                 let is_measured = |(at, took): &&(u64, u64)| second.contains(&(at + took)) && *at >= measured_from;
                 let measured = attempts.iter().filter(is_measured).count() as u64;
-                prop_assert_eq!(counters.clone().without(&interval.warmup).attempts, measured);
+                prop_assert_eq!(counters.clone().without(&interval.warmup).requests.attempts, measured);
                 prop_assert_eq!((interval.scheduled.requests, interval.scheduled.good), (due, due));
                 let timed = interval.stats.timing(Series::ServiceOk).map_or(0, |timing| timing.exact().count);
                 prop_assert_eq!(timed, due);
@@ -491,7 +491,7 @@ mod tests {
             indices.sort_unstable();
             indices.dedup();
             prop_assert_eq!(indices.len(), out.len());
-            prop_assert_eq!(out.iter().map(|i| i.stats.counters.ok).sum::<u64>(), attempts.len() as u64);
+            prop_assert_eq!(out.iter().map(|i| i.stats.counters.items.ok).sum::<u64>(), attempts.len() as u64);
             prop_assert_eq!(intervals.in_flight(), 0);
         }
     }

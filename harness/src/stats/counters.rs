@@ -2,167 +2,242 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::table::{Counter, counters};
 use crate::sample::{ErrorKind, Fate, Outcome, Sample};
 use crate::workload::InFlight;
 
-/// Counts of items, attempts, connections and bytes. Constant in size: statuses and kinds of error are few.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Items that ended well.
-    pub ok: u64,
-    /// Items that ended well at their first attempt.
-    pub ok_at_first: u64,
-    /// Items that the target does not have.
-    pub not_found: u64,
-    /// Items that ended in a rejection, a challenge or an error.
-    pub failed: u64,
-    /// Items that were throttled until no attempt was left.
-    pub gave_up: u64,
-    /// Items cut off when the run was stopped.
-    pub aborted: u64,
-    /// Items that waited for another attempt when the run was stopped; in no final state.
-    pub unfinished: u64,
-    /// Requests tried, the failed ones included.
-    pub attempts: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
-    /// Requests that were sent, those cut off at the end of the run included.
-    pub attempts_sent: u64,
-    /// Requests of an open loop that were intended and never went; no attempts.
-    pub dropped: u64,
-    /// Attempts that the target throttled.
-    pub throttled: u64,
-    /// Attempts that the target answered with a challenge page.
-    pub soft_blocked: u64,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Bytes of requests, heads included.
-    pub bytes_sent: u64,
-    /// Bytes of answers, heads included.
-    pub bytes_received: u64,
-    /// Answers by status.
-    pub by_status: BTreeMap<u16, u64>,
-    /// Failures by kind.
-    pub by_error: BTreeMap<ErrorKind, u64>,
-    /// Attempts that failed because of the status that they were answered with.
-    pub rejected: BTreeMap<u16, u64>,
+counters! {
+    /// Items that were tried, by state.
+    #[derive(Copy)]
+    #[serde(default)]
+    pub struct ItemCounts {
+        /// Items that ended well.
+        ok: u64 as "ok",
+        /// Items that the target does not have.
+        not_found: u64 as "not found",
+        /// Items that ended in a rejection, a challenge or an error.
+        failed: u64 as "failed",
+        /// Items that were throttled until no attempt was left.
+        gave_up: u64 as "abandoned (throttled)",
+        /// Items cut off when the run was stopped.
+        aborted: u64 as "aborted",
+        /// Items that waited for another attempt when the run was stopped; in no final state.
+        unfinished: u64 as "unfinished",
+    }
 }
 
-impl Counters {
+counters! {
+    /// Attempts by outcome, and what they took. Constant in size: statuses and kinds of error are few.
+    #[serde(default)]
+    pub struct RequestCounts {
+        /// Requests tried, the failed ones included.
+        attempts: u64 as "attempts",
+        /// Attempts beyond the first of their item.
+        retries: u64 as "of these, retries",
+        /// Items that ended well at their first attempt.
+        ok_at_first: u64,
+        /// Requests that were sent, those cut off at the end of the run included.
+        attempts_sent: u64,
+        /// Requests of an open loop that were due and never went.
+        dropped: u64 as "due and never sent",
+        /// Answers by status.
+        #[serde(deserialize_with = "by_number")]
+        attempts_by_status: BTreeMap<u16, u64>,
+        /// Failures by kind.
+        errors_by_kind: BTreeMap<ErrorKind, u64>,
+        /// Attempts that failed because of the status that they were answered with. Empty of an older version.
+        #[serde(deserialize_with = "by_number")]
+        rejected_by_status: BTreeMap<u16, u64>,
+        /// Attempts that the target throttled.
+        throttled: u64 as "throttled",
+        /// Attempts that were answered with a challenge page.
+        soft_blocked: u64 as "challenge pages",
+        /// Connections opened.
+        connections_opened: u64 as "connections opened",
+        /// Bytes of requests, heads included.
+        bytes_sent: u64 as "sent",
+        /// Bytes of answers, heads included.
+        bytes_received: u64 as "received",
+    }
+}
+
+/// Read counts by a number, which is a text in JSON.
+fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
+    if !deserializer.is_human_readable() {
+        return BTreeMap::deserialize(deserializer);
+    }
+    let read = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    let number = |text: String| text.parse().map_err(|_| D::Error::custom(format_args!("{text:?} is not a status")));
+    read.into_iter().map(|(text, count)| Ok((number(text)?, count))).collect()
+}
+
+/// Counts of a shard, of one interval of a shard, or of the whole run once merged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Items by state.
+    pub items: ItemCounts,
+    /// Attempts by outcome, connections and bytes.
+    pub requests: RequestCounts,
+}
+
+counters! {
+    /// Counts of what ended in a second, as they are reported.
+    pub struct SecondCounts {
+        /// Attempts that ended in it or were cut off.
+        attempts: u64,
+        /// Items that ended.
+        items: u64,
+        /// Good answers.
+        ok: u64,
+        /// The target has no such item.
+        not_found: u64,
+        /// Rejected, challenged, or without a valid answer.
+        failed: u64,
+        /// Attempts beyond the first of their item.
+        retries: u64,
+        /// Throttled.
+        throttled: u64,
+        /// Answered with a challenge page.
+        soft_blocked: u64,
+        /// Cut off.
+        aborted: u64,
+        /// Attempts without a valid answer, by kind. Empty in results of older versions.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        errors_by_kind: BTreeMap<ErrorKind, u64>,
+        /// Connections opened.
+        connections_opened: u64,
+        /// Bytes of answers, heads included.
+        bytes_received: u64,
+    }
+}
+
+impl SecondCounts {
+    /// Select the counts that a second reports.
+    #[must_use]
+    pub fn of(items: &ItemCounts, requests: &RequestCounts) -> Self {
+        let ItemCounts { ok, not_found, failed, aborted, .. } = *items;
+        let RequestCounts { attempts, retries, throttled, soft_blocked, connections_opened, bytes_received, .. } =
+            *requests;
+        Self {
+            attempts,
+            items: items.ended(),
+            ok,
+            not_found,
+            failed,
+            retries,
+            throttled,
+            soft_blocked,
+            aborted,
+            errors_by_kind: requests.errors_by_kind.clone(),
+            connections_opened,
+            bytes_received,
+        }
+    }
+}
+
+impl ItemCounts {
     /// Items in a final state.
     #[must_use]
-    pub const fn items(&self) -> u64 {
+    pub const fn ended(&self) -> u64 {
         self.ok + self.not_found + self.failed + self.gave_up + self.aborted
     }
 
+    /// Items that had an attempt, as far as is known.
+    #[must_use]
+    pub const fn begun(&self) -> u64 {
+        self.ended().saturating_add(self.unfinished)
+    }
+
+    /// Items that ended by themselves.
+    #[must_use]
+    pub const fn completed(&self) -> u64 {
+        self.ok + self.not_found + self.failed + self.gave_up
+    }
+}
+
+impl RequestCounts {
+    /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. `items` are what the attempts were for: a
+    /// good item, and one that is not there, has one attempt that says so.
+    #[must_use]
+    pub const fn failed(&self, items: &ItemCounts) -> u64 {
+        self.attempts.saturating_sub(items.ok + items.not_found + self.throttled + items.aborted)
+    }
+
+    /// Attempts of one kind of error.
+    #[must_use]
+    pub fn errors_of(&self, kind: ErrorKind) -> u64 {
+        self.errors_by_kind.get(&kind).copied().unwrap_or(0)
+    }
+}
+
+impl Counters {
     /// Attempts that were neither good, nor not found, nor throttled: the `errors` of thresholds and of the live view. Those cut off
     /// are among them. A good item, and one that is not there, has one attempt that says so.
     #[must_use]
     pub const fn errors(&self) -> u64 {
-        self.attempts.saturating_sub(self.ok + self.not_found + self.throttled)
+        self.requests.attempts.saturating_sub(self.items.ok + self.items.not_found + self.requests.throttled)
     }
 
-    /// Adds `other`.
+    /// Merge with `other`.
     pub fn merge(&mut self, other: &Self) {
-        self.combine(other, |own, others| *own += others);
+        let Self { items, requests } = other;
+        self.items.merge(items);
+        self.requests.merge(requests);
     }
 
     /// Return these counts without those in `part`, which are among them.
     #[must_use]
-    pub fn without(mut self, part: &Self) -> Self {
-        self.combine(part, |own, others| *own = own.saturating_sub(others));
-        self
+    pub fn without(self, part: &Self) -> Self {
+        let Self { items, requests } = part;
+        Self { items: self.items.without(items), requests: self.requests.without(requests) }
     }
 
-    fn combine(&mut self, other: &Self, change: impl Fn(&mut u64, u64)) {
-        fn combine<K: Ord + Copy>(
-            own: &mut BTreeMap<K, u64>,
-            others: &BTreeMap<K, u64>,
-            change: impl Fn(&mut u64, u64),
-        ) {
-            for (key, count) in others {
-                change(own.entry(*key).or_default(), *count);
-            }
-            own.retain(|_, count| *count > 0);
-        }
-        let Self {
-            ok,
-            ok_at_first,
-            not_found,
-            failed,
-            gave_up,
-            aborted,
-            unfinished,
-            attempts,
-            retries,
-            attempts_sent,
-            dropped,
-            throttled,
-            soft_blocked,
-            connections_opened,
-            bytes_sent,
-            bytes_received,
-            by_status,
-            by_error,
-            rejected,
-        } = other;
-        change(&mut self.ok, *ok);
-        change(&mut self.ok_at_first, *ok_at_first);
-        change(&mut self.not_found, *not_found);
-        change(&mut self.failed, *failed);
-        change(&mut self.gave_up, *gave_up);
-        change(&mut self.aborted, *aborted);
-        change(&mut self.unfinished, *unfinished);
-        change(&mut self.attempts, *attempts);
-        change(&mut self.retries, *retries);
-        change(&mut self.attempts_sent, *attempts_sent);
-        change(&mut self.dropped, *dropped);
-        change(&mut self.throttled, *throttled);
-        change(&mut self.soft_blocked, *soft_blocked);
-        change(&mut self.connections_opened, *connections_opened);
-        change(&mut self.bytes_sent, *bytes_sent);
-        change(&mut self.bytes_received, *bytes_received);
-        combine(&mut self.by_status, by_status, &change);
-        combine(&mut self.by_error, by_error, &change);
-        combine(&mut self.rejected, rejected, &change);
+    /// Every counter that is one number, with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + use<> {
+        self.items.iter().chain(self.requests.iter())
     }
 
     /// Counts an attempt that was cut off, and what went over its connection; its item had been attempted `attempt` times before.
     pub(crate) fn abort(&mut self, attempt: u32, in_flight: Option<InFlight>) {
-        self.attempts += 1;
-        self.retries += u64::from(attempt > 0);
-        self.aborted += 1;
+        self.requests.attempts += 1;
+        self.requests.retries += u64::from(attempt > 0);
+        self.items.aborted += 1;
         if let Some(InFlight { bytes_sent, bytes_received, .. }) = in_flight {
-            self.attempts_sent += 1;
-            self.bytes_sent += bytes_sent;
-            self.bytes_received += bytes_received;
+            self.requests.attempts_sent += 1;
+            self.requests.bytes_sent += bytes_sent;
+            self.requests.bytes_received += bytes_received;
         }
     }
 
     /// Books one attempt that ended, and its item if that was its last.
     pub(crate) fn record(&mut self, sample: &Sample) {
         let attempt = &sample.attempt;
-        self.attempts += 1;
-        self.retries += u64::from(sample.permit.attempt > 0);
-        self.attempts_sent += u64::from(attempt.sent.is_some());
-        self.bytes_sent += attempt.bytes_sent;
-        self.bytes_received += attempt.bytes_received;
+        self.requests.attempts += 1;
+        self.requests.retries += u64::from(sample.permit.attempt > 0);
+        self.requests.attempts_sent += u64::from(attempt.sent.is_some());
+        self.requests.bytes_sent += attempt.bytes_sent;
+        self.requests.bytes_received += attempt.bytes_received;
         if let Some(status) = attempt.status {
-            count(&mut self.by_status, status);
+            count(&mut self.requests.attempts_by_status, status);
         }
         match attempt.outcome {
-            Outcome::Throttled => self.throttled += 1,
-            Outcome::SoftBlocked => self.soft_blocked += 1,
-            Outcome::Error(kind) => count(&mut self.by_error, kind),
-            Outcome::Rejected => attempt.status.into_iter().for_each(|status| count(&mut self.rejected, status)),
+            Outcome::Throttled => self.requests.throttled += 1,
+            Outcome::SoftBlocked => self.requests.soft_blocked += 1,
+            Outcome::Error(kind) => count(&mut self.requests.errors_by_kind, kind),
+            Outcome::Rejected => {
+                if let Some(status) = attempt.status {
+                    count(&mut self.requests.rejected_by_status, status);
+                }
+            }
             Outcome::Ok | Outcome::NotFound => {}
         }
         match sample.fate {
             Fate::Ended => {
                 self.end_item(attempt.outcome);
-                self.ok_at_first += u64::from(attempt.outcome == Outcome::Ok && sample.permit.attempt == 0);
+                self.requests.ok_at_first += u64::from(attempt.outcome == Outcome::Ok && sample.permit.attempt == 0);
             }
             Fate::Again => {}
         }
@@ -171,10 +246,10 @@ impl Counters {
     /// Books the end of an item whose last attempt came to `outcome`.
     fn end_item(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Ok => self.ok += 1,
-            Outcome::NotFound => self.not_found += 1,
-            Outcome::Throttled => self.gave_up += 1,
-            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
+            Outcome::Ok => self.items.ok += 1,
+            Outcome::NotFound => self.items.not_found += 1,
+            Outcome::Throttled => self.items.gave_up += 1,
+            Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.items.failed += 1,
         }
     }
 }

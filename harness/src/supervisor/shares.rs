@@ -175,7 +175,7 @@ fn demand(before: &Progress, now: &Progress, per_s: f64, given: u32, shards: usi
     if starved > SATED || held.pause_ns > 0 {
         return Demand::AtMost(given);
     }
-    let attempts = now.counters.attempts.saturating_sub(before.counters.attempts) as f64;
+    let attempts = now.counters.requests.attempts.saturating_sub(before.counters.requests.attempts) as f64;
     let whole = f64::from(Share::WHOLE.0);
     let used = attempts / (looked / 1e9) / per_s * whole;
     let least = whole / shards as f64 * LEAST;
@@ -223,7 +223,7 @@ mod tests {
     fn progress(ms: u64, rate_ms: u64, attempts: u64) -> Progress {
         let mut progress = Progress { at: Nanos(ms * 1_000_000), ..Progress::default() };
         progress.binding = BindingTimes { rate_ns: rate_ms * 1_000_000, ..BindingTimes::NONE };
-        progress.counters.attempts = attempts;
+        progress.counters.requests.attempts = attempts;
         progress
     }
 

@@ -149,7 +149,7 @@ impl Timeline {
         };
         interval.seconds.push(ShardSecond {
             shard,
-            attempts: frame.counters.attempts,
+            attempts: frame.counters.requests.attempts,
             max_sched_lag_ns: frame.max_sched_lag_ns,
             cpu_us: frame.cpu_us,
         });

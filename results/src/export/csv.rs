@@ -2,28 +2,22 @@
 //! ID and its verdict: tables of several runs may be put under each other, and none of them passes for valid.
 
 use crate::run::report::{IntervalRow, Latency, Report, ShardReport};
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{SecondCounts, Series};
 
 /// A column: its name, with the unit where there is one, and its field in a row.
 type Column<T> = (&'static str, fn(&T) -> String);
 
-const SECONDS: [Column<IntervalRow>; 33] = [
+/// Columns of a second before its counts.
+const DUE: [Column<IntervalRow>; 5] = [
     ("start_s", |row| row.start_s.to_string()),
     ("offered", |row| optional(row.offered)),
     ("scheduled", |row| count(row.scheduled)),
     ("scheduled_good", |row| count(row.scheduled_good)),
     ("scheduled_failed", |row| count(row.scheduled_failed)),
-    ("attempts", |row| row.attempts.to_string()),
-    ("items", |row| row.items.to_string()),
-    ("ok", |row| row.ok.to_string()),
-    ("not_found", |row| row.not_found.to_string()),
-    ("failed", |row| row.failed.to_string()),
-    ("retries", |row| row.retries.to_string()),
-    ("throttled", |row| row.throttled.to_string()),
-    ("soft_blocked", |row| row.soft_blocked.to_string()),
-    ("aborted", |row| row.aborted.to_string()),
-    ("connections_opened", |row| row.connections_opened.to_string()),
-    ("bytes_received", |row| row.bytes_received.to_string()),
+];
+
+/// Columns of a second after its counts.
+const SECONDS: [Column<IntervalRow>; 17] = [
     ("in_flight", |row| row.in_flight.to_string()),
     ("p50_us", |row| optional(row.p50_us)),
     ("p90_us", |row| optional(row.p90_us)),
@@ -43,28 +37,18 @@ const SECONDS: [Column<IntervalRow>; 33] = [
     ("pace_per_s", |row| optional(row.pace_per_s)),
 ];
 
-const SHARDS: [Column<ShardReport>; 36] = [
+/// Columns of a shard before its counts.
+const PROCESS: [Column<ShardReport>; 6] = [
     ("shard", |shard| shard.shard.to_string()),
     ("pid", |shard| shard.pid.to_string()),
     ("cpu", |shard| shard.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
     ("id_start", |shard| shard.id_range.start.to_string()),
     ("id_end", |shard| shard.id_range.end.to_string()),
     ("connections", |shard| shard.connections.to_string()),
-    ("planned", |shard| shard.ledger.planned.to_string()),
-    ("ok", |shard| shard.ledger.ok.to_string()),
-    ("not_found", |shard| shard.ledger.not_found.to_string()),
-    ("failed", |shard| shard.ledger.failed.to_string()),
-    ("gave_up", |shard| shard.ledger.gave_up.to_string()),
-    ("aborted", |shard| shard.ledger.aborted.to_string()),
-    ("unfinished", |shard| shard.ledger.unfinished.to_string()),
-    ("not_attempted", |shard| shard.ledger.not_attempted.to_string()),
-    ("lost", |shard| shard.ledger.lost.to_string()),
-    ("attempts", |shard| shard.totals.attempts.to_string()),
-    ("retries", |shard| shard.totals.retries.to_string()),
-    ("throttled", |shard| shard.totals.throttled.to_string()),
-    ("connections_opened", |shard| shard.totals.connections_opened.to_string()),
-    ("bytes_sent", |shard| shard.totals.bytes_sent.to_string()),
-    ("bytes_received", |shard| shard.totals.bytes_received.to_string()),
+];
+
+/// Columns of a shard after its counts.
+const SHARDS: [Column<ShardReport>; 15] = [
     ("duration_s", |shard| number(shard.totals.duration_s)),
     ("items_per_s", |shard| number(shard.totals.items_per_s)),
     ("ok_per_s", |shard| optional(shard.totals.ok_per_s)),
@@ -84,21 +68,42 @@ const SHARDS: [Column<ShardReport>; 36] = [
 
 /// A row for each second.
 pub(super) fn intervals(report: &Report) -> String {
-    table(report, &SECONDS, &report.intervals)
+    let counts = |counts: SecondCounts| counts.iter().map(|(counter, count)| (counter.name, count));
+    table(report, (&DUE, &SECONDS), &report.intervals, |row| {
+        counts(row.map_or_else(Default::default, |row| row.counts.clone()))
+    })
 }
 
 /// A row for each shard. A percentile that is only known to be no less than its value is an empty field.
 pub(super) fn shards(report: &Report) -> String {
-    table(report, &SHARDS, &report.shards)
+    table(report, (&PROCESS, &SHARDS), &report.shards, |shard| {
+        let (ledger, requests) =
+            shard.map_or_else(Default::default, |shard| (shard.ledger, shard.totals.requests.clone()));
+        let requests = requests.iter().filter(|(counter, _)| counter.label.is_some());
+        let states = ledger.states().map(|(name, _, count)| (name, count));
+        [("planned", ledger.planned)]
+            .into_iter()
+            .chain(states)
+            .chain(requests.map(|(counter, count)| (counter.name, count)))
+    })
 }
 
-fn table<T>(report: &Report, columns: &[Column<T>], rows: &[T]) -> String {
+/// A table of columns, the counts between them. The names of the counts are those of no row.
+fn table<T, I: Iterator<Item = (&'static str, u64)>>(
+    report: &Report,
+    (before, after): (&[Column<T>], &[Column<T>]),
+    rows: &[T],
+    counts: impl Fn(Option<&T>) -> I,
+) -> String {
     let of_run = [("run_id", report.run_id.as_str()), ("validity", report.validity.verdict.name())];
     let mut out = String::new();
-    let names = columns.iter().map(|(name, _)| *name).chain(of_run.map(|(name, _)| name));
-    line(&mut out, names.map(ToOwned::to_owned));
+    let name = |column: &Column<T>| column.0;
+    let names = before.iter().map(name).chain(counts(None).map(|(name, _)| name)).chain(after.iter().map(name));
+    line(&mut out, names.chain(of_run.map(|(name, _)| name)).map(ToOwned::to_owned));
     for row in rows {
-        let fields = columns.iter().map(|(_, field)| field(row));
+        let field = |column: &Column<T>| column.1(row);
+        let counts = counts(Some(row)).map(|(_, count)| count.to_string());
+        let fields = before.iter().map(field).chain(counts).chain(after.iter().map(field));
         line(&mut out, fields.chain(of_run.map(|(_, value)| value.to_owned())));
     }
     out

@@ -68,11 +68,10 @@ impl Metrics {
 
     fn add_counts(&mut self, report: &Report) {
         let (totals, ledger) = (&report.totals, &report.ledger);
-        let items = ledger.ok + ledger.not_found + ledger.failed + ledger.gave_up;
         let per_s = |count: u64| if totals.duration_s > 0.0 { count as f64 / totals.duration_s } else { 0.0 };
         let counts = [
             ("http_reqs", "default", totals.attempts, totals.attempts_per_s),
-            ("iterations", "default", items, totals.items_per_s),
+            ("iterations", "default", ledger.completed(), totals.items_per_s),
             ("data_sent", "data", totals.bytes_sent, per_s(totals.bytes_sent)),
             ("data_received", "data", totals.bytes_received, per_s(totals.bytes_received)),
         ];
@@ -83,9 +82,7 @@ impl Metrics {
             let values = json!({"count": totals.dropped, "rate": per_s(totals.dropped)});
             self.add("dropped_iterations", ["counter", "default"], &values);
         }
-        let is_good = |status: &str| matches!(status.parse(), Ok(200..=399));
-        let statuses = totals.attempts_by_status.iter();
-        let good: u64 = statuses.filter(|(status, _)| is_good(status)).map(|(_, count)| count).sum();
+        let good: u64 = totals.attempts_by_status.range(200..=399).map(|(_, count)| count).sum();
         self.add("http_req_failed", ["rate", "default"], &rate(totals.attempts.saturating_sub(good), totals.attempts));
         self.add("checks", ["rate", "default"], &rate(u64::from(is_valid(report)), 1));
     }

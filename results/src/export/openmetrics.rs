@@ -15,6 +15,9 @@ use crawlmark_harness::stats::Series;
 
 const NS_PER_S: f64 = 1e9;
 
+/// The counter of attempts.
+const ATTEMPTS: &str = "attempts";
+
 const VERDICTS: [Verdict; 8] = [
     Verdict::Valid,
     Verdict::Errors,
@@ -60,19 +63,8 @@ fn write_run(text: &mut Text, report: &Report) {
 }
 
 fn write_items(text: &mut Text, report: &Report) {
-    let ledger = &report.ledger;
-    let states = [
-        ("ok", ledger.ok),
-        ("not_found", ledger.not_found),
-        ("failed", ledger.failed),
-        ("gave_up", ledger.gave_up),
-        ("aborted", ledger.aborted),
-        ("unfinished", ledger.unfinished),
-        ("not_attempted", ledger.not_attempted),
-        ("lost", ledger.lost),
-    ];
     text.family("crawlmark_items", Kind::Counter, "", "Planned items, each in one state.");
-    for (state, count) in states {
+    for (state, _, count) in report.ledger.states() {
         text.sample("crawlmark_items_total", &[("state", state)], &count.to_string());
     }
 }
@@ -81,23 +73,19 @@ fn write_attempts(text: &mut Text, report: &Report) {
     let totals = &report.totals;
     text.family("crawlmark_answers", Kind::Counter, "", "Attempts that were answered, by status.");
     for (status, count) in &totals.attempts_by_status {
-        text.sample("crawlmark_answers_total", &[("status", status)], &count.to_string());
+        text.sample("crawlmark_answers_total", &[("status", &status.to_string())], &count.to_string());
     }
     text.family("crawlmark_errors", Kind::Counter, "", "Attempts without a valid answer, by kind.");
     for (kind, count) in &totals.errors_by_kind {
-        text.sample("crawlmark_errors_total", &[("kind", kind)], &count.to_string());
+        text.sample("crawlmark_errors_total", &[("kind", kind.name())], &count.to_string());
     }
-    let plain = [
-        ("crawlmark_retries", "", "Attempts beyond the first of their item.", totals.retries),
-        ("crawlmark_throttled", "", "Attempts that the target throttled.", totals.throttled),
-        ("crawlmark_soft_blocked", "", "Attempts that were answered with a challenge page.", totals.soft_blocked),
-        ("crawlmark_dropped", "", "Requests of an open loop that were due and never went.", totals.dropped),
-        ("crawlmark_connections_opened", "", "Connections opened.", totals.connections_opened),
-        ("crawlmark_sent_bytes", "bytes", "Requests, heads included.", totals.bytes_sent),
-        ("crawlmark_received_bytes", "bytes", "Answers, heads included.", totals.bytes_received),
-    ];
-    for (name, unit, help, count) in plain {
-        text.family(name, Kind::Counter, unit, help);
+    // Attempts are told by shard.
+    for (counter, count) in totals.requests.iter().filter(|(counter, _)| counter.name != ATTEMPTS) {
+        let (name, unit) = match counter.of_bytes() {
+            Some(name) => (format!("crawlmark_{name}_bytes"), "bytes"),
+            None => (format!("crawlmark_{}", counter.name), ""),
+        };
+        text.family(&name, Kind::Counter, unit, counter.help);
         text.sample(&format!("{name}_total"), &[], &count.to_string());
     }
 }

@@ -69,20 +69,10 @@ fn write_figures(out: &mut String, report: &Report) {
 
 fn figures(report: &Report) -> Vec<(&'static str, String)> {
     let (totals, ledger) = (&report.totals, &report.ledger);
-    let states = [
-        ("ok", ledger.ok),
-        ("not found", ledger.not_found),
-        ("failed", ledger.failed),
-        ("abandoned (throttled)", ledger.gave_up),
-        ("aborted", ledger.aborted),
-        ("unfinished", ledger.unfinished),
-        ("not attempted", ledger.not_attempted),
-        ("lost", ledger.lost),
-    ];
-    let states = states.into_iter().filter(|(_, count)| *count > 0);
+    let states = ledger.states().filter(|(.., count)| *count > 0);
     let mut rows = vec![
         ("target", report.plan.run.target.clone()),
-        ("items", list(states.map(|(state, count)| format!("{} {state}", grouped(count))))),
+        ("items", list(states.map(|(_, state, count)| format!("{} {state}", grouped(count))))),
         (
             "rate",
             format!(
@@ -102,17 +92,19 @@ fn figures(report: &Report) -> Vec<(&'static str, String)> {
         let kept = if budget.kept { "never exceeded" } else { "EXCEEDED" };
         rows.push(("budget", format!("{}, {} used, {kept}", budget.rate, percent(budget.utilisation))));
     }
-    let counted = |counts: &std::collections::BTreeMap<String, u64>| {
-        let mut sorted: Vec<_> = counts.iter().collect();
-        sorted.sort_by(|a, b| b.1.cmp(a.1));
-        list(sorted.into_iter().map(|(name, count)| format!("{}: {}", cells::short(name), grouped(*count))))
+    let counted = |mut counts: Vec<(String, u64)>| {
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        list(counts.into_iter().map(|(name, count)| format!("{name}: {}", grouped(count))))
     };
     if !totals.attempts_by_status.is_empty() {
-        rows.push(("statuses", counted(&totals.attempts_by_status)));
+        rows.push((
+            "statuses",
+            counted(totals.attempts_by_status.iter().map(|(status, count)| (status.to_string(), *count)).collect()),
+        ));
     }
     if !totals.errors_by_kind.is_empty() {
-        let named = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
-        rows.push(("errors", counted(&named.collect())));
+        let named = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(*kind), *count));
+        rows.push(("errors", counted(named.collect())));
     }
     if totals.throttled > 0 {
         rows.push(("throttled", format!("{} of the attempts", percent(report.manners.throttled_share))));

@@ -123,7 +123,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("statuses", counts(totals.attempts_by_status.iter())));
     }
     if !totals.errors_by_kind.is_empty() {
-        rows.push(("errors", counts(totals.errors_by_kind.iter().map(|(kind, n)| (error_in_words(kind), n)))));
+        rows.push(("errors", counts(totals.errors_by_kind.iter().map(|(kind, n)| (error_in_words(*kind), n)))));
     }
     if totals.soft_blocked > 0 {
         rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
@@ -294,23 +294,9 @@ fn times(n: u64) -> String {
     if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
 }
 
-/// The items in each state, and what the state is called.
-pub(crate) const fn states(ledger: &Ledger) -> [(u64, &'static str); 8] {
-    [
-        (ledger.ok, "ok"),
-        (ledger.not_found, "not found"),
-        (ledger.failed, "failed"),
-        (ledger.gave_up, "abandoned (throttled)"),
-        (ledger.aborted, "aborted"),
-        (ledger.unfinished, "unfinished"),
-        (ledger.not_attempted, "not attempted"),
-        (ledger.lost, "lost"),
-    ]
-}
-
 fn ledger(ledger: &Ledger) -> String {
-    let parts: Vec<String> =
-        states(ledger).iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{} {state}", grouped(*n))).collect();
+    let states = ledger.states().filter(|(.., n)| *n > 0);
+    let parts: Vec<String> = states.map(|(_, state, n)| format!("{} {state}", grouped(n))).collect();
     format!("{} planned = {}", grouped(ledger.planned), parts.join(" + "))
 }
 

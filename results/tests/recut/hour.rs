@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::stats::{Bounds, Series, ShardStats};
+use crawlmark_harness::stats::{Bounds, SecondCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::{Interval, ShardSecond};
 use crawlmark_results::run::cut::{Ask, Cut};
 use crawlmark_results::run::report::{IntervalRow, Report};
@@ -61,7 +61,7 @@ fn hour(kinds: &[(Interval, ShardStats)]) -> Report {
         let max_sched_lag_us = random.f64() * 9_000.0;
         IntervalRow {
             start_s: second,
-            attempts,
+            counts: SecondCounts { attempts, ..like.counts.clone() },
             p50_us,
             p90_us,
             p99_us,

@@ -84,8 +84,8 @@ fn the_cut_of_everything_is_the_report() {
     let cut = cut(&saved, &Ask::EVERYTHING);
     assert_is_the_report(&cut, &saved);
     assert!(cut.latency["response"].at_least.contains(&"p99_us".to_owned()), "something is cut off");
-    let (counted, totals) = (cut.counted.unwrap(), &saved.report.totals);
-    assert_eq!((counted.attempts, counted.throttled), (totals.attempts, totals.throttled));
+    let (counted, totals) = (cut.counted.as_ref().unwrap(), &saved.report.totals);
+    assert_eq!((counted.counts.attempts, counted.counts.throttled), (totals.attempts, totals.throttled));
     assert_eq!((counted.items_per_s, counted.attempts_per_s), (totals.items_per_s, totals.attempts_per_s));
     assert_eq!(cut.answers.values().map(|answered| answered.count).sum::<u64>(), totals.attempts_sent);
     assert_eq!((cut.part.from_s, cut.part.to_s, &*cut.part.chosen, &*cut.schema), (0, 6, "whole", SCHEMA));
@@ -101,11 +101,11 @@ fn what_was_cut_off_is_no_throughput() {
     let last = saved.report.intervals.last_mut().unwrap();
     (last.aborted, last.ok, last.not_found, last.failed) = (last.items, 0, 0, 0);
     let second = cut(&saved, &part(5, 6, "")).counted.unwrap();
-    assert_eq!((second.items, second.items_per_s), (second.aborted, 0.0));
-    let aborted = second.aborted;
+    assert_eq!((second.counts.items, second.items_per_s), (second.counts.aborted, 0.0));
+    let aborted = second.counts.aborted;
     let whole = cut(&saved, &Ask::EVERYTHING);
     let counted = whole.counted.unwrap();
-    assert_close(Some(counted.items_per_s * whole.part.duration_s), Some((counted.items - aborted) as f64));
+    assert_close(Some(counted.items_per_s * whole.part.duration_s), Some((counted.counts.items - aborted) as f64));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
     let until = |saved: &Saved| {
         let everything = cut(saved, &Ask::EVERYTHING);
         let counted = everything.counted.unwrap();
-        assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.items as f64));
+        assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.counts.items as f64));
         let words = format!(" over {:.2} s", everything.part.duration_s);
         assert!(text::text(&saved.report, 200).contains(&words), "{words}");
         Some(everything.part.duration_s)
@@ -134,7 +134,7 @@ fn parts_that_cover_the_run_add_up_to_it() {
     let shards: Vec<CutReport> = ["0", "1-2"].iter().map(|shards| cut(&saved, &part(0, 6, shards))).collect();
     assert_eq!(sum(&shards), whole);
     assert!(shards.iter().all(|part| part.counted.is_none()));
-    let attempts = seconds.iter().map(|part| part.counted.unwrap().attempts).sum::<u64>();
+    let attempts = seconds.iter().map(|part| part.counted.as_ref().unwrap().counts.attempts).sum::<u64>();
     assert_eq!(attempts, saved.report.totals.attempts);
     let outcomes =
         Outcomes::ALL[1..].iter().map(|outcomes| cut(&saved, &Ask { outcomes: *outcomes, ..Ask::EVERYTHING }));
@@ -150,7 +150,7 @@ fn a_warm_up_is_in_no_part_unless_it_is_asked_for() {
     assert_eq!((after.part.from_s, after.part.to_s), (2, 6));
     assert_is_the_report(&after, &saved);
     let warm_up = cut(&saved, &Ask { span: Span::Seconds { from: None, to: Some(2) }, ..Ask::EVERYTHING });
-    assert_eq!((warm_up.part.from_s, warm_up.counted.unwrap().attempts), (0, 2 * 3 * 400));
+    assert_eq!((warm_up.part.from_s, warm_up.counted.unwrap().counts.attempts), (0, 2 * 3 * 400));
 }
 
 #[test]

@@ -108,16 +108,16 @@ pub(crate) fn interval(index: u64, shards: &[(u32, ShardStats)]) -> Interval {
     }
     let of = |(shard, stats): &(u32, ShardStats)| ShardSecond {
         shard: *shard,
-        attempts: stats.counters.attempts,
+        attempts: stats.counters.requests.attempts,
         max_sched_lag_ns: 700_000 + index * 1_000 + u64::from(*shard),
-        cpu_us: 20 * stats.counters.attempts,
+        cpu_us: 20 * stats.counters.requests.attempts,
     };
     Interval {
         index,
-        scheduled: Scheduled { requests: merged.counters.attempts, ..Scheduled::default() },
+        scheduled: Scheduled { requests: merged.counters.requests.attempts, ..Scheduled::default() },
         warmup: Counters::default(),
         in_flight: 3,
-        cpu_us: 20 * merged.counters.attempts,
+        cpu_us: 20 * merged.counters.requests.attempts,
         max_sched_lag_ns: 700_000,
         binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::NONE },
         standing: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crawlmark_harness::stats::{Counters, Series};
+use crawlmark_harness::stats::{ItemCounts, RequestCounts, Series};
 use crawlmark_harness::supervisor::{LivePause, Recent, Stopping};
 use crawlmark_harness::units::{percent, rounded_percent};
 use crawlmark_harness::wire::BindingTimes;
@@ -104,8 +104,8 @@ fn rate(now: &Now<'_>, columns: usize, glyphs: Glyphs) -> Line {
 
 /// The rate of a run whose first second is not over.
 fn first_second(now: &Now<'_>) -> String {
-    let Counters { ok, not_found, failed, gave_up, .. } = now.counters;
-    if now.counters.items() == 0 {
+    let ItemCounts { ok, not_found, failed, gave_up, .. } = now.counters.items;
+    if now.counters.items.ended() == 0 {
         return "nothing yet".to_owned();
     }
     let seconds = now.live.elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -147,25 +147,25 @@ fn answers(now: &Now<'_>, columns: usize) -> Line {
     let counters = &now.counters;
     let mut parts = throttled(now);
     parts.push(counted(1, "errors", counters.errors(), Tone::Failure));
-    let share = match counters.failed {
+    let share = match counters.items.failed {
         0 => String::new(),
-        failed => format!(" ({} of items)", percent(failed as f64 / counters.items().max(1) as f64)),
+        failed => format!(" ({} of items)", percent(failed as f64 / counters.items.ended().max(1) as f64)),
     };
     parts.push(Part {
-        text: format!("failed {}{share}", grouped(counters.failed)),
-        ..counted(4, "", counters.failed, Tone::Failure)
+        text: format!("failed {}{share}", grouped(counters.items.failed)),
+        ..counted(4, "", counters.items.failed, Tone::Failure)
     });
-    if counters.gave_up > 0 {
-        parts.push(counted(3, "abandoned", counters.gave_up, Tone::Failure));
+    if counters.items.gave_up > 0 {
+        parts.push(counted(3, "abandoned", counters.items.gave_up, Tone::Failure));
     }
     let again: u64 = now.live.shards.iter().map(|shard| shard.waiting_again).sum();
     let wait = if again > 0 { format!(", {} to come", grouped(again)) } else { String::new() };
-    parts.push(Part::new(5, format!("retries {}{wait}", grouped(counters.retries))));
+    parts.push(Part::new(5, format!("retries {}{wait}", grouped(counters.requests.retries))));
     row_of("answers", parts, columns)
 }
 
 fn throttled(now: &Now<'_>) -> Vec<Part> {
-    let Counters { attempts, throttled, .. } = now.counters;
+    let RequestCounts { attempts, throttled, .. } = now.counters.requests;
     if throttled == 0 {
         return vec![Part::new(0, "throttled 0")];
     }
@@ -274,8 +274,8 @@ mod tests {
     fn throttling_is_shown_as_it_is_now_and_in_all() {
         let mut throttled = live(1_000, vec![shard(1_000, 750)]);
         let counters = &mut throttled.shards[0].counters;
-        (counters.attempts, counters.throttled, counters.retries) = (1_000, 250, 249);
-        counters.ok -= 3;
+        (counters.requests.attempts, counters.requests.throttled, counters.requests.retries) = (1_000, 250, 249);
+        counters.items.ok -= 3;
         throttled.shards[0].waiting_again = 7;
         throttled.standing = Some(Standing { limit: 12, pace_per_s: Some(123.4) });
         let shown = lines(&plan(1), &throttled, 99);
@@ -303,7 +303,7 @@ mod tests {
     fn errors_are_those_of_the_final_error_rate_cut_off_attempts_among_them() {
         let mut cut = live(1_000, vec![shard(1_000, 500)]);
         let counters = &mut cut.shards[0].counters;
-        (counters.attempts, counters.aborted) = (counters.ok + 7, 7);
+        (counters.requests.attempts, counters.items.aborted) = (counters.items.ok + 7, 7);
         let shown = lines(&plan(1), &cut, 99);
         assert!(shown[2].contains("errors 7"), "{}", shown[2]);
     }
@@ -330,7 +330,7 @@ mod tests {
     fn a_run_of_less_than_a_second_has_a_rate_and_its_failures() {
         let mut live = live(500, vec![shard(500, 0)]);
         assert_eq!(lines(&plan(1), &live, 99)[0], "rate     nothing yet");
-        live.shards[0].counters.failed = 7_736;
+        live.shards[0].counters.items.failed = 7_736;
         assert_eq!(lines(&plan(1), &live, 99)[0], "rate     0/s good, 7,736 failed");
     }
 

@@ -119,7 +119,7 @@ impl Gauge {
 
     fn note_look(&mut self, live: &Live, counters: &Counters) -> Tally {
         let binding = live.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding));
-        let now = Tally { attempts: counters.attempts, throttled: counters.throttled, binding };
+        let now = Tally { attempts: counters.requests.attempts, throttled: counters.requests.throttled, binding };
         self.looks.push_back((live.elapsed, now));
         while self.looks.get(1).is_some_and(|(second, _)| live.elapsed.saturating_sub(*second) >= NOW) {
             self.looks.pop_front();
@@ -158,7 +158,7 @@ impl Now<'_> {
 
     /// Until it is done, by items or by time, whichever is sooner; none when nothing gets done.
     pub(super) fn remaining(&self) -> Option<Duration> {
-        let left = self.planned.saturating_sub(self.counters.items()) as f64;
+        let left = self.planned.saturating_sub(self.counters.items.ended()) as f64;
         // A slow crawl does nothing in many a second.
         let recent = &self.course[self.course.len().saturating_sub(ETA_SECONDS)..];
         let rate = if recent.is_empty() { self.rate() } else { recent.iter().sum::<f64>() / recent.len() as f64 };
@@ -187,7 +187,7 @@ struct Meter {
 
 impl Meter {
     fn read(&mut self, shard: &LiveShard, live: &Live) -> f64 {
-        let rate = self.rate(shard.at, shard.counters.items());
+        let rate = self.rate(shard.at, shard.counters.items.ended());
         if shard.state == LiveState::Running && silence(shard, live).is_none() { rate } else { 0.0 }
     }
 
@@ -247,8 +247,8 @@ mod tests {
         for ms in (0..=3_000).step_by(250) {
             let mut shard = shard(ms, ms);
             // All are throttled in the second second, and in it the target is what holds the shard back.
-            shard.counters.throttled = ms.clamp(1_000, 2_000) - 1_000;
-            shard.binding.target_ns = shard.counters.throttled * 1_000_000;
+            shard.counters.requests.throttled = ms.clamp(1_000, 2_000) - 1_000;
+            shard.binding.target_ns = shard.counters.requests.throttled * 1_000_000;
             shard.binding.concurrency_ns -= shard.binding.target_ns;
             let live = live(ms, vec![shard]);
             let now = gauge.read(&live);

@@ -56,7 +56,7 @@ fn next_after(elapsed: Duration) -> Duration {
 
 fn line(now: &Now<'_>) -> String {
     let counters = &now.counters;
-    let items = counters.items();
+    let items = counters.items.ended();
     let [p50, p99] = now
         .live
         .recent
@@ -68,12 +68,13 @@ fn line(now: &Now<'_>) -> String {
         grouped(items),
         per_second(now.rate()),
         now.in_flight(),
-        grouped(counters.throttled),
+        grouped(counters.requests.throttled),
     );
-    if counters.throttled > 0 {
+    if counters.requests.throttled > 0 {
         let _ = write!(text, " ({} now)", percent(now.throttled_lately().unwrap_or_default()));
     }
-    let counts = [("errors", counters.errors()), ("failed", counters.failed), ("abandoned", counters.gave_up)];
+    let counts =
+        [("errors", counters.errors()), ("failed", counters.items.failed), ("abandoned", counters.items.gave_up)];
     for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         let _ = write!(text, "  {name} {}", grouped(count));
     }
@@ -110,13 +111,13 @@ mod tests {
             "   2 s   3.3 %  1,250     750/s     8 in flight  p50 1.00 ms p99 4.00 ms  throttled 0  eta 58s\n"
         );
         let mut rejected = live(3_000, vec![shard(3_000, 1_250)]);
-        rejected.shards[0].counters.rejected = [(500, 58)].into();
-        rejected.shards[0].counters.failed = 58;
-        rejected.shards[0].counters.attempts += 58;
+        rejected.shards[0].counters.requests.rejected_by_status = [(500, 58)].into();
+        rejected.shards[0].counters.items.failed = 58;
+        rejected.shards[0].counters.requests.attempts += 58;
         let shown = line(&Gauge::new(&plan(1)).read(&rejected));
         assert!(shown.contains("errors 58  failed 58"), "{shown}");
-        then.shards[0].counters.throttled = 75;
-        then.shards[0].counters.gave_up = 4;
+        then.shards[0].counters.requests.throttled = 75;
+        then.shards[0].counters.items.gave_up = 4;
         then.pause = Some(LivePause { hosts: 1, of: 1, left: Duration::from_secs(4) });
         then.stopping = Some(Stopping::BySignal);
         let line = line(&gauge.read(&then));

@@ -51,7 +51,7 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         pid: 4_711,
         planned: 100_000,
         at: Nanos(ms * 1_000_000),
-        counters: Counters { ok: items, attempts: items, ..Counters::default() },
+        counters: counters(items, items),
         in_flight: 8,
         waiting_again: 0,
         behind: Duration::ZERO,
@@ -60,6 +60,12 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         lag: Some(Duration::from_micros(120)),
         state: LiveState::Running,
     }
+}
+
+fn counters(ok: u64, attempts: u64) -> Counters {
+    let mut counters = Counters::default();
+    (counters.items.ok, counters.requests.attempts) = (ok, attempts);
+    counters
 }
 
 /// Times about so long, ns.
@@ -104,9 +110,10 @@ fn any_shard() -> impl Strategy<Value = LiveShard> {
     (state, counts, prop::option::of(any_recent()), 0..20_000_u64, any::<u32>()).prop_map(
         |(state, counts, recent, ms, in_flight)| {
             let [ok, throttled, failed, retries, waiting_again, behind] = counts;
-            let by_error = [(ErrorKind::Timeout, failed)].into();
-            let attempts = ok + throttled + failed;
-            let counters = Counters { ok, throttled, failed, retries, attempts, by_error, ..Counters::default() };
+            let mut counters = counters(ok, ok + throttled + failed);
+            counters.items.failed = failed;
+            (counters.requests.throttled, counters.requests.retries) = (throttled, retries);
+            counters.requests.errors_by_kind = [(ErrorKind::Timeout, failed)].into();
             let behind = Duration::from_nanos(behind);
             let in_flight = in_flight / 100;
             LiveShard { counters, in_flight, waiting_again, behind, recent, state, ..shard(ms, ok) }

@@ -119,7 +119,7 @@ pub(super) fn header(now: &Now<'_>, layout: &Layout) -> Line {
 /// The row of a shard.
 pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
     let shard = &now.live.shards[number];
-    let items = shard.counters.items();
+    let items = shard.counters.items.ended();
     let done = if shard.state == LiveState::Done { 1.0 } else { now.done(items, shard.planned) };
     let silence = now.silence(shard);
     let state = match (shard.state, silence) {
@@ -139,7 +139,7 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
             Column::P50 => running(of_recent(shard.recent, |recent| percentile(recent.p50))),
             Column::P99 => running(of_recent(shard.recent, |recent| percentile(recent.p99))),
             Column::Lag => running(shard.lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
-            Column::Throttled => grouped(shard.counters.throttled),
+            Column::Throttled => grouped(shard.counters.requests.throttled),
             Column::Pid => shard.pid.to_string(),
         };
         (text, Tone::Plain)
@@ -148,7 +148,7 @@ pub(super) fn shard(now: &Now<'_>, number: usize, layout: &Layout) -> Line {
 
 /// The row of all shards.
 pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
-    let (is_over, items) = (now.live.is_over(), now.counters.items());
+    let (is_over, items) = (now.live.is_over(), now.counters.items.ended());
     let done = if is_over { 1.0 } else { now.done(items, now.planned) };
     let lag = now.live.shards.iter().filter_map(|shard| shard.lag).max();
     let running = |text: String| if is_over { String::new() } else { text };
@@ -162,7 +162,7 @@ pub(super) fn total(now: &Now<'_>, layout: &Layout) -> Line {
             Column::P50 => running(of_recent(now.live.recent, |recent| percentile(recent.p50))),
             Column::P99 => running(of_recent(now.live.recent, |recent| percentile(recent.p99))),
             Column::Lag => running(lag.map_or_else(dash, |lag| nanos(whole_nanos(lag)))),
-            Column::Throttled => grouped(now.counters.throttled),
+            Column::Throttled => grouped(now.counters.requests.throttled),
             Column::Pid => String::new(),
         };
         let is_throttled = column == Column::Throttled && now.lately.throttled > 0;

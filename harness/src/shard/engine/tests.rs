@@ -147,7 +147,7 @@ fn a_budget_is_used_whole_and_never_exceeded() {
     // 100/s, burst 10, 10 s, greedy: 10 + 1,000, and the first cell beyond the end must not go.
     let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
     let (engine, _) = run(&shard(1 << 40, 64, Some(budget)), None, Duration::from_secs(10));
-    let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
+    let attempts = engine.totals(|stats, _, _| stats.counters.requests.attempts);
     assert!((1_009..=1_010).contains(&attempts), "{attempts}");
     let used = engine.gate().budget_uses()[0].1;
     assert!(used.kept && used.worst.admitted <= used.worst.allowed);
@@ -159,8 +159,9 @@ fn shards_share_a_budget_as_one_limiter_would() {
         let mut whole = plan();
         (whole.shards, whole.connections, whole.ids.end) = (shards, 64, 1 << 40);
         (whole.rate, whole.burst, whole.at_start) = (Some(Rate { permits: 100, period_ns: 1_000_000_000 }), 10, 10);
-        let attempts =
-            |plan: &ShardPlan| run(plan, None, Duration::from_secs(10)).0.totals(|stats, _, _| stats.counters.attempts);
+        let attempts = |plan: &ShardPlan| {
+            run(plan, None, Duration::from_secs(10)).0.totals(|stats, _, _| stats.counters.requests.attempts)
+        };
         let all: u64 = whole.split(&[]).iter().map(attempts).sum();
         assert!(all.abs_diff(1_010) <= u64::from(shards), "{shards} shards: {all}");
     }
@@ -185,7 +186,7 @@ fn every_id_is_performed_once_and_the_rest_of_the_lanes_end() {
         for budget in [None, Some(Budget { interval_ns: 500_000, burst: 1, at_start: 1, phase_ns: 7 })] {
             let (engine, sum) = run(&shard(ids, lanes, budget), None, Duration::from_secs(100));
             assert_eq!(sum, (0..ids).sum::<u64>(), "{ids} IDs, {lanes} lanes");
-            assert_eq!(engine.totals(|stats, _, _| stats.counters.ok), ids);
+            assert_eq!(engine.totals(|stats, _, _| stats.counters.items.ok), ids);
             assert_eq!(engine.progress().remaining, 0);
             if budget.is_none() {
                 let rounds = ids.div_ceil(u64::from(lanes));
@@ -201,7 +202,7 @@ fn closing_wakes_lanes_that_wait_for_a_far_away_budget() {
     let budget = Budget { interval_ns: 3_600_000_000_000, burst: 1, at_start: 1, phase_ns: 0 };
     let (engine, _) = run(&shard(100, 4, Some(budget)), None, Duration::from_secs(1));
     let progress = engine.progress();
-    assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+    assert_eq!((progress.counters.items.ok, progress.remaining, progress.in_flight), (1, 99, 0));
     // Virtual time would have jumped to the far-away moment if anybody had waited for it.
     assert!(engine.ran_for() < Duration::from_secs(2), "{:?}", engine.ran_for());
 }
@@ -228,7 +229,7 @@ fn closing_wakes_whoever_waits_for_the_kernel() {
         }
         tokio::time::timeout(Duration::from_secs(30), run).await.expect("nobody was told");
         let progress = engine.progress();
-        assert_eq!((progress.counters.ok, progress.remaining, progress.in_flight), (1, 99, 0));
+        assert_eq!((progress.counters.items.ok, progress.remaining, progress.in_flight), (1, 99, 0));
     });
 }
 
@@ -280,8 +281,8 @@ fn an_item_is_tried_again_until_it_is_good_and_ends_in_one_state() {
     engine.totals(|stats, _, _| {
         let counters = &stats.counters;
         // Five attempts at most: 0 to 4 failures pass, 5 to 9 do not.
-        assert_eq!((counters.ok, counters.failed, counters.items()), (95, 5, 100));
-        assert_eq!((counters.retries, counters.attempts), (1 + 2 + 3 + 4 + 5 * 4, 130));
+        assert_eq!((counters.items.ok, counters.items.failed, counters.items.ended()), (95, 5, 100));
+        assert_eq!((counters.requests.retries, counters.requests.attempts), (1 + 2 + 3 + 4 + 5 * 4, 130));
         let items = stats.timing(Series::Item).unwrap().exact();
         assert_eq!(items.count, 100);
         // An attempt is a millisecond; an item that failed has waited as well.
@@ -296,11 +297,11 @@ fn retries_pass_the_same_budget_as_everything_else() {
         |_, attempt, _| if attempt == 0 { again(Outcome::Error(ErrorKind::Reset), None) } else { GOOD };
     let budget = Budget { interval_ns: 10_000_000, burst: 10, at_start: 10, phase_ns: 0 };
     let (engine, _) = run_against(&shard(1 << 40, 64, Some(budget)), None, Duration::from_mins(1), answers);
-    let attempts = engine.totals(|stats, _, _| stats.counters.attempts);
+    let attempts = engine.totals(|stats, _, _| stats.counters.requests.attempts);
     assert!((6_009..=6_010).contains(&attempts), "{attempts}");
     assert!(engine.gate().budget_uses()[0].1.kept);
     let (retries, denied) =
-        engine.totals(|stats, _, last| (stats.counters.retries, engine.gate().courtesy(last).retries_denied));
+        engine.totals(|stats, _, last| (stats.counters.requests.retries, engine.gate().courtesy(last).retries_denied));
     // One retry for five first attempts, and the reserve.
     let firsts = attempts - retries;
     assert!(retries <= firsts / 5 + 100 && retries >= firsts / 5 + 90, "{retries} of {firsts}");
@@ -331,8 +332,8 @@ fn nothing_goes_while_the_target_asked_for_patience() {
         let paused = Duration::from_nanos(engine.gate().binding(engine.ended).pause_ns);
         assert!((1_000..1_120).contains(&paused.as_millis()), "{paused:?}");
         engine.totals(|stats, _, _| {
-            assert_eq!(stats.counters.gave_up, 0, "what was refused was tried again");
-            assert!(stats.counters.throttled > 0 && stats.counters.throttled <= 8);
+            assert_eq!(stats.counters.items.gave_up, 0, "what was refused was tried again");
+            assert!(stats.counters.requests.throttled > 0 && stats.counters.requests.throttled <= 8);
         });
     }
 }
@@ -383,10 +384,10 @@ fn who_only_counts_gives_up_at_once_and_never_waits() {
     plan.manners = Manners { on_throttle: OnThrottle::Count, ..Manners::default() };
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
     assert_eq!(engine.ran_for(), 25 * MS);
-    engine.totals(|stats, _, _| assert_eq!((stats.counters.gave_up, stats.counters.retries), (50, 0)));
+    engine.totals(|stats, _, _| assert_eq!((stats.counters.items.gave_up, stats.counters.requests.retries), (50, 0)));
     plan.manners.on_throttle = OnThrottle::Ignore;
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
-    engine.totals(|stats, _, _| assert_eq!((stats.counters.gave_up, stats.counters.items()), (50, 100)));
+    engine.totals(|stats, _, _| assert_eq!((stats.counters.items.gave_up, stats.counters.items.ended()), (50, 100)));
     assert!(engine.gate().courtesy(engine.ended).early_attempts > 0);
     assert_eq!(engine.gate().courtesy(engine.ended).paused_ns, 0);
 }
@@ -403,11 +404,14 @@ fn what_waits_for_another_attempt_when_time_is_up_stays_unfinished() {
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1), answers);
     engine.totals(|stats, _, _| {
         let counters = &stats.counters;
-        assert_eq!((counters.ok, counters.failed, counters.gave_up, counters.unfinished), (2, 0, 0, 4));
-        assert_eq!((counters.attempts, counters.errors()), (6, 2));
+        assert_eq!(
+            (counters.items.ok, counters.items.failed, counters.items.gave_up, counters.items.unfinished),
+            (2, 0, 0, 4)
+        );
+        assert_eq!((counters.requests.attempts, counters.errors()), (6, 2));
     });
     let intervals = engine.intervals(|intervals| intervals.take_all(Meters::default()));
-    assert_eq!(intervals.iter().map(|interval| interval.stats.counters.items()).sum::<u64>(), 2);
+    assert_eq!(intervals.iter().map(|interval| interval.stats.counters.items.ended()).sum::<u64>(), 2);
 }
 
 #[test]
@@ -501,12 +505,15 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
         assert_eq!(engine.first_sent(), Some(Nanos::default()));
         let check = |stats: &ShardStats| {
             let counters = &stats.counters;
-            assert_eq!((counters.attempts, counters.aborted, counters.attempts_sent), (3, 3, 3));
-            assert_eq!((counters.bytes_sent, counters.bytes_received), (3 * SENT, 3 * RECEIVED));
+            assert_eq!(
+                (counters.requests.attempts, counters.items.aborted, counters.requests.attempts_sent),
+                (3, 3, 3)
+            );
+            assert_eq!((counters.requests.bytes_sent, counters.requests.bytes_received), (3 * SENT, 3 * RECEIVED));
         };
         engine.totals(|stats, _, _| {
             check(stats);
-            assert_eq!(stats.counters.connections_opened, 3);
+            assert_eq!(stats.counters.requests.connections_opened, 3);
             assert_eq!(stats.timing(Series::ServiceOk).unwrap().exact().censored, 3);
             let connect = stats.timing(Series::Connect).unwrap().exact();
             assert_eq!((connect.count, connect.min_ns, connect.max_ns), (3, OPENED_NS, OPENED_NS));
@@ -514,7 +521,7 @@ fn what_was_cut_off_counts_as_sent_with_its_connection_its_bytes_and_its_age() {
         let rest = engine.intervals(|intervals| intervals.take_all(Meters::default()));
         // The connections opened in the first second, and the requests ended in the second one.
         assert_eq!(rest.len(), 2);
-        assert_eq!([0, 1].map(|second| rest[second].stats.counters.connections_opened), [3, 0]);
+        assert_eq!([0, 1].map(|second| rest[second].stats.counters.requests.connections_opened), [3, 0]);
         assert_eq!(rest[0].stats.timing(Series::ServiceOk).unwrap().exact().censored, 3);
         check(&rest[1].stats);
     });

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::steady::Steady;
 use crate::run::report::{BindingReport, Latency, Verdict};
+use crawlmark_harness::stats::SecondCounts;
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.cut/1";
@@ -80,34 +81,15 @@ pub struct Answered {
 }
 
 /// Sums over the seconds of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Attempts that ended or were cut off.
-    pub attempts: u64,
+    /// Counts of what ended in them.
+    #[serde(flatten)]
+    pub counts: SecondCounts,
     /// Attempts per second, over the duration.
     pub attempts_per_s: f64,
-    /// Items that ended or were cut off.
-    pub items: u64,
     /// Items that ended by themselves, over the duration: the aborted ones did not.
     pub items_per_s: f64,
-    /// Items that ended well.
-    pub ok: u64,
-    /// Items that the target does not have.
-    pub not_found: u64,
-    /// Items that failed.
-    pub failed: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
-    /// Throttled attempts.
-    pub throttled: u64,
-    /// Attempts answered with a challenge page.
-    pub soft_blocked: u64,
-    /// Attempts that were cut off.
-    pub aborted: u64,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Bytes of answers, heads included.
-    pub bytes_received: u64,
     /// The most requests under way at the end of a second.
     pub most_in_flight: u32,
     /// The client's greatest lateness.

@@ -6,7 +6,7 @@ use super::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
 use super::pile::Pile;
 use super::{Chosen, Cut, Entry, Kind};
 use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
-use crawlmark_harness::stats::{Bounds, Series};
+use crawlmark_harness::stats::{Bounds, SecondCounts, Series};
 use crawlmark_harness::units::{grouped, micros};
 
 /// A line that is not of the run.
@@ -219,23 +219,14 @@ impl<'a> Cutter<'a> {
         let seconds = self.cut.from_s..self.cut.to_s;
         let rows: Vec<&IntervalRow> =
             self.report.intervals.iter().filter(|row| seconds.contains(&row.start_s)).collect();
-        let sum = |of: fn(&IntervalRow) -> u64| rows.iter().fold(0_u64, |all, row| all.saturating_add(of(row)));
-        let (attempts, items) = (sum(|row| row.attempts), sum(|row| row.items));
-        let (aborted, cpu_us) = (sum(|row| row.aborted), sum(|row| row.cpu_us));
+        let mut counts = SecondCounts::default();
+        rows.iter().for_each(|row| counts.merge(&row.counts));
+        let SecondCounts { attempts, items, aborted, .. } = counts;
+        let cpu_us: u64 = rows.iter().fold(0, |all, row| all.saturating_add(row.cpu_us));
         Some(Counted {
-            attempts,
+            counts,
             attempts_per_s: per(attempts as f64, duration_s),
-            items,
             items_per_s: per(items.saturating_sub(aborted) as f64, duration_s),
-            ok: sum(|row| row.ok),
-            not_found: sum(|row| row.not_found),
-            failed: sum(|row| row.failed),
-            retries: sum(|row| row.retries),
-            throttled: sum(|row| row.throttled),
-            soft_blocked: sum(|row| row.soft_blocked),
-            aborted,
-            connections_opened: sum(|row| row.connections_opened),
-            bytes_received: sum(|row| row.bytes_received),
             most_in_flight: rows.iter().map(|row| row.in_flight).max().unwrap_or(0),
             max_sched_lag_us: rows.iter().map(|row| row.max_sched_lag_us).fold(0.0, f64::max),
             cpu_us_per_attempt: (attempts > 0).then(|| cpu_us as f64 / attempts as f64),

@@ -72,7 +72,7 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
         Quantity::Lost => Measured::Exactly(report.ledger.lost as f64),
         Quantity::Dropped => Measured::Exactly(totals.dropped as f64),
         Quantity::ConnectionsOpened => Measured::Exactly(totals.connections_opened as f64),
-        other => Tally::of_report(report).measure(other, Basis::Run),
+        other => measure(&WarmUpReport::measured(report.warmup.as_ref(), &report.ledger, totals), other, Basis::Run),
     }
 }
 
@@ -80,12 +80,11 @@ pub fn of_report(metric: Metric, report: &Report) -> Measured {
 #[must_use]
 pub fn of_stats(metric: Metric, stats: &ShardStats, seconds: f64) -> Measured {
     let per_second = |n: u64| rate_of(n as f64 / seconds, seconds);
-    let tally = Tally::of_counters(&stats.counters);
     match metric {
         Metric::Time(series, stat) => of_timing(stats, series, stat),
-        Metric::Of(Quantity::Rate) => per_second(tally.items()),
-        Metric::Of(Quantity::AttemptsRate) => per_second(tally.attempts),
-        Metric::Of(quantity) => tally.measure(quantity, Basis::Part),
+        Metric::Of(Quantity::Rate) => per_second(stats.counters.items.completed()),
+        Metric::Of(Quantity::AttemptsRate) => per_second(stats.counters.requests.attempts),
+        Metric::Of(quantity) => measure(&stats.counters, quantity, Basis::Part),
     }
 }
 
@@ -136,103 +135,17 @@ fn cpu_us_per_attempt(report: &Report) -> Measured {
     Measured::of((attempts > 0).then(|| cpu_s * 1e6 / attempts as f64), why)
 }
 
-/// Counts of a run or of a part of it.
-#[derive(Debug, Clone, Copy)]
-struct Tally {
-    ok: u64,
-    not_found: u64,
-    failed: u64,
-    gave_up: u64,
-    aborted: u64,
-    attempts: u64,
-    retries: u64,
-    throttled: u64,
-    soft_blocked: u64,
-    errors: u64,
-}
-
-impl Tally {
-    fn of_report(report: &Report) -> Self {
-        let (ledger, totals) = WarmUpReport::measured(report.warmup.as_ref(), &report.ledger, &report.totals);
-        Self {
-            ok: ledger.ok,
-            not_found: ledger.not_found,
-            failed: ledger.failed,
-            gave_up: ledger.gave_up,
-            aborted: ledger.aborted,
-            attempts: totals.attempts,
-            retries: totals.retries,
-            throttled: totals.throttled,
-            soft_blocked: totals.soft_blocked,
-            errors: totals.failed(&ledger) + ledger.aborted,
-        }
+fn measure(counters: &Counters, quantity: Quantity, basis: Basis) -> Measured {
+    if let Some(share) = Share::of(counters, quantity) {
+        return share.measure(basis);
     }
-
-    const fn of_counters(counters: &Counters) -> Self {
-        Self {
-            ok: counters.ok,
-            not_found: counters.not_found,
-            failed: counters.failed,
-            gave_up: counters.gave_up,
-            aborted: counters.aborted,
-            attempts: counters.attempts,
-            retries: counters.retries,
-            throttled: counters.throttled,
-            soft_blocked: counters.soft_blocked,
-            errors: counters.errors(),
-        }
-    }
-
-    /// Items that ended by themselves.
-    const fn items(&self) -> u64 {
-        self.ok + self.not_found + self.failed + self.gave_up
-    }
-
-    /// The share that a quantity is; none of another one.
-    const fn share(&self, quantity: Quantity) -> Option<Share> {
-        let (part, parts, whole, things) = match quantity {
-            Quantity::ThrottledRate => (self.throttled, "throttled attempts", self.attempts, "attempts"),
-            Quantity::ErrorRate => (self.errors, "errors", self.attempts, "attempts"),
-            Quantity::RetryRate => (self.retries, "retries", self.attempts, "attempts"),
-            Quantity::OkRate => (self.ok, "good items", self.items(), "items"),
-            _ => return None,
-        };
-        Some(Share { part, parts, whole, things })
-    }
-
-    fn measure(&self, quantity: Quantity, basis: Basis) -> Measured {
-        if let Some(share) = self.share(quantity) {
-            return share.measure(basis);
-        }
-        let count = match quantity {
-            Quantity::Items => self.items(),
-            Quantity::Ok => self.ok,
-            Quantity::NotFound => self.not_found,
-            Quantity::Failed => self.failed,
-            Quantity::GaveUp => self.gave_up,
-            Quantity::Aborted => self.aborted,
-            Quantity::Attempts => self.attempts,
-            Quantity::Retries => self.retries,
-            Quantity::Throttled => self.throttled,
-            Quantity::SoftBlocked => self.soft_blocked,
-            Quantity::Errors => self.errors,
-            Quantity::ThrottledRate
-            | Quantity::ErrorRate
-            | Quantity::RetryRate
-            | Quantity::OkRate
-            | Quantity::Rate
-            | Quantity::AttemptsRate
-            | Quantity::Unfinished
-            | Quantity::NotAttempted
-            | Quantity::Lost
-            | Quantity::Dropped
-            | Quantity::ConnectionsOpened
-            | Quantity::BudgetUtilisation
-            | Quantity::CpuUsPerAttempt
-            | Quantity::Valid => return Measured::Unknown("it is known when the run is over".to_owned()),
-        };
-        Measured::Exactly(count as f64)
-    }
+    let named = || counters.iter().find(|(counter, _)| counter.name == quantity.name()).map(|(_, count)| count);
+    let count = match quantity {
+        Quantity::Items => Some(counters.items.completed()),
+        Quantity::Errors => Some(counters.errors()),
+        _ => named().filter(|_| basis == Basis::Run || quantity.is_live()),
+    };
+    Measured::of(count.map(|count| count as f64), "it is known when the run is over")
 }
 
 /// A part of a number of things.
@@ -247,10 +160,23 @@ pub(super) struct Share {
 }
 
 impl Share {
+    /// The share that a quantity is; none of another one.
+    fn of(counters: &Counters, quantity: Quantity) -> Option<Self> {
+        let Counters { items, requests } = counters;
+        let (part, parts, whole, things) = match quantity {
+            Quantity::ThrottledRate => (requests.throttled, "throttled attempts", requests.attempts, "attempts"),
+            Quantity::ErrorRate => (counters.errors(), "errors", requests.attempts, "attempts"),
+            Quantity::RetryRate => (requests.retries, "retries", requests.attempts, "attempts"),
+            Quantity::OkRate => (items.ok, "good items", items.completed(), "items"),
+            _ => return None,
+        };
+        Some(Self { part, parts, whole, things })
+    }
+
     /// The share that `metric` is of some seconds, merged; none of another metric.
-    pub(super) const fn of_stats(metric: Metric, stats: &ShardStats) -> Option<Self> {
+    pub(super) fn of_stats(metric: Metric, stats: &ShardStats) -> Option<Self> {
         match metric {
-            Metric::Of(quantity) => Tally::of_counters(&stats.counters).share(quantity),
+            Metric::Of(quantity) => Self::of(&stats.counters, quantity),
             Metric::Time(..) => None,
         }
     }
@@ -405,6 +331,7 @@ mod tests {
     use super::*;
     use crate::run::report::Detail;
     use crawlmark_harness::fixtures::bounds;
+    use crawlmark_harness::stats::{ItemCounts, RequestCounts};
 
     fn metric(name: &str) -> Metric {
         Metric::named(name).unwrap()
@@ -497,15 +424,17 @@ mod tests {
     #[test]
     fn a_part_of_a_run_has_shares_once_there_are_enough_to_have_some_of() {
         let mut stats = ShardStats::new(bounds());
-        stats.counters =
-            Counters { ok: 70, failed: 9, attempts: 99, throttled: 20, retries: 10, ..Counters::default() };
+        stats.counters = Counters {
+            items: ItemCounts { ok: 70, failed: 9, ..ItemCounts::default() },
+            requests: RequestCounts { attempts: 99, throttled: 20, retries: 10, ..RequestCounts::default() },
+        };
         let seen = |stats: &ShardStats, name| of_stats(metric(name), stats, 2.0);
         assert_eq!(
             seen(&stats, "error_rate"),
             Measured::Unknown("not enough data: 99 attempts, 100 needed".to_owned())
         );
-        stats.counters.ok += 1;
-        stats.counters.attempts += 1;
+        stats.counters.items.ok += 1;
+        stats.counters.requests.attempts += 1;
         assert_eq!(seen(&stats, "error_rate"), Measured::Exactly(0.09));
         assert_eq!(seen(&stats, "throttled_rate"), Measured::Exactly(0.2));
         assert_eq!(seen(&stats, "retry_rate"), Measured::Exactly(0.1));

@@ -191,7 +191,7 @@ impl Quantity {
     }
 
     /// True if the seconds of a run have it.
-    const fn is_live(self) -> bool {
+    pub(super) const fn is_live(self) -> bool {
         !matches!(
             self,
             Self::Aborted

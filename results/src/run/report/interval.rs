@@ -1,15 +1,14 @@
 //! One second of the run, as a row.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::budget::offered;
 use super::schedule::gone;
+use super::totals::reads_as;
 use super::{BindingReport, Spread};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::{Percentile, Series};
+use crawlmark_harness::stats::{Percentile, SecondCounts, Series};
 use crawlmark_harness::supervisor::{Interval, RunRecord, ShardSecond};
 
 /// One second over all shards. What is counted is in the second in which it ended; `scheduled` and the times are in the second in
@@ -32,31 +31,9 @@ pub struct IntervalRow {
     /// port or descriptor. Null of an older version.
     #[serde(default)]
     pub scheduled_failed: Option<u64>,
-    /// Attempts that ended in it or were cut off.
-    pub attempts: u64,
-    /// Items that ended.
-    pub items: u64,
-    /// Good answers.
-    pub ok: u64,
-    /// The target has no such item.
-    pub not_found: u64,
-    /// Rejected, challenged, or without a valid answer.
-    pub failed: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
-    /// Throttled.
-    pub throttled: u64,
-    /// Answered with a challenge page.
-    pub soft_blocked: u64,
-    /// Cut off.
-    pub aborted: u64,
-    /// Attempts without a valid answer, by kind. Empty in results of older versions.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub errors_by_kind: BTreeMap<String, u64>,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Bytes of answers, heads included.
-    pub bytes_received: u64,
+    /// Counts of what ended in it.
+    #[serde(flatten)]
+    pub counts: SecondCounts,
     /// Requests under way at its end.
     pub in_flight: u32,
     /// Median service time of what was intended in it.
@@ -93,6 +70,8 @@ pub struct IntervalRow {
     pub shards: Vec<ShardSecond>,
 }
 
+reads_as!(IntervalRow, counts: SecondCounts);
+
 impl IntervalRow {
     /// The row with what the rate offered in it, in a run of `duration_s`: the last second is cut off.
     pub(super) fn with_offer(mut self, plan: &RunPlan, record: &RunRecord, duration_s: f64) -> Self {
@@ -118,18 +97,7 @@ impl IntervalRow {
             scheduled: Some(interval.scheduled.requests),
             scheduled_good: Some(interval.scheduled.good),
             scheduled_failed: Some(interval.scheduled.failed),
-            attempts: counters.attempts,
-            items: counters.items(),
-            ok: counters.ok,
-            not_found: counters.not_found,
-            failed: counters.failed,
-            retries: counters.retries,
-            throttled: counters.throttled,
-            soft_blocked: counters.soft_blocked,
-            aborted: counters.aborted,
-            errors_by_kind: counters.by_error.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
-            connections_opened: counters.connections_opened,
-            bytes_received: counters.bytes_received,
+            counts: SecondCounts::of(&counters.items, &counters.requests),
             in_flight: interval.in_flight,
             p50_us: percentile(Series::ServiceOk, 0.5),
             p90_us: percentile(Series::ServiceOk, 0.9),

@@ -8,7 +8,7 @@ use super::{Ledger, Totals, share};
 use crawlmark_harness::clock::duration_ns;
 use crawlmark_harness::pacer::Curve;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan, TimetablePlan};
-use crawlmark_harness::stats::Counters;
+use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
 use crawlmark_harness::supervisor::{RunRecord, ShardRecord, Stopped};
 use crawlmark_harness::wire::{Binding, TimetableUse};
 
@@ -62,29 +62,16 @@ pub struct WarmUpReport {
     pub counted: Option<WarmUpCounts>,
 }
 
-/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and [`Totals`].
+/// Counts of the warm-up: items by state, attempts by what they came to, as in [`Ledger`] and [`Totals`]. Results of older versions
+/// leave some of them out, which are 0 then.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUpCounts {
-    /// Good items.
-    pub ok: u64,
-    /// Items that the target does not have.
-    pub not_found: u64,
-    /// Items that failed.
-    pub failed: u64,
-    /// Items that were throttled until no attempt was left.
-    pub gave_up: u64,
-    /// Items under way when the run was stopped.
-    pub aborted: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
-    /// Attempts that the target throttled.
-    pub throttled: u64,
-    /// Attempts that the target answered with a challenge page.
-    pub soft_blocked: u64,
-    /// Failures by kind.
-    pub errors_by_kind: BTreeMap<String, u64>,
-    /// Attempts that failed because of the status that they were answered with.
-    pub rejected_by_status: BTreeMap<String, u64>,
+    /// Items by state.
+    #[serde(flatten)]
+    pub items: ItemCounts,
+    /// Attempts by outcome.
+    #[serde(flatten)]
+    pub requests: RequestCounts,
 }
 
 impl ScheduleReport {
@@ -94,16 +81,16 @@ impl ScheduleReport {
         let scheduled: u64 = told().map(|used| used.scheduled).sum();
         // A shard that died had told of its attempts, and not of its timetable.
         let of_dead = record.shards.iter().filter(|shard| shard.timetable.is_none()).map(|shard| &shard.stats.counters);
-        let known: u64 = of_dead.map(|counters| counters.attempts + counters.dropped).sum();
+        let known: u64 = of_dead.map(|counters| counters.requests.attempts + counters.requests.dropped).sum();
         let unscheduled: u64 = record.shards.iter().filter_map(|shard| unscheduled(shard, record)).sum();
         let all = scheduled + known + unscheduled;
         let mut dropped_by = BTreeMap::new();
         for shard in &record.shards {
             if let Some(limit) = shard.timetable.and_then(|used| used.dropped_by) {
-                *dropped_by.entry(limit).or_default() += shard.stats.counters.dropped;
+                *dropped_by.entry(limit).or_default() += shard.stats.counters.requests.dropped;
             }
         }
-        let warm: u64 = record.shards.iter().map(|shard| shard.warmup.attempts).sum();
+        let warm: u64 = record.shards.iter().map(|shard| shard.warmup.requests.attempts).sum();
         Some(Self {
             arrivals: plan.arrivals.name().to_owned(),
             rate: rate.to_string(),
@@ -173,56 +160,19 @@ impl ScheduleReport {
 impl WarmUpReport {
     pub(super) fn new(plan: &RunPlan, warm: &Counters) -> Option<Self> {
         let duration_s = plan.warmup.as_secs_f64();
-        let Counters { ok, not_found, failed, gave_up, aborted, retries, throttled, soft_blocked, .. } = *warm;
-        let totals = Totals::new(warm, duration_s, 0);
-        let counted = WarmUpCounts {
-            ok,
-            not_found,
-            failed,
-            gave_up,
-            aborted,
-            retries,
-            throttled,
-            soft_blocked,
-            errors_by_kind: totals.errors_by_kind,
-            rejected_by_status: totals.rejected_by_status,
-        };
-        let items = warm.items() - warm.aborted;
-        let is_there = duration_s > 0.0;
-        is_there.then_some(Self { duration_s, attempts: warm.attempts, items, counted: Some(counted) })
+        let counted = WarmUpCounts { items: warm.items, requests: warm.requests.clone() };
+        let (attempts, items) = (warm.requests.attempts, warm.items.completed());
+        (duration_s > 0.0).then_some(Self { duration_s, attempts, items, counted: Some(counted) })
     }
 
-    /// Counts of items and attempts after the warm-up; the others as they are. Those of the whole run where what the warm-up came to is
-    /// unknown.
-    pub(crate) fn measured(warmup: Option<&Self>, ledger: &Ledger, totals: &Totals) -> (Ledger, Totals) {
-        let (mut ledger, mut totals) = (*ledger, totals.clone());
+    /// Counts of items and attempts after the warm-up, which opens connections and drops requests for the whole run. Those of the whole
+    /// run where what the warm-up came to is unknown.
+    pub(crate) fn measured(warmup: Option<&Self>, items: &ItemCounts, requests: &RequestCounts) -> Counters {
         let Some((warm, counted)) = warmup.and_then(|warm| Some((warm, warm.counted.as_ref()?))) else {
-            return (ledger, totals);
+            return Counters { items: *items, requests: requests.clone() };
         };
-        let less = [
-            (&mut ledger.ok, counted.ok),
-            (&mut ledger.not_found, counted.not_found),
-            (&mut ledger.failed, counted.failed),
-            (&mut ledger.gave_up, counted.gave_up),
-            (&mut ledger.aborted, counted.aborted),
-            (&mut totals.attempts, warm.attempts),
-            (&mut totals.retries, counted.retries),
-            (&mut totals.throttled, counted.throttled),
-            (&mut totals.soft_blocked, counted.soft_blocked),
-        ];
-        for (count, warm) in less {
-            *count = count.saturating_sub(warm);
-        }
-        let maps = [
-            (&mut totals.errors_by_kind, &counted.errors_by_kind),
-            (&mut totals.rejected_by_status, &counted.rejected_by_status),
-        ];
-        for (counts, warm) in maps {
-            for (name, count) in counts.iter_mut() {
-                *count = count.saturating_sub(warm.get(name).copied().unwrap_or(0));
-            }
-            counts.retain(|_, count| *count > 0);
-        }
-        (ledger, totals)
+        // Results of older versions have the attempts here alone.
+        let of_warmup = RequestCounts { attempts: warm.attempts, ..counted.requests.clone() };
+        Counters { items: items.without(&counted.items), requests: requests.clone().without(&of_warmup) }
     }
 }

@@ -1,11 +1,10 @@
 //! Counts of the run or of a shard: items by state, attempts by outcome.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::share;
-use crawlmark_harness::stats::Counters;
+use crawlmark_harness::sample::ErrorKind;
+use crawlmark_harness::stats::{Counters, ItemCounts, RequestCounts};
 use crawlmark_harness::supervisor::ShardRecord;
 use crawlmark_harness::units::IdRange;
 
@@ -14,19 +13,9 @@ use crawlmark_harness::units::IdRange;
 pub struct Ledger {
     /// IDs in the range.
     pub planned: u64,
-    /// Good answers.
-    pub ok: u64,
-    /// The target has no such item.
-    pub not_found: u64,
-    /// Rejected, challenged, or no valid answer.
-    pub failed: u64,
-    /// Throttled until no attempt was left.
-    pub gave_up: u64,
-    /// Cut off: their request was open when the run was over.
-    pub aborted: u64,
-    /// Tried, and waiting for another attempt when the run was over. 0 of an older version, which counted them as failed or given up.
-    #[serde(default)]
-    pub unfinished: u64,
+    /// Those that were tried, as far as is known. Older versions counted the unfinished as failed or given up.
+    #[serde(flatten)]
+    pub items: ItemCounts,
     /// Never tried: no request for them was sent.
     pub not_attempted: u64,
     /// Their shard ended before it could tell.
@@ -36,33 +25,9 @@ pub struct Ledger {
 /// Counts of the run or of a shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Requests tried.
-    pub attempts: u64,
-    /// Attempts beyond the first of their item.
-    pub retries: u64,
-    /// Items that were good at their first attempt.
-    pub ok_at_first: u64,
-    /// Attempts whose request was sent, those cut off at the end of the run included.
-    pub attempts_sent: u64,
-    /// Requests of an open loop that were intended and never went; no attempts.
-    pub dropped: u64,
-    /// Answers by status.
-    pub attempts_by_status: BTreeMap<String, u64>,
-    /// Failures by kind.
-    pub errors_by_kind: BTreeMap<String, u64>,
-    /// Attempts that failed because of the status that they were answered with. Empty of an older version.
-    #[serde(default)]
-    pub rejected_by_status: BTreeMap<String, u64>,
-    /// Attempts that the target throttled.
-    pub throttled: u64,
-    /// Attempts that the target answered with a challenge page.
-    pub soft_blocked: u64,
-    /// Connections opened.
-    pub connections_opened: u64,
-    /// Bytes of requests, heads included.
-    pub bytes_sent: u64,
-    /// Bytes of answers, heads included.
-    pub bytes_received: u64,
+    /// Attempts by outcome, connections and bytes.
+    #[serde(flatten)]
+    pub requests: RequestCounts,
     /// From the common start to the end of the last attempt, or to the end of the run's duration, or until it was stopped, when it waited
     /// until then with items left.
     pub duration_s: f64,
@@ -78,53 +43,67 @@ pub struct Totals {
     pub peak_in_flight: u64,
 }
 
+/// A ledger reads as its items, and totals read as their requests: they are one object in JSON.
+macro_rules! reads_as {
+    ($whole:ty, $field:ident: $part:ty) => {
+        impl std::ops::Deref for $whole {
+            type Target = $part;
+
+            fn deref(&self) -> &$part {
+                &self.$field
+            }
+        }
+
+        impl std::ops::DerefMut for $whole {
+            fn deref_mut(&mut self) -> &mut $part {
+                &mut self.$field
+            }
+        }
+    };
+}
+pub(super) use reads_as;
+
+reads_as!(Ledger, items: ItemCounts);
+reads_as!(Totals, requests: RequestCounts);
+
 impl Ledger {
     pub(super) fn of(record: &ShardRecord) -> Self {
         let planned: u64 = record.ids.iter().map(IdRange::len).sum();
-        let Counters { ok, not_found, failed, gave_up, aborted, unfinished, .. } = record.stats.counters;
+        let items = record.stats.counters.items;
         let (not_attempted, lost) = match record.fault {
             // Its own count of what it never dealt out, not the rest of a subtraction: whether it all adds up is checked.
             None => (record.remaining, 0),
             // What a shard did between its last word and its death is unknown.
-            Some(_) => (0, planned.saturating_sub(record.stats.counters.items()).saturating_sub(unfinished)),
+            Some(_) => (0, planned.saturating_sub(items.begun())),
         };
-        Self { planned, ok, not_found, failed, gave_up, aborted, unfinished, not_attempted, lost }
+        Self { planned, items, not_attempted, lost }
     }
 
     /// True if every item is in exactly one state.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
-        self.begun().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
-    }
-
-    /// Items that had an attempt, as far as is known.
-    #[must_use]
-    pub const fn begun(&self) -> u64 {
-        self.ended().saturating_add(self.unfinished)
+        self.items.begun().saturating_add(self.not_attempted).saturating_add(self.lost) == self.planned
     }
 
     /// True if its shard had more to do when it ended.
     #[must_use]
     pub const fn has_more(&self) -> bool {
-        self.unfinished > 0 || self.not_attempted > 0
+        self.items.unfinished > 0 || self.not_attempted > 0
     }
 
-    /// Items in a final state.
-    #[must_use]
-    pub const fn ended(&self) -> u64 {
-        self.ok + self.not_found + self.failed + self.gave_up + self.aborted
+    /// Items by state: the name in JSON, the words for people, the number.
+    pub fn states(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + use<> {
+        let begun =
+            self.items.iter().map(|(counter, count)| (counter.name, counter.label.unwrap_or(counter.name), count));
+        begun.chain([("not_attempted", "not attempted", self.not_attempted), ("lost", "lost", self.lost)])
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
-        let Self { planned, ok, not_found, failed, gave_up, aborted, unfinished, not_attempted, lost } = other;
+    pub(super) fn plus(mut self, other: Self) -> Self {
+        let Self { planned, items, not_attempted, lost } = other;
+        self.items.merge(&items);
         Self {
             planned: self.planned + planned,
-            ok: self.ok + ok,
-            not_found: self.not_found + not_found,
-            failed: self.failed + failed,
-            gave_up: self.gave_up + gave_up,
-            aborted: self.aborted + aborted,
-            unfinished: self.unfinished + unfinished,
+            items: self.items,
             not_attempted: self.not_attempted + not_attempted,
             lost: self.lost + lost,
         }
@@ -134,26 +113,12 @@ impl Ledger {
 impl Totals {
     pub(super) fn new(counters: &Counters, duration_s: f64, peak_in_flight: u64) -> Self {
         let per_s = |count: u64| share(count as f64, duration_s);
-        let by_status =
-            |counts: &BTreeMap<u16, u64>| counts.iter().map(|(status, n)| (status.to_string(), *n)).collect();
         Self {
-            attempts: counters.attempts,
-            retries: counters.retries,
-            ok_at_first: counters.ok_at_first,
-            attempts_sent: counters.attempts_sent,
-            dropped: counters.dropped,
-            attempts_by_status: by_status(&counters.by_status),
-            errors_by_kind: counters.by_error.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect(),
-            rejected_by_status: by_status(&counters.rejected),
-            throttled: counters.throttled,
-            soft_blocked: counters.soft_blocked,
-            connections_opened: counters.connections_opened,
-            bytes_sent: counters.bytes_sent,
-            bytes_received: counters.bytes_received,
+            requests: counters.requests.clone(),
             duration_s,
-            items_per_s: per_s(counters.items() - counters.aborted),
-            ok_per_s: Some(per_s(counters.ok)),
-            attempts_per_s: per_s(counters.attempts),
+            items_per_s: per_s(counters.items.completed()),
+            ok_per_s: Some(per_s(counters.items.ok)),
+            attempts_per_s: per_s(counters.requests.attempts),
             peak_in_flight,
         }
     }
@@ -162,9 +127,9 @@ impl Totals {
     pub(super) fn without_warmup(mut self, counters: &Counters, warm: &Counters, warmup_s: f64) -> Self {
         let measured_s = (self.duration_s - warmup_s).max(0.0);
         let per_s = |count: u64, warm: u64| share(count.saturating_sub(warm) as f64, measured_s);
-        self.items_per_s = per_s(counters.items() - counters.aborted, warm.items() - warm.aborted);
-        self.ok_per_s = Some(per_s(counters.ok, warm.ok));
-        self.attempts_per_s = per_s(self.attempts, warm.attempts);
+        self.items_per_s = per_s(counters.items.completed(), warm.items.completed());
+        self.ok_per_s = Some(per_s(counters.items.ok, warm.items.ok));
+        self.attempts_per_s = per_s(self.attempts, warm.requests.attempts);
         self
     }
 
@@ -178,32 +143,24 @@ impl Totals {
     /// result of an older version, which has no such rate, the good part of the rate of items.
     #[must_use]
     pub fn good_per_s(&self, items: &Ledger) -> f64 {
-        let ended = items.ended().saturating_sub(items.aborted);
-        self.ok_per_s.unwrap_or_else(|| share(self.items_per_s * items.ok as f64, ended as f64))
-    }
-
-    /// Attempts that failed: neither good, nor not found, nor throttled, nor cut off. `items` are what the attempts were for: a
-    /// good item, and one that is not there, has one attempt that says so.
-    #[must_use]
-    pub const fn failed(&self, items: &Ledger) -> u64 {
-        self.attempts.saturating_sub(items.ok + items.not_found + self.throttled + items.aborted)
+        self.ok_per_s.unwrap_or_else(|| share(self.items_per_s * items.ok as f64, items.completed() as f64))
     }
 }
 
 /// The name of a cause of failure wherever people read it: of a status that was rejected.
-pub(crate) fn status_in_words(status: &str) -> String {
+pub(crate) fn status_in_words(status: u16) -> String {
     format!("status {status}")
 }
 
-/// The name of a cause of failure wherever people read it: of a [kind of error](crawlmark_harness::sample::ErrorKind::name).
-pub(crate) fn error_in_words(kind: &str) -> String {
+/// The name of a cause of failure wherever people read it: of a kind of error.
+pub(crate) fn error_in_words(kind: ErrorKind) -> String {
     match kind {
-        "connect_refused" => "connection refused".to_owned(),
-        "connect_timeout" => "connection timed out".to_owned(),
-        "connect_failed" => "connection failed".to_owned(),
-        "timeout" => "timed out".to_owned(),
-        "closed" => "closed without an answer".to_owned(),
-        "incomplete" => "closed in the answer".to_owned(),
-        other => other.replace('_', " "),
+        ErrorKind::ConnectRefused => "connection refused".to_owned(),
+        ErrorKind::ConnectTimeout => "connection timed out".to_owned(),
+        ErrorKind::ConnectFailed => "connection failed".to_owned(),
+        ErrorKind::Timeout => "timed out".to_owned(),
+        ErrorKind::Closed => "closed without an answer".to_owned(),
+        ErrorKind::Incomplete => "closed in the answer".to_owned(),
+        other => other.name().replace('_', " "),
     }
 }

@@ -4,7 +4,7 @@ use super::frame::Html;
 use crate::run::report::{Latency, Report, ShardReport, error_in_words};
 use crate::show::doc::{Column, Table};
 use crate::show::text::times::figure;
-use crate::show::text::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles, states};
+use crate::show::text::{bytes, grouped, grouped_f64, micros, rows, shard_cpu, shard_end, shard_percentiles};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::rounded_percent;
 
@@ -24,18 +24,18 @@ pub(super) fn counts(html: &mut Html, report: &Report) {
     let totals = &report.totals;
     html.with("div", &[("class", "tables")], |html| {
         ledger(html, report);
-        let counted = |(name, n): (&String, &u64)| vec![name.clone(), grouped(*n), part(*n, totals.attempts)];
+        let counted = |name: String, n: u64| vec![name, grouped(n), part(n, totals.attempts)];
         Table {
             caption: "Attempts by status".to_owned(),
             columns: vec![Column::words("status"), Column::numbers("attempts"), Column::numbers("of all")],
-            rows: totals.attempts_by_status.iter().map(counted).collect(),
+            rows: totals.attempts_by_status.iter().map(|(status, n)| counted(status.to_string(), *n)).collect(),
             ..Table::default()
         }
         .write(html);
         Table {
             caption: "Attempts that failed, by kind".to_owned(),
             columns: vec![Column::words("error"), Column::numbers("attempts"), Column::numbers("of all")],
-            rows: totals.errors_by_kind.iter().map(|(kind, n)| counted((&error_in_words(kind), n))).collect(),
+            rows: totals.errors_by_kind.iter().map(|(kind, n)| counted(error_in_words(*kind), *n)).collect(),
             ..Table::default()
         }
         .write(html);
@@ -49,12 +49,12 @@ pub(super) fn counts(html: &mut Html, report: &Report) {
 /// Items by state, and their sum.
 fn ledger(html: &mut Html, report: &Report) {
     let planned = report.ledger.planned;
-    let row = |(n, state): (u64, &str)| vec![state.to_owned(), grouped(n), part(n, planned)];
-    let states = states(&report.ledger).into_iter().filter(|(n, state)| *n > 0 || *state == "ok");
+    let row = |(state, n): (&str, u64)| vec![state.to_owned(), grouped(n), part(n, planned)];
+    let states = report.ledger.states().filter(|(name, _, n)| *n > 0 || *name == "ok").map(|(_, state, n)| (state, n));
     Table {
         caption: "Items by state".to_owned(),
         columns: vec![Column::words("state"), Column::numbers("items"), Column::numbers("of all")],
-        rows: states.map(row).chain([row((planned, "planned"))]).collect(),
+        rows: states.map(row).chain([row(("planned", planned))]).collect(),
         has_sum: true,
     }
     .write(html);
@@ -62,25 +62,20 @@ fn ledger(html: &mut Html, report: &Report) {
 
 fn attempts(html: &mut Html, report: &Report) {
     let totals = &report.totals;
-    let counts = [
-        ("attempts", totals.attempts),
-        ("of these, retries", totals.retries),
-        ("throttled", totals.throttled),
-        ("challenge pages", totals.soft_blocked),
-        ("due and never sent", totals.dropped),
-        ("connections opened", totals.connections_opened),
+    let counts = totals.requests.iter().filter_map(|(counter, n)| {
+        let shown = if counter.of_bytes().is_some() { bytes(n) } else { grouped(n) };
+        Some((counter.label?, n, shown))
+    });
+    let others = [
         ("opened before the start, to check hosts", report.check_connections.unwrap_or(0)),
         ("in flight at most", totals.peak_in_flight),
     ];
-    let rows = counts.into_iter().filter(|(name, n)| *n > 0 || *name == "attempts");
-    let traffic = [("sent", totals.bytes_sent), ("received", totals.bytes_received)];
+    let rows = counts.chain(others.map(|(label, n)| (label, n, grouped(n))));
+    let rows = rows.filter(|(label, n, _)| *n > 0 || *label == "attempts");
     Table {
         caption: "Requests".to_owned(),
         columns: vec![Column::words("what"), Column::numbers("count")],
-        rows: rows
-            .map(|(name, n)| vec![name.to_owned(), grouped(n)])
-            .chain(traffic.map(|(name, n)| vec![name.to_owned(), bytes(n)]))
-            .collect(),
+        rows: rows.map(|(label, _, shown)| vec![label.to_owned(), shown]).collect(),
         ..Table::default()
     }
     .write(html);
@@ -188,11 +183,10 @@ fn shard(shard: &ShardReport) -> Vec<String> {
     let (per_attempt, of_a_cpu) = shard_cpu(shard);
     let lag = shard.latency.get(Series::SchedLag.name());
     let shown = |us: Option<f64>| us.map_or_else(|| UNKNOWN.to_owned(), micros);
-    let ended = shard.ledger.ok + shard.ledger.not_found + shard.ledger.failed + shard.ledger.gave_up;
     vec![
         shard.shard.to_string(),
         format!("{}..{}", grouped(shard.id_range.start), grouped(shard.id_range.end)),
-        grouped(ended),
+        grouped(shard.ledger.completed()),
         grouped_f64(shard.totals.items_per_s),
         p50,
         p99,

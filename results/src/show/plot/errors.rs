@@ -4,6 +4,7 @@ use super::counted;
 use super::seconds::{Seconds, peak};
 use crate::run::report::{Report, error_in_words, status_in_words};
 use crate::show::chart::{Axis, BAR, Block, Chart, Dash, Format, Mark, Panel, ROW, Range, Role, Shape};
+use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// The most causes that are listed one by one.
@@ -34,20 +35,20 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
 
 /// Lines of the commonest kinds of errors, told apart by their dash patterns.
 fn kinds(report: &Report, seconds: &Seconds<'_>) -> Vec<Mark> {
-    let mut kinds: Vec<(&String, &u64)> = report.totals.errors_by_kind.iter().collect();
+    let mut kinds: Vec<(&ErrorKind, &u64)> = report.totals.errors_by_kind.iter().collect();
     kinds.sort_by(|a, b| b.1.cmp(a.1));
-    let line = |((kind, _), dash): ((&String, _), Dash)| {
+    let line = |((kind, _), dash): ((&ErrorKind, _), Dash)| {
         let steps = seconds.rates(|row| Some(row.errors_by_kind.get(kind).copied().unwrap_or(0) as f64));
-        Mark::new(Role::Failed, error_in_words(kind), Shape::Steps(steps)).dashed(dash)
+        Mark::new(Role::Failed, error_in_words(*kind), Shape::Steps(steps)).dashed(dash)
     };
     kinds.into_iter().zip([Dash::Short, Dash::Dotted, Dash::DashDot]).map(line).collect()
 }
 
 /// Statuses that are no success, errors without one, and attempts that were cut off, the commonest first.
 fn causes(report: &Report) -> Option<Panel> {
-    let bad = report.totals.attempts_by_status.iter().filter(|(status, _)| !status.starts_with('2'));
-    let statuses = bad.map(|(status, count)| (status_in_words(status), *count));
-    let errors = report.totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
+    let bad = report.totals.attempts_by_status.iter().filter(|(status, _)| !(200..300).contains(*status));
+    let statuses = bad.map(|(status, count)| (status_in_words(*status), *count));
+    let errors = report.totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(*kind), *count));
     let cut_off = ("cut off at the end".to_owned(), report.ledger.aborted);
     let all = statuses.chain(errors).chain([cut_off]);
     let mut all: Vec<(String, u64)> = all.filter(|(_, count)| *count > 0).collect();

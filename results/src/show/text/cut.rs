@@ -6,6 +6,7 @@ use super::{bytes, decimal, grouped, limited_by, micros, seconds, times};
 use crate::run::cut::{Answered, Counted, CutReport, Part};
 use crate::run::report::Latency;
 use crate::show::doc::Doc;
+use crawlmark_harness::stats::SecondCounts;
 
 /// A part of a run as a document.
 #[must_use]
@@ -116,7 +117,7 @@ fn spectrum(latency: &Latency) -> String {
 }
 
 fn items(counted: &Counted) -> Option<(&'static str, String)> {
-    let Counted { items, ok, not_found, failed, retries, throttled, soft_blocked, aborted, .. } = *counted;
+    let &SecondCounts { items, ok, not_found, failed, retries, throttled, soft_blocked, aborted, .. } = &counted.counts;
     let parts: Vec<String> = [
         (ok, "ok"),
         (not_found, "not found"),
@@ -139,7 +140,7 @@ fn client(counted: &Counted) -> String {
         "{cpu}late by {} at most, {} in flight at the end of a second at most; {} received",
         micros(counted.max_sched_lag_us),
         grouped(u64::from(counted.most_in_flight)),
-        bytes(counted.bytes_received)
+        bytes(counted.counts.bytes_received)
     )
 }
 

@@ -135,7 +135,7 @@ fn unsent(report: &Report) -> Unsent {
     let requests = all.saturating_sub(unfinished);
     let (Some(schedule), true) = (&report.schedule, requests > 0) else { return Unsent::default() };
     // What timed out waited as well, and that is in the series of the waits: at most so much of them.
-    let timed_out = report.totals.errors_by_kind.contains_key(ErrorKind::Timeout.name());
+    let timed_out = report.totals.errors_by_kind.contains_key(&ErrorKind::Timeout);
     let ended = [Series::PoolWait, Series::BudgetWait, Series::SchedLag].into_iter().filter(|_| timed_out);
     let ended: f64 = ended
         .filter_map(|series| report.latency(series))

@@ -383,8 +383,8 @@ fn by_timeouts(objective: &Condition, report: &Report) -> bool {
     if objective.metric != Metric::Of(Quantity::ErrorRate) {
         return false;
     }
-    let of_kind = |kind: ErrorKind| report.totals.errors_by_kind.get(kind.name()).copied().unwrap_or_default();
-    let timeouts = of_kind(ErrorKind::Timeout) + of_kind(ErrorKind::ConnectTimeout);
+    let [timeout, connect] = [ErrorKind::Timeout, ErrorKind::ConnectTimeout].map(|kind| report.totals.errors_of(kind));
+    let timeouts = timeout + connect;
     let share = timeouts as f64 / (report.totals.attempts as f64).max(1.0);
     let left = measured(objective, report).value().map(|value| Measured::Exactly((value - share).max(0.0)));
     left.is_some_and(|left| objective.judge(&left) == Some(true))
@@ -661,7 +661,7 @@ fn not_dropped(report: &Report) -> f64 {
 
 /// Attempts that failed for a lack of this machine's.
 fn local_failures(report: &Report) -> u64 {
-    ErrorKind::LOCAL.iter().filter_map(|kind| report.totals.errors_by_kind.get(kind.name())).sum()
+    ErrorKind::LOCAL.iter().map(|kind| report.totals.errors_of(*kind)).sum()
 }
 
 /// Lateness of this client that a measurement forgives, us: see the check of the same name.

@@ -15,7 +15,7 @@ use super::judge;
 use super::metric::{Metric, Reading, Readings};
 use super::rule::Rule;
 use super::taken::TargetCpu;
-use crate::run::report::{Ledger, Report, Totals, Verdict, error_in_words, status_in_words};
+use crate::run::report::{Report, Totals, Verdict, error_in_words, status_in_words};
 
 /// The name of the format.
 pub const SCHEMA: &str = "crawlmark.comparison/1";
@@ -107,7 +107,7 @@ impl RoundReport {
     #[must_use]
     pub fn new(report: &Report, place: (usize, Arm, String), target_cpu: TargetCpu) -> Self {
         let (pair, arm, result) = place;
-        let Ledger { failed, gave_up, aborted, .. } = report.ledger;
+        let items = report.ledger.items;
         Self {
             pair,
             arm,
@@ -117,9 +117,9 @@ impl RoundReport {
             validity: report.validity.verdict,
             disturbance: Disturbance::of(report),
             readings: Readings::taken_from(report, target_cpu),
-            items: report.ledger.ended() - aborted,
-            failed: failed + gave_up,
-            causes: if report.ledger.ok == 0 { causes(&report.totals) } else { Vec::new() },
+            items: items.completed(),
+            failed: items.failed + items.gave_up,
+            causes: if items.ok == 0 { causes(&report.totals) } else { Vec::new() },
         }
     }
 
@@ -164,8 +164,8 @@ pub fn round_folder(pair: usize, arm: Arm) -> String {
 
 /// Causes of failure in words, the most frequent first.
 fn causes(totals: &Totals) -> Vec<String> {
-    let rejected = totals.rejected_by_status.iter().map(|(status, count)| (status_in_words(status), *count));
-    let errors = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(kind), *count));
+    let rejected = totals.rejected_by_status.iter().map(|(status, count)| (status_in_words(*status), *count));
+    let errors = totals.errors_by_kind.iter().map(|(kind, count)| (error_in_words(*kind), *count));
     let mut causes: Vec<(String, u64)> = rejected.chain(errors).filter(|(_, count)| *count > 0).collect();
     causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     causes.into_iter().map(|(cause, _)| cause).collect()

@@ -64,7 +64,7 @@ impl Done {
         let progress = self.engine.progress();
         assert_eq!((progress.in_flight, progress.waiting_again), (0, 0));
         let counters = &progress.counters;
-        assert_eq!(counters.items() + counters.unfinished + progress.remaining, ids);
+        assert_eq!(counters.items.begun() + progress.remaining, ids);
         let started: std::collections::BTreeSet<u64> = self.asked.iter().map(|(id, _)| *id).collect();
         assert_eq!(started.len() as u64, ids - progress.remaining);
     }
@@ -108,7 +108,9 @@ fn a_host_that_asks_for_patience_does_not_stop_the_others() {
     assert_eq!(done.of(1).len(), 2 + 4 * 2_999);
     assert_eq!(done.engine.gate().courtesy(done.ended).early_attempts, 0);
     done.assert_adds_up(1 << 40);
-    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.ok, stats.counters.unfinished), (2 + 4 * 2_999, 2)));
+    done.engine.totals(|stats, _, _| {
+        assert_eq!((stats.counters.items.ok, stats.counters.items.unfinished), (2 + 4 * 2_999, 2))
+    });
 }
 
 #[test]
@@ -118,7 +120,8 @@ fn a_host_that_was_left_alone_is_asked_for_all_it_missed_in_order() {
     };
     let done = just_run(&shard_of(2, 10_000, 4), 1_000 * S, answers);
     done.assert_adds_up(10_000);
-    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.ok, stats.counters.retries), (10_000, 2)));
+    done.engine
+        .totals(|stats, _, _| assert_eq!((stats.counters.items.ok, stats.counters.requests.retries), (10_000, 2)));
     let later: Vec<u64> = done.asked.iter().filter(|(_, at)| at.0 >= 2_000_000_000).map(|(id, _)| *id).collect();
     assert!(later.iter().copied().eq((0..10_000).step_by(2)), "{} later, or in disorder", later.len());
     // The other host's 5,000 took 1.25 s meanwhile, over four connections.
@@ -209,7 +212,7 @@ fn what_is_deferred_is_neither_given_away_nor_forgotten_when_ranges_move() {
         engine.gate().receive(IdRange { start: shed.start, end: middle });
     });
     done.assert_adds_up(1_100);
-    done.engine.totals(|stats, _, _| assert_eq!(stats.counters.ok, 1_100));
+    done.engine.totals(|stats, _, _| assert_eq!(stats.counters.items.ok, 1_100));
     assert_eq!(done.asked.iter().filter(|(id, _)| (2_000..2_100).contains(id)).count(), 100);
 }
 
@@ -219,7 +222,7 @@ fn a_shard_whose_rest_is_deferred_is_not_idle() {
         |id, attempt, _| if id == 0 && attempt == 0 { again(Outcome::Throttled, Some(5 * S)) } else { GOOD };
     let done = just_run(&shard_of(2, 100, 1), 1_000 * S, answers);
     done.assert_adds_up(100);
-    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.ok, stats.counters.retries), (100, 1)));
+    done.engine.totals(|stats, _, _| assert_eq!((stats.counters.items.ok, stats.counters.requests.retries), (100, 1)));
     assert!(done.of(0)[1].0 >= 5_000_000_000 && done.of(1).iter().all(|at| at.0 < 100_000_000));
     // What is tried again goes first.
     let again = done.asked.iter().position(|(_, at)| at.0 >= 5_000_000_000).unwrap();
@@ -265,7 +268,7 @@ fn in_an_open_loop_nothing_takes_the_turn_of_a_host_that_has_to_wait() {
     let (even, odd) = (done.of(0).len(), done.of(1).len());
     assert!(even.abs_diff(odd) <= 3, "{even} and {odd}: neither has the other's turns");
     done.engine.totals(|stats, _, _| {
-        assert_eq!(stats.counters.attempts, 3_000);
+        assert_eq!(stats.counters.requests.attempts, 3_000);
         let longest = |series| stats.timing(series).unwrap().exact().max_ns;
         assert!((990_000_000..1_200_000_000).contains(&longest(Series::BudgetWait)), "{}", longest(Series::BudgetWait));
         assert!(longest(Series::ResponseOk) > 990_000_000);

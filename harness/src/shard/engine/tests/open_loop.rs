@@ -95,7 +95,7 @@ fn too_few_connections_show_as_waits_for_them_and_not_as_the_targets_time() {
         let longest = |series| stats.timing(series).unwrap().exact().max_ns;
         assert_eq!((longest(Series::SchedLag), longest(Series::BudgetWait)), (0, 0));
         assert!(longest(Series::PoolWait) > 980_000_000, "{}", longest(Series::PoolWait));
-        assert_eq!(stats.counters.attempts, 30_000);
+        assert_eq!(stats.counters.requests.attempts, 30_000);
     });
 }
 
@@ -131,8 +131,8 @@ fn what_was_due_and_never_went_is_dropped_and_counted_at_its_age() {
     let (ran, _) = run(&timed(10, Duration::from_millis(10_500)), stall, Duration::from_millis(10_500));
     let scheduled = ran.gate().timetable_use().unwrap().scheduled;
     ran.totals(|stats, _, _| {
-        assert_eq!((scheduled, stats.counters.dropped), (10_500, 490));
-        assert_eq!(stats.counters.attempts, 10_010);
+        assert_eq!((scheduled, stats.counters.requests.dropped), (10_500, 490));
+        assert_eq!(stats.counters.requests.attempts, 10_010);
         let response = stats.timing(Series::ResponseOk).unwrap();
         assert_eq!((response.exact().count, response.exact().censored), (10_010, 490));
         // The 10,395th of all: above 10,000 fast ones it is the 395th of those that were dropped, each a millisecond older.
@@ -150,10 +150,11 @@ fn shards_take_turns_and_a_warm_up_is_counted_and_not_timed() {
     for part in whole.split(&[]) {
         let (ran, _) = run(&part, None, Duration::from_secs(2));
         let warm = ran.warmup();
-        assert!((333..=334).contains(&warm.attempts) && warm.items() == warm.attempts, "{warm:?}");
+        let attempts = warm.requests.attempts;
+        assert!((333..=334).contains(&attempts) && warm.items.ended() == attempts, "{warm:?}");
         ran.totals(|stats, _, _| {
             let measured = stats.timing(Series::ResponseOk).unwrap().exact().count;
-            assert_eq!(measured + warm.attempts, stats.counters.attempts);
+            assert_eq!(measured + warm.requests.attempts, stats.counters.requests.attempts);
         });
         sent.extend(ran.sent);
     }
@@ -176,7 +177,7 @@ fn a_pause_puts_the_timetable_off_and_is_nobodys_latency() {
     ran.totals(|stats, _, _| {
         let longest = |series| stats.timing(series).unwrap().exact().max_ns;
         assert!(longest(Series::ResponseOk) <= 2_000_000, "{}", longest(Series::ResponseOk));
-        assert_eq!((stats.counters.dropped, stats.counters.attempts), (0, 3_000 - used.postponed));
+        assert_eq!((stats.counters.requests.dropped, stats.counters.requests.attempts), (0, 3_000 - used.postponed));
     });
     let binding = ran.gate().binding(ran.ended);
     assert!(binding.pause_ns.abs_diff(used.shifted_ns) <= 2_000_000, "{binding:?}");
@@ -192,8 +193,8 @@ fn a_retry_takes_the_next_turn_and_the_rate_stays() {
     };
     let (ran, _) = run_against(&timed(100, Duration::from_secs(3)), None, Duration::from_secs(3), answers);
     let counters = ran.totals(|stats, _, _| stats.counters.clone());
-    assert_eq!(counters.attempts, 3_000);
-    assert!(counters.retries > 250, "{}", counters.retries);
+    assert_eq!(counters.requests.attempts, 3_000);
+    assert!(counters.requests.retries > 250, "{}", counters.requests.retries);
     assert!(ran.sent.windows(2).all(|pair| pair[1].since(pair[0]) == 1_000_000), "an attempt at each turn");
 }
 

@@ -54,15 +54,21 @@ fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay
             assert_eq!(clock.now(), Nanos(100_000_000), "nothing is on the wire, so there is nothing to wait for");
             let progress = engine.progress();
             let counters = &progress.counters;
-            assert_eq!((counters.attempts, counters.throttled, counters.attempts_sent), (1, 1, 1));
-            assert_eq!((counters.items(), counters.unfinished, progress.remaining, progress.in_flight), (0, 1, 99, 0));
+            assert_eq!(
+                (counters.requests.attempts, counters.requests.throttled, counters.requests.attempts_sent),
+                (1, 1, 1)
+            );
+            assert_eq!(
+                (counters.items.ended(), counters.items.unfinished, progress.remaining, progress.in_flight),
+                (0, 1, 99, 0)
+            );
             if let Some(table) = engine.gate().timetable_use() {
-                assert_eq!(table.scheduled, counters.attempts + counters.dropped + table.postponed);
+                assert_eq!(table.scheduled, counters.requests.attempts + counters.requests.dropped + table.postponed);
                 assert!(table.postponed > 3, "those of the lanes, and those that were never let through: {table:?}");
             }
             let rows = engine.intervals(|intervals| intervals.take_all(Meters::default()));
             let scheduled: u64 = rows.iter().map(|row| row.scheduled.requests).sum();
-            assert_eq!(scheduled, counters.attempts + counters.dropped);
+            assert_eq!(scheduled, counters.requests.attempts + counters.requests.dropped);
         });
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::run::report::IntervalRow;
+use crawlmark_harness::stats::SecondCounts;
 use crawlmark_harness::units::Rate;
 
 /// A run as it was saved once.
@@ -16,7 +17,11 @@ fn saved() -> Report {
 fn run(items: &[u64]) -> Report {
     let mut report = saved();
     let like = IntervalRow { p50_us: None, response_p50_us: None, ..report.intervals[0].clone() };
-    let row = |(n, items): (usize, &u64)| IntervalRow { start_s: n as u64, items: *items, ..like.clone() };
+    let row = |(n, items): (usize, &u64)| IntervalRow {
+        start_s: n as u64,
+        counts: SecondCounts { items: *items, ..like.counts.clone() },
+        ..like.clone()
+    };
     report.intervals = items.iter().enumerate().map(row).collect();
     let seconds = items.len() as f64;
     report.totals.duration_s = seconds;

@@ -9,7 +9,8 @@ fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
     let bounds = Bounds::for_timeout(plan().timeout);
     let mut timing = Timing::new(bounds);
     (0..count).for_each(|_| timing.record(ms * 1_000_000));
-    let counters = Counters { ok: count - errors, failed: errors, attempts: count, ..Counters::default() };
+    let mut counters = Counters::default();
+    (counters.items.ok, counters.items.failed, counters.requests.attempts) = (count - errors, errors, count);
     Interval {
         index,
         warmup: Counters::default(),
@@ -157,7 +158,7 @@ fn nothing_that_was_due_in_the_warm_up_counts() {
         for index in 0..4 {
             // Fifty requests of the warm-up fail in each second, and ten others.
             let mut interval = second(index, [200, if index == 0 { 50 } else { 60 }, 5]);
-            interval.warmup = Counters { attempts: 50, failed: 50, ..Counters::default() };
+            (interval.warmup.requests.attempts, interval.warmup.items.failed) = (50, 50);
             lookout.hear(&interval);
         }
         assert!(!lookout.has_enough());

@@ -5,16 +5,16 @@ use super::thresholds::{
     THROTTLED,
 };
 use super::{Evidence, Seen};
-use crate::run::report::{IntervalRow, Ledger, Totals, WarmUpReport, error_in_words, share, status_in_words};
+use crate::run::report::{IntervalRow, WarmUpReport, error_in_words, share, status_in_words};
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::shard::INTERVAL;
-use crawlmark_harness::stats::Series;
+use crawlmark_harness::stats::{Counters, Series};
 use crawlmark_harness::units::{grouped, rounded_percent};
 
 /// Attempts that failed so.
 pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
-    evidence.totals.errors_by_kind.get(kind.name()).copied().unwrap_or(0)
+    evidence.totals.errors_of(kind)
 }
 
 /// Finding: too many requests failed for the figures to describe normal responses. The response times of an open loop leave them
@@ -128,28 +128,27 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Counts of items and attempts after the warm-up.
-fn measured(evidence: &Evidence<'_>) -> (Ledger, Totals) {
+fn measured(evidence: &Evidence<'_>) -> Counters {
     WarmUpReport::measured(evidence.warmup, evidence.ledger, evidence.totals)
 }
 
 /// Failed attempts, without the failures that are this machine's own, as a part of all attempts after the warm-up; none when none failed.
 fn failed_share(evidence: &Evidence<'_>) -> Option<f64> {
-    let (ledger, totals) = measured(evidence);
-    let own: u64 = ErrorKind::LOCAL.iter().filter_map(|kind| totals.errors_by_kind.get(kind.name())).sum();
-    let failed = totals.failed(&ledger).saturating_sub(own);
-    (failed > 0).then(|| share(failed as f64, totals.attempts as f64))
+    let Counters { items, requests } = measured(evidence);
+    let own: u64 = ErrorKind::LOCAL.iter().map(|kind| requests.errors_of(*kind)).sum();
+    let failed = requests.failed(&items).saturating_sub(own);
+    (failed > 0).then(|| share(failed as f64, requests.attempts as f64))
 }
 
 /// `56 % of requests failed (2,519 connection refused, 3 status 500)`, the commonest causes first.
 fn failures(evidence: &Evidence<'_>) -> String {
     /// The most causes that are listed.
     const MOST: usize = 4;
-    let (_, totals) = measured(evidence);
-    let errors =
-        totals.errors_by_kind.iter().filter(|(name, _)| ErrorKind::LOCAL.iter().all(|own| own.name() != *name));
-    let rejected = totals.rejected_by_status.iter().map(|(status, n)| (status_in_words(status), *n));
-    let mut causes: Vec<(String, u64)> = rejected.chain(errors.map(|(name, n)| (error_in_words(name), *n))).collect();
-    causes.push(("challenge pages".to_owned(), totals.soft_blocked));
+    let requests = measured(evidence).requests;
+    let errors = requests.errors_by_kind.iter().filter(|(kind, _)| !kind.is_local());
+    let rejected = requests.rejected_by_status.iter().map(|(status, n)| (status_in_words(*status), *n));
+    let mut causes: Vec<(String, u64)> = rejected.chain(errors.map(|(kind, n)| (error_in_words(*kind), *n))).collect();
+    causes.push(("challenge pages".to_owned(), requests.soft_blocked));
     causes.retain(|(_, n)| *n > 0);
     causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let rest: u64 = causes.iter().skip(MOST).map(|(_, n)| n).sum();
@@ -176,9 +175,9 @@ pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
 /// A run that was mostly turned away.
 pub(super) fn throttled(evidence: &Evidence<'_>) -> Seen {
     let plan = evidence.plan;
-    let (ledger, totals) = measured(evidence);
-    let throttled = share(totals.throttled as f64, totals.attempts as f64);
-    let good = share((ledger.ok + ledger.not_found) as f64, totals.attempts as f64);
+    let Counters { items, requests } = measured(evidence);
+    let throttled = share(requests.throttled as f64, requests.attempts as f64);
+    let good = share((items.ok + items.not_found) as f64, requests.attempts as f64);
     if throttled <= THROTTLED {
         return Seen::Findings(Vec::new());
     }

@@ -59,9 +59,9 @@ fn out_of_schedule(shard: &ShardReport) -> Option<String> {
 }
 
 fn out_of_sum(shard: &ShardReport) -> Option<String> {
-    let Ledger { planned, unfinished, not_attempted, lost, .. } = shard.ledger;
+    let Ledger { planned, items, not_attempted, lost } = shard.ledger;
     (!shard.ledger.adds_up()).then(|| {
-        let ended = shard.ledger.ended();
+        let (ended, unfinished) = (items.ended(), items.unfinished);
         format!(
             "shard {} planned {planned} items, of which {ended} ended, {unfinished} were unfinished, \
              {not_attempted} not attempted and {lost} lost, which does not add up. Report this as a bug",

@@ -11,7 +11,7 @@ use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
 use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
+use crawlmark_harness::stats::{Bounds, Counters, ItemCounts, RequestCounts, Series, ShardStats};
 use crawlmark_harness::supervisor::Interval;
 use crawlmark_harness::units::{IdRange, Rate};
 use crawlmark_harness::wire::{BindingTimes, Scheduled};
@@ -33,7 +33,8 @@ impl Run {
     fn quiet() -> Self {
         let mut plan = plan();
         plan.rate = Some(Rate { permits: 100, period_ns: 1_000_000_000 });
-        let ledger = Ledger { planned: 1_000, ok: 1_000, ..Ledger::default() };
+        let items = ItemCounts { ok: 1_000, ..ItemCounts::default() };
+        let ledger = Ledger { planned: 1_000, items, ..Ledger::default() };
         Self {
             plan,
             environment: Environment {
@@ -58,7 +59,10 @@ impl Run {
                 ports_held: Some(0),
             },
             shards: vec![shard(0), shard(1)],
-            counters: Counters { ok: 1_000, attempts: 1_000, connections_opened: 8, ..Counters::default() },
+            counters: Counters {
+                items,
+                requests: RequestCounts { attempts: 1_000, connections_opened: 8, ..RequestCounts::default() },
+            },
             ledger,
             intervals: Vec::new(),
         }
@@ -90,16 +94,16 @@ impl Run {
     }
 
     fn reject(&mut self, status: u16, attempts: u64) {
-        self.counters.by_status.insert(status, attempts);
-        self.counters.rejected.insert(status, attempts);
-        self.counters.ok -= attempts;
+        self.counters.requests.attempts_by_status.insert(status, attempts);
+        self.counters.requests.rejected_by_status.insert(status, attempts);
+        self.counters.items.ok -= attempts;
         self.ledger.ok -= attempts;
         self.ledger.failed += attempts;
     }
 
     fn fail(&mut self, kind: ErrorKind, attempts: u64) {
-        self.counters.by_error.insert(kind, attempts);
-        self.counters.ok -= attempts;
+        self.counters.requests.errors_by_kind.insert(kind, attempts);
+        self.counters.items.ok -= attempts;
         self.ledger.ok -= attempts;
         self.ledger.failed += attempts;
     }
@@ -117,7 +121,7 @@ fn shard(number: u32) -> ShardReport {
         exits: vec!["exited cleanly".to_owned()],
         fault: None,
         binding: BindingReport::new(BindingTimes::NONE),
-        ledger: Ledger { planned: 500, ok: 500, ..Ledger::default() },
+        ledger: Ledger { planned: 500, items: ItemCounts { ok: 500, ..ItemCounts::default() }, ..Ledger::default() },
         scheduled: None,
         postponed: None,
         dropped_by: None,
@@ -218,7 +222,7 @@ const FAILURES: [fn(&mut Run, u64); 4] = [
     |run, count| run.reject(500, count),
     |run, count| {
         run.reject(200, count);
-        run.counters.soft_blocked = count;
+        run.counters.requests.soft_blocked = count;
     },
 ];
 
@@ -246,7 +250,7 @@ fn g_answers_and_failed_requests() {
         // What is not there has not failed, and what was throttled or cut off has not, either.
         run.ledger.not_found += 100;
         run.ledger.ok -= 100;
-        run.counters.by_status.insert(404, 100);
+        run.counters.requests.attempts_by_status.insert(404, 100);
     };
     trips(
         Verdict::Errors,
@@ -254,7 +258,7 @@ fn g_answers_and_failed_requests() {
         both,
     );
     for spared in [
-        |run: &mut Run| (run.counters.throttled, run.ledger.ok, run.ledger.gave_up) = (200, 800, 200),
+        |run: &mut Run| (run.counters.requests.throttled, run.ledger.ok, run.ledger.gave_up) = (200, 800, 200),
         |run: &mut Run| (run.ledger.aborted, run.ledger.ok) = (200, 800),
         |run: &mut Run| (run.ledger.not_found, run.ledger.ok) = (200, 800),
     ] {
@@ -273,7 +277,8 @@ fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
             [true, false].map(|good| count(&|(due, _, is)| due / 1_000 == start_s && *is == good));
         let [ok, failed] = [true, false].map(|good| count(&|(_, ended, is)| ended / 1_000 == start_s && *is == good));
         let mut merged = ShardStats::new(Bounds::for_timeout(std::time::Duration::from_secs(1)));
-        merged.counters = Counters { ok, failed, attempts: ok + failed, ..Counters::default() };
+        let Counters { items, requests } = &mut merged.counters;
+        (items.ok, items.failed, requests.attempts) = (ok, failed, ok + failed);
         IntervalRow::new(&Interval {
             index: start_s,
             warmup: Counters::default(),
@@ -368,7 +373,7 @@ proptest! {
 fn g_throttling() {
     let throttled = |run: &mut Run, attempts: u64, how: OnThrottle| {
         run.plan.manners.on_throttle = how;
-        run.counters.throttled = attempts;
+        run.counters.requests.throttled = attempts;
         run.ledger.ok -= attempts;
         run.ledger.gave_up += attempts;
     };
@@ -593,7 +598,7 @@ fn g_ports_held_back() {
         let before = [("net/sockstat", before.as_str()), ("net/tcp", "")];
         run.host.ports_held =
             counted(&before, &[("net/sockstat", after.as_str()), ("net/tcp", closed.as_str())]).ports_held;
-        run.counters.connections_opened = opened;
+        run.counters.requests.connections_opened = opened;
     };
     trips(Verdict::ClientLimited, &["closed connections kept 501 of 1,000 local ports"], |run| {
         held(run, 501, 500);
@@ -602,7 +607,7 @@ fn g_ports_held_back() {
     // What others left behind does no harm to a run that keeps its connections.
     passes(|run| held(run, 990, 8));
     // What a server of this machine closed first holds nothing back, however much of it there is.
-    passes(|run| (run.host.time_wait, run.counters.connections_opened) = (Some(990), 5_000));
+    passes(|run| (run.host.time_wait, run.counters.requests.connections_opened) = (Some(990), 5_000));
     unavailable(&["ports held back"], |run| run.host.ports_held = None);
 }
 

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{at_most, counts_until_the_end, equal, is_whole};
-use crate::run::report::{IntervalRow, Ledger, Report, ShardReport, Totals, Verdict};
+use crate::run::report::{Ledger, Report, ShardReport, Totals, Verdict};
+use crawlmark_harness::stats::{ItemCounts, RequestCounts, SecondCounts};
 use crawlmark_harness::units::IdRange;
 
 pub(super) fn check(report: &Report) -> Result<(), String> {
@@ -91,8 +92,8 @@ fn states(report: &Report, place: std::fmt::Arguments<'_>, ledger: &Ledger) -> R
 /// Each attempt came to one outcome, and each item has one first attempt.
 fn outcomes(place: std::fmt::Arguments<'_>, totals: &Totals, ledger: &Ledger, told: bool) -> Result<(), String> {
     let field = |name: &str| format!("{place}{name}");
-    let Totals { attempts, retries, throttled, soft_blocked, .. } = *totals;
-    let Ledger { ok, not_found, failed, gave_up, aborted, .. } = *ledger;
+    let RequestCounts { attempts, retries, throttled, soft_blocked, .. } = totals.requests;
+    let ItemCounts { ok, not_found, failed, gave_up, aborted, unfinished } = ledger.items;
     at_most(field("totals.retries"), retries, "totals.attempts", attempts)?;
     let first = attempts - retries;
     if told {
@@ -109,7 +110,7 @@ fn outcomes(place: std::fmt::Arguments<'_>, totals: &Totals, ledger: &Ledger, to
     let answers: u64 = totals.attempts_by_status.values().sum();
     at_most(field("totals.attempts_by_status"), answers, "totals.attempts less ledger.aborted", attempts - aborted)?;
     at_most(field("ledger.failed"), failed, "attempts that failed", totals.failed(ledger))?;
-    if told && retries == 0 && ledger.unfinished == 0 {
+    if told && retries == 0 && unfinished == 0 {
         equal(field("totals.throttled"), throttled, "ledger.gave_up, without retries,", gave_up)?;
         equal(field("ledger.failed"), failed, "attempts that failed, without retries,", totals.failed(ledger))?;
     }
@@ -130,26 +131,11 @@ fn seconds(report: &Report) -> Result<(), String> {
     if !is_whole(report) {
         return Ok(());
     }
-    let of_run = [
-        ("attempts", totals.attempts, (|row| row.attempts) as fn(&IntervalRow) -> u64),
-        ("retries", totals.retries, |row| row.retries),
-        ("throttled", totals.throttled, |row| row.throttled),
-        ("soft_blocked", totals.soft_blocked, |row| row.soft_blocked),
-        ("connections_opened", totals.connections_opened, |row| row.connections_opened),
-        ("bytes_received", totals.bytes_received, |row| row.bytes_received),
-        ("items", ledger.ended(), |row| row.items),
-        ("ok", ledger.ok, |row| row.ok),
-        ("not_found", ledger.not_found, |row| row.not_found),
-        ("failed", ledger.failed, |row| row.failed),
-        ("aborted", ledger.aborted, |row| row.aborted),
-    ];
-    for (name, whole, of_row) in of_run {
-        equal(
-            format_args!("intervals[].{name}"),
-            rows.iter().map(of_row).sum(),
-            "(the sum) that of the whole run",
-            whole,
-        )?;
+    let mut sum = SecondCounts::default();
+    rows.iter().for_each(|row| sum.merge(&row.counts));
+    for ((counter, sum), (_, whole)) in sum.iter().zip(SecondCounts::of(ledger, totals).iter()) {
+        let name = counter.name;
+        equal(format_args!("intervals[].{name}"), sum, "(the sum) that of the whole run", whole)?;
     }
     for (i, row) in rows.iter().enumerate() {
         let (good, bad) = (row.ok + row.not_found, row.failed + row.aborted);

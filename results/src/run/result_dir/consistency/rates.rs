@@ -5,6 +5,7 @@ use crate::run::report::{
     BindingReport, BudgetReport, Ledger, Report, ScheduleReport, ShardReport, Totals, WarmUpCounts, WarmUpReport,
     budget_achieved_per_s, offered, schedule_achieved_per_s, utilisation,
 };
+use crawlmark_harness::stats::{ItemCounts, RequestCounts};
 
 /// The wall clock of a report is in whole milliseconds, s.
 const WALL_CLOCK_S: f64 = 2e-3;
@@ -16,7 +17,7 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
     if let Some(warmup) = &report.warmup {
         close("warmup.duration_s", warmup.duration_s, "plan.warmup_us", plan.warmup.as_secs_f64())?;
         at_most("warmup.attempts", warmup.attempts, "totals.attempts", totals.attempts)?;
-        at_most("warmup.items", warmup.items, "the number of items that ended", ledger.ended() - ledger.aborted)?;
+        at_most("warmup.items", warmup.items, "the number of items that ended", ledger.completed())?;
         if let Some(counted) = &warmup.counted {
             warm_counts(warmup, counted, report)?;
         }
@@ -68,21 +69,12 @@ pub(super) fn check(report: &Report) -> Result<(), String> {
 /// Check that the counts of the warm-up are parts of those of the run, and add up.
 fn warm_counts(warmup: &WarmUpReport, counted: &WarmUpCounts, report: &Report) -> Result<(), String> {
     let Report { ledger, totals, .. } = report;
-    let parts = [
-        ("warmup.counted.ok", counted.ok, "ledger.ok", ledger.ok),
-        ("warmup.counted.not_found", counted.not_found, "ledger.not_found", ledger.not_found),
-        ("warmup.counted.failed", counted.failed, "ledger.failed", ledger.failed),
-        ("warmup.counted.gave_up", counted.gave_up, "ledger.gave_up", ledger.gave_up),
-        ("warmup.counted.aborted", counted.aborted, "ledger.aborted", ledger.aborted),
-        ("warmup.counted.retries", counted.retries, "totals.retries", totals.retries),
-        ("warmup.counted.throttled", counted.throttled, "totals.throttled", totals.throttled),
-        ("warmup.counted.soft_blocked", counted.soft_blocked, "totals.soft_blocked", totals.soft_blocked),
-    ];
-    for (name, part, all, whole) in parts {
-        at_most(name, part, all, whole)?;
+    let counts = |items: &ItemCounts, requests: &RequestCounts| items.iter().chain(requests.iter());
+    let parts = counts(&counted.items, &counted.requests).zip(counts(ledger, totals));
+    for ((counter, part), (_, whole)) in parts {
+        at_most(format_args!("warmup.counted.{}", counter.name), part, "that of the whole run", whole)?;
     }
-    let items = counted.ok + counted.not_found + counted.failed + counted.gave_up;
-    equal("warmup.items", warmup.items, "the sum of the states in warmup.counted", items)
+    equal("warmup.items", warmup.items, "the sum of the states in warmup.counted", counted.items.completed())
 }
 
 /// The part of the counts that was in the warm-up, at least and at most: attempts, items.
@@ -131,7 +123,7 @@ fn rates(place: &str, totals: &Totals, ledger: &Ledger, warm: Warm) -> Result<()
     let good = if warm.duration_s > 0.0 { 0 } else { least[1] };
     let rates = [
         ("attempts_per_s", totals.attempts_per_s, totals.attempts, least[0], most[0]),
-        ("items_per_s", totals.items_per_s, ledger.ended().saturating_sub(ledger.aborted), least[1], most[1]),
+        ("items_per_s", totals.items_per_s, ledger.completed(), least[1], most[1]),
         ("ok_per_s", totals.ok_per_s.unwrap_or_default(), ledger.ok, good, most[1]),
     ];
     for (name, is, count, fewest, most) in rates {
