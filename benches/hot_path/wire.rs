@@ -43,7 +43,7 @@ fn interval(stats: &ShardStats) -> Result<Frame, WireError> {
         index: 7,
         in_flight: 64,
         cpu_us: 900_000,
-        binding: BindingTimes::NONE,
+        binding: BindingTimes::default(),
         standing: None,
         max_sched_lag_ns: 80_000,
         counters: stats.counters.clone(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::speed::{probe_speed, probe_speed_since};
-pub use self::watch::{HostRecord, Watch};
+pub use self::watch::{HostRecord, NetworkCounts, Watch};
 
 /// The unit of [`CpuTicks`].
 const TICK: Duration = Duration::from_millis(10);
@@ -55,18 +55,8 @@ impl CpuTicks {
 pub struct Counters {
     /// Time in which something was ready to run and had no CPU, us (`/proc/pressure/cpu`, `some`).
     pub cpu_pressure_us: Option<u64>,
-    /// TCP segments that were sent again (`RetransSegs`).
-    pub retransmits: Option<u64>,
-    /// Times that TCP waited in vain for an acknowledgement (`TCPTimeouts`).
-    pub tcp_timeouts: Option<u64>,
-    /// Connections that found the queue of a listening socket full (`ListenOverflows`).
-    pub listen_overflows: Option<u64>,
-    /// Connections that a listening socket dropped for any reason (`ListenDrops`).
-    pub listen_drops: Option<u64>,
-    /// TCP sockets in use now.
-    pub sockets_in_use: Option<u64>,
-    /// Closed connections that the kernel keeps now, of whichever side of them.
-    pub time_wait: Option<u64>,
+    /// Counts of its network; without the ports, which take longer to read.
+    pub network: NetworkCounts,
 }
 
 impl Proc {
@@ -97,12 +87,15 @@ impl Proc {
         let socket = |name| text::in_line(sockets.as_deref()?, "TCP", name);
         Counters {
             cpu_pressure_us: self.read("pressure/cpu").as_deref().and_then(text::some_pressure_us),
-            retransmits: snmp.as_deref().and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
-            tcp_timeouts: extended("TCPTimeouts"),
-            listen_overflows: extended("ListenOverflows"),
-            listen_drops: extended("ListenDrops"),
-            sockets_in_use: socket("inuse"),
-            time_wait: socket("tw"),
+            network: NetworkCounts {
+                tcp_retransmits: snmp.as_deref().and_then(|snmp| text::in_table(snmp, "Tcp", "RetransSegs")),
+                tcp_timeouts: extended("TCPTimeouts"),
+                listen_overflows: extended("ListenOverflows"),
+                listen_drops: extended("ListenDrops"),
+                sockets_in_use: socket("inuse"),
+                time_wait: socket("tw"),
+                ports_held: None,
+            },
         }
     }
 
@@ -150,12 +143,15 @@ mod tests {
             proc.counters(),
             Counters {
                 cpu_pressure_us: Some(123_456),
-                retransmits: Some(7),
-                tcp_timeouts: Some(5),
-                listen_overflows: Some(3),
-                listen_drops: Some(4),
-                sockets_in_use: Some(11),
-                time_wait: Some(21),
+                network: NetworkCounts {
+                    tcp_retransmits: Some(7),
+                    tcp_timeouts: Some(5),
+                    listen_overflows: Some(3),
+                    listen_drops: Some(4),
+                    sockets_in_use: Some(11),
+                    time_wait: Some(21),
+                    ports_held: None,
+                },
             }
         );
         assert_eq!(proc.time_wait(), Some(21));

@@ -174,6 +174,7 @@ struct Supervisor<L = Process> {
     /// By host, the end of the last pause that it asked for.
     paused_until: BTreeMap<u32, Nanos>,
     moved: Moved,
+    pauses: u64,
     live: Live,
     /// The machine that is watched once the run has begun; none when it is not the machine's time that passes.
     machine: Option<Proc>,
@@ -259,6 +260,7 @@ impl<L: Line> Supervisor<L> {
             hosts: plan.per_host.hosts,
             paused_until: BTreeMap::new(),
             moved: Moved::default(),
+            pauses: 0,
             live: Live::default(),
             machine: None,
             watch: None,
@@ -282,7 +284,7 @@ impl<L: Line> Supervisor<L> {
 
     /// Return the record of the run, between the calendar times of the common start and the end.
     fn into_record(self, [started_at, finished_at]: [SystemTime; 2], usage: Usage) -> RunRecord {
-        let Self { clock, start, stop, suspended, budget, windows, moved, members, watch, .. } = self;
+        let Self { clock, start, stop, suspended, budget, windows, moved, pauses, members, watch, .. } = self;
         RunRecord {
             started_at,
             finished_at,
@@ -296,6 +298,7 @@ impl<L: Line> Supervisor<L> {
                 _ => Stopped::No,
             },
             moved: Moved { shares: budget.as_ref().map_or(0, |budget| budget.shares.moves()), ..moved },
+            pauses,
             busiest: windows.busiest(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
             supervisor: usage,

@@ -194,7 +194,7 @@ mod tests {
             in_flight: 7,
             cpu_us: 11,
             max_sched_lag_ns: 13,
-            binding: BindingTimes { rate_ns: 17, ..BindingTimes::NONE },
+            binding: BindingTimes { rate_ns: 17, ..BindingTimes::default() },
             standing: Some(Standing { limit: 19, pace_per_s: Some(23.5) }),
             counters: stats.counters.clone(),
             warmup: stats.counters.clone(),

@@ -180,7 +180,7 @@ fn what_one_shard_is_told_all_shards_keep() {
     let early =
         rehearsal.samples.iter().map(Sample::sent).filter(|sent| (Nanos(told.0 + 1)..told.plus(2 * S)).contains(sent));
     assert_eq!(early.count(), 0);
-    assert_eq!(rehearsal.record.moved.pauses, 1);
+    assert_eq!(rehearsal.record.pauses, 1);
     assert!(rehearsal.samples.iter().any(|sample| sample.sent() > told.plus(2 * S)));
 }
 
@@ -1315,7 +1315,7 @@ fn a_stop_while_the_target_hangs_and_all_shards_pause_ends_within_the_grace_and_
             let report = rehearsal.report(&plan);
             let context = (plan.arrivals, incidents);
             assert_eq!(rehearsal.record.interrupted, incidents.first().map(|_| 15), "{context:?}");
-            assert!(rehearsal.record.moved.pauses > 0 && report.totals.throttled > 0, "{context:?}");
+            assert!(rehearsal.record.pauses > 0 && report.totals.throttled > 0, "{context:?}");
             let ended = rehearsal.record.shards.iter().map(|shard| shard.last_done).max();
             assert_eq!(ended, Some(Nanos::default().plus(6 * S)), "{context:?}");
             assert!(report.ledger.aborted > 0 && report.ledger.adds_up(), "{context:?}: {:?}", report.ledger);

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::adaptive::Standing;
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::machine::{CpuTicks, HostRecord};
+use crawlmark_harness::machine::{CpuTicks, HostRecord, NetworkCounts};
 use crawlmark_harness::pacer::WorstWindow;
 use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
 use crawlmark_harness::process::ShardExit;
@@ -151,7 +151,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             rate_ns: 1_800 * MS,
             concurrency_ns: 150 * MS,
             pause_ns: 50 * MS,
-            ..BindingTimes::NONE
+            ..BindingTimes::default()
         },
         courtesy: if whole { courtesy() } else { Courtesy::default() },
         plan,
@@ -175,7 +175,7 @@ fn first_second() -> Interval {
         in_flight: 7,
         cpu_us: 9_000,
         max_sched_lag_ns: 1_500,
-        binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::NONE },
+        binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::default() },
         standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
         seconds: [0, 1]
             .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
@@ -195,7 +195,8 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         interrupted,
         stopped: Stopped::No,
         suspended: Duration::ZERO,
-        moved: Moved { ranges: 1, ids: 20, shares: 2, pauses: 3 },
+        moved: Moved { ranges: 1, ids: 20, shares: 2 },
+        pauses: 3,
         busiest: BTreeMap::from([(
             Scope::Run,
             vec![
@@ -210,13 +211,15 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         host: HostRecord {
             watched_ns: 10_000 * MS,
             cpu_pressure_us: Some(100_000),
-            retransmits: Some(1),
-            tcp_timeouts: None,
-            listen_overflows: Some(0),
-            listen_drops: Some(0),
-            sockets_in_use: Some(14),
-            time_wait: Some(2),
-            ports_held: Some(1),
+            network: NetworkCounts {
+                tcp_retransmits: Some(1),
+                tcp_timeouts: None,
+                listen_overflows: Some(0),
+                listen_drops: Some(0),
+                sockets_in_use: Some(14),
+                time_wait: Some(2),
+                ports_held: Some(1),
+            },
         },
     };
     let environment = Environment {
@@ -297,6 +300,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         stopped: Stopped::No,
         suspended: Duration::ZERO,
         moved: Moved::default(),
+        pauses: 0,
         busiest: BTreeMap::new(),
         shards: vec![shard],
         supervisor: Usage::default(),

@@ -151,7 +151,7 @@ fn interval(index: u64, stats: &ShardStats) -> Interval {
         in_flight: 0,
         cpu_us: 0,
         max_sched_lag_ns: 0,
-        binding: BindingTimes::NONE,
+        binding: BindingTimes::default(),
         standing: None,
         seconds: Vec::new(),
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Counters, Proc};
 use crate::clock::Nanos;
 
@@ -18,20 +20,28 @@ pub struct HostRecord {
     pub watched_ns: u64,
     /// Time in which something was ready to run and had no CPU, us.
     pub cpu_pressure_us: Option<u64>,
-    /// TCP segments that were sent again.
-    pub retransmits: Option<u64>,
-    /// Times that TCP waited in vain for an acknowledgement.
+    /// Counts of its network.
+    pub network: NetworkCounts,
+}
+
+/// Counts of the machine's network, as they are reported, in this network namespace where it has several. None where it does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkCounts {
+    /// TCP segments that were sent again (`RetransSegs`).
+    pub tcp_retransmits: Option<u64>,
+    /// Times that TCP waited in vain for an acknowledgement (`TCPTimeouts`).
     pub tcp_timeouts: Option<u64>,
-    /// Connections that found the queue of a listening socket full.
+    /// Connections that found the queue of a listening socket full (`ListenOverflows`).
     pub listen_overflows: Option<u64>,
-    /// Connections that a listening socket dropped for any reason.
+    /// Connections that a listening socket dropped for any reason (`ListenDrops`).
     pub listen_drops: Option<u64>,
-    /// The most TCP sockets in use, before and after.
+    /// TCP sockets in use; of a run, the most of before and after.
     pub sockets_in_use: Option<u64>,
-    /// The most closed connections that were kept at once, of whichever side of them.
+    /// Closed connections that the machine kept (`TIME_WAIT`), of whichever side of them; of a run, the most at once.
     pub time_wait: Option<u64>,
-    /// The most local ports that closed connections of this side held back at the end, toward one address from one address:
-    /// no more than so many, where few connections were kept.
+    /// Local ports that closed connections of this side held back at the end of a run, toward the address, and from the address, that
+    /// had most of them; where few connections were kept, a number that is no less. Absent from results of earlier versions.
+    #[serde(default)]
     pub ports_held: Option<u64>,
 }
 
@@ -50,7 +60,7 @@ impl Watch {
     #[must_use]
     pub fn begin(proc: Proc, now: Nanos) -> Self {
         let before = proc.counters();
-        Self { proc, since: now, before, time_wait: before.time_wait, next_look: now.plus(LOOK_EVERY) }
+        Self { proc, since: now, before, time_wait: before.network.time_wait, next_look: now.plus(LOOK_EVERY) }
     }
 
     /// Looks at what comes and goes, if it is time.
@@ -65,21 +75,24 @@ impl Watch {
     #[must_use]
     pub fn end(&self, now: Nanos) -> HostRecord {
         let (before, after) = (self.before, self.proc.counters());
-        let added = |of: fn(&Counters) -> Option<u64>| Some(of(&after)?.saturating_sub(of(&before)?));
+        let added = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let grown = |of: fn(&NetworkCounts) -> Option<u64>| added(of(&after.network), of(&before.network));
+        let network = NetworkCounts {
+            tcp_retransmits: grown(|counts| counts.tcp_retransmits),
+            tcp_timeouts: grown(|counts| counts.tcp_timeouts),
+            listen_overflows: grown(|counts| counts.listen_overflows),
+            listen_drops: grown(|counts| counts.listen_drops),
+            sockets_in_use: before.network.sockets_in_use.max(after.network.sockets_in_use),
+            time_wait: self.time_wait.max(after.network.time_wait),
+            ports_held: after
+                .network
+                .time_wait
+                .and_then(|kept| if kept < WORTH_A_LOOK { Some(kept) } else { self.proc.ports_held() }),
+        };
         HostRecord {
             watched_ns: now.since(self.since),
-            cpu_pressure_us: added(|counters| counters.cpu_pressure_us),
-            retransmits: added(|counters| counters.retransmits),
-            tcp_timeouts: added(|counters| counters.tcp_timeouts),
-            listen_overflows: added(|counters| counters.listen_overflows),
-            listen_drops: added(|counters| counters.listen_drops),
-            sockets_in_use: before.sockets_in_use.max(after.sockets_in_use),
-            time_wait: self.time_wait.max(after.time_wait),
-            ports_held: after.time_wait.and_then(
-                |kept| {
-                    if kept < WORTH_A_LOOK { Some(kept) } else { self.proc.ports_held() }
-                },
-            ),
+            cpu_pressure_us: added(after.cpu_pressure_us, before.cpu_pressure_us),
+            network,
         }
     }
 }
@@ -110,11 +123,14 @@ mod tests {
             watch.end(seconds(4)),
             HostRecord {
                 watched_ns: 3_000_000_000,
-                retransmits: Some(2),
-                sockets_in_use: Some(4),
-                time_wait: Some(700),
-                ports_held: Some(8),
-                ..HostRecord::default()
+                cpu_pressure_us: None,
+                network: NetworkCounts {
+                    tcp_retransmits: Some(2),
+                    sockets_in_use: Some(4),
+                    time_wait: Some(700),
+                    ports_held: Some(8),
+                    ..NetworkCounts::default()
+                },
             }
         );
     }

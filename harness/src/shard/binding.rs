@@ -16,8 +16,8 @@ pub(super) struct Ribbon {
 
 impl Ribbon {
     /// Begins at `start`. Until something else is said, it is the connections that there are not more of.
-    pub(super) const fn new(start: Nanos) -> Self {
-        Self { now: Binding::Concurrency, since: start, times: BindingTimes::NONE }
+    pub(super) fn new(start: Nanos) -> Self {
+        Self { now: Binding::Concurrency, since: start, times: BindingTimes::default() }
     }
 
     /// Notes that `binding` holds the shard back from `now` on.
@@ -52,7 +52,7 @@ mod tests {
         ribbon.set(Binding::Rate, Nanos(20));
         ribbon.set(Binding::Pause, Nanos(40));
         let times = ribbon.times(Nanos(100));
-        assert_eq!(times, BindingTimes { concurrency_ns: 5, rate_ns: 25, pause_ns: 60, ..BindingTimes::NONE });
+        assert_eq!(times, BindingTimes { concurrency_ns: 5, rate_ns: 25, pause_ns: 60, ..BindingTimes::default() });
         assert_eq!(times.sum_ns(), 90);
         // A lane that was free in the past is no reason to count backwards.
         ribbon.set(Binding::Rate, Nanos(39));

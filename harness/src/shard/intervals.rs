@@ -307,7 +307,7 @@ impl Interval {
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
-            binding: BindingTimes::NONE,
+            binding: BindingTimes::default(),
             standing: None,
             pending: 0,
             over: false,
@@ -321,7 +321,7 @@ impl Interval {
 
     fn meter(&mut self, before: Meters, after: Meters) {
         self.cpu_us = after.cpu_us.saturating_sub(before.cpu_us);
-        self.binding = after.binding.since(before.binding);
+        self.binding = after.binding.without(&before.binding);
         self.standing = after.standing;
     }
 }

@@ -92,6 +92,13 @@ macro_rules! counters {
                 $($crate::stats::counters!(@merge self.$field, $field $(, $merge)?);)+
             }
 
+            /// Both together.
+            #[must_use]
+            pub fn plus(mut self, other: &Self) -> Self {
+                self.merge(other);
+                self
+            }
+
             /// Return these counts without those in `part`, which are among them.
             #[must_use]
             pub fn without(mut self, part: &Self) -> Self {

@@ -27,7 +27,7 @@ impl<L: Line> Supervisor<L> {
     pub(super) fn pause_others(&mut self, i: usize, order: PauseOrder) {
         let paused_until = self.paused_until.entry(order.host).or_default();
         if order.at >= *paused_until {
-            self.moved.pauses += 1;
+            self.pauses += 1;
         }
         if order.until <= *paused_until {
             return;

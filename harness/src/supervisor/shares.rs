@@ -166,7 +166,7 @@ impl Shares {
 
 fn demand(before: &Progress, now: &Progress, per_s: f64, given: u32, shards: usize) -> Demand {
     let looked = now.at.since(before.at) as f64;
-    let held = now.binding.since(before.binding);
+    let held = now.binding.without(&before.binding);
     let starved = held.rate_ns as f64 / looked;
     if starved > STARVED {
         return Demand::More;
@@ -222,7 +222,7 @@ mod tests {
 
     fn progress(ms: u64, rate_ms: u64, attempts: u64) -> Progress {
         let mut progress = Progress { at: Nanos(ms * 1_000_000), ..Progress::default() };
-        progress.binding = BindingTimes { rate_ns: rate_ms * 1_000_000, ..BindingTimes::NONE };
+        progress.binding = BindingTimes { rate_ns: rate_ms * 1_000_000, ..BindingTimes::default() };
         progress.counters.requests.attempts = attempts;
         progress
     }

@@ -115,7 +115,7 @@ impl Timeline {
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
-            binding: BindingTimes::NONE,
+            binding: BindingTimes::default(),
             standing: None,
             seconds: Vec::new(),
         };
@@ -138,11 +138,11 @@ impl Timeline {
         let recent = Recent::told(self.bounds, told());
         interval.merged.counters.merge(&frame.counters);
         interval.warmup.merge(&frame.warmup);
-        interval.scheduled = interval.scheduled.plus(frame.scheduled);
+        interval.scheduled.merge(&frame.scheduled);
         interval.in_flight += frame.in_flight;
         interval.cpu_us += frame.cpu_us;
         interval.max_sched_lag_ns = interval.max_sched_lag_ns.max(frame.max_sched_lag_ns);
-        interval.binding = interval.binding.plus(frame.binding);
+        interval.binding.merge(&frame.binding);
         interval.standing = match (interval.standing, frame.standing) {
             (Some(all), Some(one)) => Some(all.plus(one)),
             (all, one) => all.or(one),

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::line::Line;
 use super::member::{Member, ShardFault};
 use super::times::{Recent, ShardTimes, ToldStats};
@@ -191,6 +193,8 @@ pub struct RunRecord {
     pub suspended: Duration,
     /// Counts of moves between the shards.
     pub moved: Moved,
+    /// Number of times that the target made all shards wait.
+    pub pauses: u64,
     /// The busiest windows over all shards of each limit that requests were sent under.
     pub busiest: BTreeMap<Scope, Vec<BusiestWindow>>,
     /// Each shard.
@@ -226,17 +230,15 @@ pub enum Stopped {
     BeforeStart,
 }
 
-/// Counts of what the supervisor moved between the shards.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// IDs and budget moved between the shards while the run went on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Ranges that went from a shard to another that was done.
+    /// Ranges of IDs that went from a shard to another that was done.
     pub ranges: u64,
     /// The IDs in them.
     pub ids: u64,
     /// Number of times that shares of the budget were moved.
     pub shares: u64,
-    /// Number of times that the target made all shards wait.
-    pub pauses: u64,
 }
 
 /// Record of a shard that is over.
@@ -290,7 +292,7 @@ impl LiveShard {
             in_flight: 0,
             waiting_again: 0,
             behind: Duration::ZERO,
-            binding: BindingTimes::NONE,
+            binding: BindingTimes::default(),
             recent: None,
             lag: None,
             state: LiveState::Running,

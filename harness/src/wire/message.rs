@@ -13,7 +13,7 @@ use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
 use crate::sample::Outcome;
-use crate::stats::{Counters, Exact, Series};
+use crate::stats::{Counters, Exact, Series, counters};
 use crate::units::IdRange;
 
 /// Message from a shard to its supervisor.
@@ -148,25 +148,24 @@ pub enum Binding {
     Idle,
 }
 
-/// For how long each limit was the one that held a shard back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BindingTimes {
-    /// The budget, ns.
-    pub rate_ns: u64,
-    /// The connections, ns.
-    pub concurrency_ns: u64,
-    /// A pause, ns.
-    pub pause_ns: u64,
-    /// Limited by the target's quota or by adaptation, ns.
-    pub target_ns: u64,
-    /// Nothing to do, ns.
-    pub idle_ns: u64,
+counters! {
+    /// For how long each limit was the one that held a shard back.
+    #[derive(Copy)]
+    pub struct BindingTimes {
+        /// The budget, ns.
+        rate_ns: u64,
+        /// The connections, ns.
+        concurrency_ns: u64,
+        /// A pause, ns.
+        pause_ns: u64,
+        /// Limited by the target's quota or by adaptation, ns.
+        target_ns: u64,
+        /// Nothing to do, ns.
+        idle_ns: u64,
+    }
 }
 
 impl BindingTimes {
-    /// No time.
-    pub const NONE: Self = Self { rate_ns: 0, concurrency_ns: 0, pause_ns: 0, target_ns: 0, idle_ns: 0 };
-
     /// The time of one limit.
     pub(crate) const fn of_mut(&mut self, binding: Binding) -> &mut u64 {
         match binding {
@@ -180,94 +179,37 @@ impl BindingTimes {
 
     /// All of it.
     #[must_use]
-    pub const fn sum_ns(&self) -> u64 {
-        self.rate_ns + self.concurrency_ns + self.pause_ns + self.target_ns + self.idle_ns
-    }
-
-    /// With the times of another shard.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        let Self { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = other;
-        Self {
-            rate_ns: self.rate_ns + rate_ns,
-            concurrency_ns: self.concurrency_ns + concurrency_ns,
-            pause_ns: self.pause_ns + pause_ns,
-            target_ns: self.target_ns + target_ns,
-            idle_ns: self.idle_ns + idle_ns,
-        }
-    }
-
-    /// Return the times added since these were `earlier`.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Self {
-        let Self { rate_ns, concurrency_ns, pause_ns, target_ns, idle_ns } = earlier;
-        Self {
-            rate_ns: self.rate_ns.saturating_sub(rate_ns),
-            concurrency_ns: self.concurrency_ns.saturating_sub(concurrency_ns),
-            pause_ns: self.pause_ns.saturating_sub(pause_ns),
-            target_ns: self.target_ns.saturating_sub(target_ns),
-            idle_ns: self.idle_ns.saturating_sub(idle_ns),
-        }
+    pub fn sum_ns(&self) -> u64 {
+        self.iter().map(|(_, ns)| ns).sum()
     }
 }
 
-/// Counts of a shard's throttle pauses and retries. Promises and pauses are counted by each shard that knew of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Courtesy {
-    /// Throttled answers that said how long to wait.
-    pub promises: u64,
-    /// The longest of them, ns.
-    pub longest_promise_ns: u64,
-    /// Waits that the target asked for and that were kept: nothing went before they were over.
-    pub honoured: u64,
-    /// Waits in which something went.
-    pub violated: u64,
-    /// Attempts that went in such waits.
-    pub early_attempts: u64,
-    /// Waits that were cut to the longest pause allowed.
-    pub cut_pauses: u64,
-    /// Time in which nothing was allowed to go because the target had asked for that, ns.
-    pub paused_ns: u64,
-    /// Number of times that good answers came again after throttling.
-    pub recoveries: u64,
-    /// From the throttled answer to the first good one after the pause, summed over them, ns.
-    pub recovery_sum_ns: u64,
-    /// The longest of them, ns.
-    pub recovery_max_ns: u64,
-    /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
-    pub retries_denied: u64,
-}
-
-impl Courtesy {
-    /// With another shard's.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let Self {
-            promises,
-            longest_promise_ns,
-            honoured,
-            violated,
-            early_attempts,
-            cut_pauses,
-            paused_ns,
-            recoveries,
-            recovery_sum_ns,
-            recovery_max_ns,
-            retries_denied,
-        } = other;
-        Self {
-            promises: self.promises + promises,
-            longest_promise_ns: self.longest_promise_ns.max(longest_promise_ns),
-            honoured: self.honoured + honoured,
-            violated: self.violated + violated,
-            early_attempts: self.early_attempts + early_attempts,
-            cut_pauses: self.cut_pauses + cut_pauses,
-            paused_ns: self.paused_ns + paused_ns,
-            recoveries: self.recoveries + recoveries,
-            recovery_sum_ns: self.recovery_sum_ns + recovery_sum_ns,
-            recovery_max_ns: self.recovery_max_ns.max(recovery_max_ns),
-            retries_denied: self.retries_denied + retries_denied,
-        }
+counters! {
+    /// Counts of a shard's throttle pauses and retries. Promises and pauses are counted by each shard that knew of them.
+    #[derive(Copy)]
+    pub struct Courtesy {
+        /// Throttled answers that said how long to wait.
+        promises: u64,
+        /// The longest of them, ns.
+        longest_promise_ns: u64 [max],
+        /// Waits that the target asked for and that were kept: nothing went before they were over.
+        honoured: u64,
+        /// Waits in which something went.
+        violated: u64,
+        /// Attempts that went in such waits.
+        early_attempts: u64,
+        /// Waits that were cut to the longest pause allowed.
+        cut_pauses: u64,
+        /// Time in which nothing was allowed to go because the target had asked for that, ns.
+        paused_ns: u64,
+        /// Number of times that good answers came again after throttling.
+        recoveries: u64,
+        /// From the throttled answer to the first good one after the pause, summed over them, ns.
+        recovery_sum_ns: u64,
+        /// The longest of them, ns.
+        recovery_max_ns: u64 [max],
+        /// Items that were not tried again: the retry budget was empty, or as many waited already as may.
+        retries_denied: u64,
     }
 }
 
@@ -290,16 +232,18 @@ pub struct Progress {
     pub binding: BindingTimes,
 }
 
-/// Requests scheduled in a second, and their results, whenever they ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduled {
-    /// Requests: attempts, and those of an open loop that never went.
-    pub requests: u64,
-    /// Scheduled requests with a good or not-found answer.
-    pub good: u64,
-    /// Scheduled requests that failed: rejected, challenged, or without a valid answer. Not those for which this machine had no
-    /// port or descriptor.
-    pub failed: u64,
+counters! {
+    /// Requests scheduled in a second, and their results, whenever they ended.
+    #[derive(Copy)]
+    pub struct Scheduled {
+        /// Requests: attempts, and those of an open loop that never went.
+        requests: u64,
+        /// Scheduled requests with a good or not-found answer.
+        good: u64,
+        /// Scheduled requests that failed: rejected, challenged, or without a valid answer. Not those for which this machine had no
+        /// port or descriptor.
+        failed: u64,
+    }
 }
 
 impl Scheduled {
@@ -311,13 +255,6 @@ impl Scheduled {
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => self.failed += 1,
             Outcome::Throttled => {}
         }
-    }
-
-    /// With another shard's.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        let Self { requests, good, failed } = other;
-        Self { requests: self.requests + requests, good: self.good + good, failed: self.failed + failed }
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::more_connections;
 pub(crate) use self::limit::{Held, Limit};
-pub use self::manners::{BindingReport, MannersReport, MovedReport};
+pub use self::manners::{BindingReport, MannersReport};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
@@ -50,7 +50,7 @@ pub(crate) use self::validity::{SUSPENSION, thresholds};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
-use crawlmark_harness::supervisor::{RunRecord, Stopped};
+use crawlmark_harness::supervisor::{Moved, RunRecord, Stopped};
 use crawlmark_harness::wire::{BindingTimes, Usage};
 
 /// The name of the format.
@@ -123,7 +123,7 @@ pub struct Report {
     /// Limits that held the shards back, as parts of their time.
     pub binding: BindingReport,
     /// Work and budget moved between the shards.
-    pub moved: MovedReport,
+    pub moved: Moved,
     /// Times over all shards, by series.
     pub latency: BTreeMap<String, Latency>,
     /// Each shard.
@@ -292,9 +292,9 @@ impl Report {
             command: None,
             manners: MannersReport::new(record, &totals, ledger.ok + ledger.not_found),
             binding: BindingReport::new(
-                record.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding)),
+                record.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding)),
             ),
-            moved: record.moved.into(),
+            moved: record.moved,
             ledger,
             budget: BudgetReport::new(plan, record, &totals),
             host_budget: HostBudgetReport::new(plan, record),

@@ -20,11 +20,12 @@ pub use self::numbers::{bytes, decimal, grouped_f64};
 pub use self::percentiles::percentiles;
 pub(crate) use self::times::spectrum;
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, Ledger, MannersReport, MovedReport, Report,
-    ShardReport, Totals, WindowReport, Witness, error_in_words,
+    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, Ledger, MannersReport, Report, ShardReport,
+    Totals, WindowReport, Witness, error_in_words,
 };
 use crate::show::doc::{Column, Doc, Table};
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::supervisor::Moved;
 pub(crate) use crawlmark_harness::units::percent;
 use crawlmark_harness::units::rounded_percent;
 pub use crawlmark_harness::units::{grouped, micros};
@@ -144,7 +145,7 @@ pub(crate) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         rows.push(("per host", host_budget_row(budget)));
     }
     rows.push(("limited by", limited_by(&report.binding, budget_flag(report))));
-    if report.moved != MovedReport::default() {
+    if report.moved != Moved::default() {
         rows.push(("moved", moved(&report.moved)));
     }
     rows.push((
@@ -279,7 +280,7 @@ fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
     shown.join(", ")
 }
 
-fn moved(moved: &MovedReport) -> String {
+fn moved(moved: &Moved) -> String {
     let mut parts = Vec::new();
     if moved.ranges > 0 {
         parts.push(format!("{} items to shards that were done ({})", grouped(moved.ids), times(moved.ranges)));

@@ -118,7 +118,7 @@ impl Gauge {
     }
 
     fn note_look(&mut self, live: &Live, counters: &Counters) -> Tally {
-        let binding = live.shards.iter().fold(BindingTimes::NONE, |all, shard| all.plus(shard.binding));
+        let binding = live.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding));
         let now = Tally { attempts: counters.requests.attempts, throttled: counters.requests.throttled, binding };
         self.looks.push_back((live.elapsed, now));
         while self.looks.get(1).is_some_and(|(second, _)| live.elapsed.saturating_sub(*second) >= NOW) {
@@ -128,7 +128,7 @@ impl Gauge {
         Tally {
             attempts: now.attempts.saturating_sub(then.attempts),
             throttled: now.throttled.saturating_sub(then.throttled),
-            binding: now.binding.since(then.binding),
+            binding: now.binding.without(&then.binding),
         }
     }
 }

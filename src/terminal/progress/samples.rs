@@ -55,7 +55,7 @@ pub(super) fn shard(ms: u64, items: u64) -> LiveShard {
         in_flight: 8,
         waiting_again: 0,
         behind: Duration::ZERO,
-        binding: BindingTimes { concurrency_ns: ms * 1_000_000, ..BindingTimes::NONE },
+        binding: BindingTimes { concurrency_ns: ms * 1_000_000, ..BindingTimes::default() },
         recent: Some(recent(1_000_000)),
         lag: Some(Duration::from_micros(120)),
         state: LiveState::Running,

@@ -193,7 +193,7 @@ impl Limits {
 
     /// Return the counts of throttle pauses and retries until `now`.
     pub(super) fn courtesy(&mut self, now: Nanos) -> Courtesy {
-        self.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(host.brake().books(now)))
+        self.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(&host.brake().books(now)))
     }
 
     /// The client did not run from `from` to `to`.

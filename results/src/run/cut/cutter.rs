@@ -220,7 +220,9 @@ impl<'a> Cutter<'a> {
         let rows: Vec<&IntervalRow> =
             self.report.intervals.iter().filter(|row| seconds.contains(&row.start_s)).collect();
         let mut counts = SecondCounts::default();
-        rows.iter().for_each(|row| counts.merge(&row.counts));
+        for row in &rows {
+            counts.merge(&row.counts);
+        }
         let SecondCounts { attempts, items, aborted, .. } = counts;
         let cpu_us: u64 = rows.iter().fold(0, |all, row| all.saturating_add(row.cpu_us));
         Some(Counted {

@@ -72,7 +72,7 @@ mod tests {
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
-            binding: BindingTimes::NONE,
+            binding: BindingTimes::default(),
             standing: None,
             seconds,
         })

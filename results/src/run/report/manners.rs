@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Totals, share};
-use crawlmark_harness::supervisor::{Moved, RunRecord};
+use crawlmark_harness::supervisor::RunRecord;
 use crawlmark_harness::wire::{BindingTimes, Courtesy};
 
 /// Throttling during the run: pauses, waits that the target asked for, and recoveries.
@@ -42,7 +42,7 @@ pub struct MannersReport {
 
 impl MannersReport {
     pub(super) fn new(record: &RunRecord, totals: &Totals, items: u64) -> Self {
-        let all = record.shards.iter().fold(Courtesy::default(), |all, shard| all.plus(shard.courtesy));
+        let all = record.shards.iter().fold(Courtesy::default(), |all, shard| all.plus(&shard.courtesy));
         let Courtesy {
             promises,
             longest_promise_ns,
@@ -59,7 +59,7 @@ impl MannersReport {
         Self {
             throttled_share: share(totals.throttled as f64, totals.attempts as f64),
             wasted_share: share(totals.attempts.saturating_sub(items) as f64, totals.attempts as f64),
-            pauses: record.moved.pauses,
+            pauses: record.pauses,
             paused_s: all.paused_ns as f64 / 1e9 / shards,
             promises,
             longest_promise_s: longest_promise_ns as f64 / 1e9,
@@ -101,22 +101,5 @@ impl BindingReport {
             target: part(target_ns),
             idle: part(idle_ns),
         }
-    }
-}
-
-/// IDs and budget moved between the shards while the run went on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MovedReport {
-    /// Ranges of IDs that went from a shard to another that was done.
-    pub ranges: u64,
-    /// The IDs in them.
-    pub ids: u64,
-    /// Number of times that shares of the budget were moved.
-    pub shares: u64,
-}
-
-impl From<Moved> for MovedReport {
-    fn from(Moved { ranges, ids, shares, pauses: _ }: Moved) -> Self {
-        Self { ranges, ids, shares }
     }
 }

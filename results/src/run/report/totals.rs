@@ -98,12 +98,11 @@ impl Ledger {
         begun.chain([("not_attempted", "not attempted", self.not_attempted), ("lost", "lost", self.lost)])
     }
 
-    pub(super) fn plus(mut self, other: Self) -> Self {
+    pub(super) fn plus(self, other: Self) -> Self {
         let Self { planned, items, not_attempted, lost } = other;
-        self.items.merge(&items);
         Self {
             planned: self.planned + planned,
-            items: self.items,
+            items: self.items.plus(&items),
             not_attempted: self.not_attempted + not_attempted,
             lost: self.lost + lost,
         }

@@ -4,6 +4,7 @@ use super::frame::Html;
 use crate::run::report::{Environment, HostReport, Report, SHORTEST_FOR_PRESSURE};
 use crate::show::doc::{Column, Table};
 use crate::show::text::{bytes, grouped, percent, seconds};
+use crawlmark_harness::machine::NetworkCounts;
 
 /// Placeholder for a figure that a machine does not give.
 const UNTOLD: &str = "not told";
@@ -65,8 +66,8 @@ pub(super) fn environment(machine: &Environment) -> Vec<(&'static str, Option<St
 }
 
 fn host(report: &Report) -> Vec<(&'static str, Option<String>)> {
-    let HostReport {
-        cpu_pressure,
+    let HostReport { cpu_pressure, network } = report.host;
+    let NetworkCounts {
         tcp_retransmits,
         tcp_timeouts,
         listen_overflows,
@@ -74,7 +75,7 @@ fn host(report: &Report) -> Vec<(&'static str, Option<String>)> {
         sockets_in_use,
         time_wait,
         ports_held,
-    } = report.host;
+    } = network;
     vec![
         (
             "waiting for a CPU",

@@ -20,7 +20,7 @@ fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
         in_flight: 0,
         cpu_us: 0,
         max_sched_lag_ns: 0,
-        binding: BindingTimes::NONE,
+        binding: BindingTimes::default(),
         standing: None,
         seconds: Vec::new(),
     }

@@ -8,6 +8,7 @@ use super::*;
 use crate::run::report::{BindingReport, Course, Latency, UsageReport, share};
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::fixtures::{closed_connections, plan, proc_with};
+use crawlmark_harness::machine::NetworkCounts;
 use crawlmark_harness::machine::{CpuTicks, Watch};
 use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, REQUESTS_PER_CONNECTION};
 use crawlmark_harness::sample::ErrorKind;
@@ -50,13 +51,15 @@ impl Run {
             },
             host: HostReport {
                 cpu_pressure: Some(0.9),
-                tcp_retransmits: Some(0),
-                tcp_timeouts: Some(0),
-                listen_overflows: Some(0),
-                listen_drops: Some(0),
-                sockets_in_use: Some(10),
-                time_wait: Some(0),
-                ports_held: Some(0),
+                network: NetworkCounts {
+                    tcp_retransmits: Some(0),
+                    tcp_timeouts: Some(0),
+                    listen_overflows: Some(0),
+                    listen_drops: Some(0),
+                    sockets_in_use: Some(10),
+                    time_wait: Some(0),
+                    ports_held: Some(0),
+                },
             },
             shards: vec![shard(0), shard(1)],
             counters: Counters {
@@ -120,7 +123,7 @@ fn shard(number: u32) -> ShardReport {
         connections: 4,
         exits: vec!["exited cleanly".to_owned()],
         fault: None,
-        binding: BindingReport::new(BindingTimes::NONE),
+        binding: BindingReport::new(BindingTimes::default()),
         ledger: Ledger { planned: 500, items: ItemCounts { ok: 500, ..ItemCounts::default() }, ..Ledger::default() },
         scheduled: None,
         postponed: None,
@@ -288,7 +291,7 @@ fn seconds(requests: &[Request]) -> Vec<IntervalRow> {
             in_flight: 0,
             cpu_us: 0,
             max_sched_lag_ns: 0,
-            binding: BindingTimes::NONE,
+            binding: BindingTimes::default(),
             standing: None,
             seconds: Vec::new(),
         })

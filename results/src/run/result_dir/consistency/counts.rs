@@ -132,7 +132,9 @@ fn seconds(report: &Report) -> Result<(), String> {
         return Ok(());
     }
     let mut sum = SecondCounts::default();
-    rows.iter().for_each(|row| sum.merge(&row.counts));
+    for row in rows {
+        sum.merge(&row.counts);
+    }
     for ((counter, sum), (_, whole)) in sum.iter().zip(SecondCounts::of(ledger, totals).iter()) {
         let name = counter.name;
         equal(format_args!("intervals[].{name}"), sum, "(the sum) that of the whole run", whole)?;
