@@ -23,7 +23,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crawlmark_harness::units::{parse_count, parse_duration};
 use crawlmark_results::run::gates::{Condition, ConditionError, Fault};
 
@@ -50,6 +50,31 @@ pub struct Cli {
     /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
+    /// Use colors: auto (on a terminal without `NO_COLOR`), always, never
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto, hide_possible_values = true)]
+    pub color: Color,
+}
+
+/// Use of colors in what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On terminals that have them.
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl Color {
+    /// Return the choice; none when it depends on the terminal.
+    pub(crate) const fn is_on(self) -> Option<bool> {
+        match self {
+            Self::Auto => None,
+            Self::Always => Some(true),
+            Self::Never => Some(false),
+        }
+    }
 }
 
 const EXIT_CODES: &str = "\

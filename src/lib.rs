@@ -64,6 +64,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { error::USAGE } else { error::DONE });
         }
     };
+    terminal::set_color(cli.color);
     let result = match cli.command {
         Command::Run(args) => run::run(*args, typed, clock),
         Command::Ab(args) => ab::ab(&args),

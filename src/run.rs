@@ -15,9 +15,9 @@ use crawlmark_results::run::gates::Lookout;
 use crawlmark_results::run::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
+use crawlmark_results::run::words;
+use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
-use nix::sys::signal::Signal;
 
 use self::output::{Output, Wanted};
 use self::reach::Checked;
@@ -30,8 +30,6 @@ use crate::measure;
 use crate::study::left_over;
 use crate::target::Target;
 use crate::terminal::{self, Progress};
-
-const SIGINT: i32 = Signal::SIGINT as i32;
 
 /// Default parent directory of results.
 const RUNS: &str = "results/runs";
@@ -80,14 +78,13 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     let code = wanted.code(ended);
     // Saved first, for whoever reads the output may be slow; and shown whether it could be saved or not: neither may cost the other.
     let saved = directory.finish(&report);
-    let shown = show(&report, (voice, wanted.output));
+    let shown = show(&report, saved.as_deref().ok(), (voice, wanted.output));
     let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, &wanted));
-    let told = if let Ok(saved) = &saved { show_place(saved, (voice, wanted.output)) } else { Ok(()) };
     if wanted.output.is_data() || voice == Voice::Errors {
         terminal::say(&failure(&report, ended));
     }
-    let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err(), told.err()];
+    let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err()];
     let mut failures = failures.into_iter().flatten().peekable();
     let code = if code == DONE && failures.peek().is_some() { FAILED } else { code };
     failures.for_each(|error| terminal::say(&(error.message() + "\n")));
@@ -124,7 +121,7 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Voice, clock: Clo
     let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
-    voice.say(&(text::announcement(&resolved.plan, columns) + &text::must_hold(&resolved.objectives, columns)));
+    voice.say(&(words::announcement(&resolved.plan, columns) + &words::must_hold(&resolved.objectives, columns)));
     for shortage in resolved.objectives.iter().filter_map(|objective| objective.shortage(&resolved.plan)) {
         voice.warn(&shortage.to_string());
     }
@@ -250,19 +247,6 @@ fn exit_code(report: &Report, strictness: Strictness) -> u8 {
     }
 }
 
-/// Cause of the run's end.
-fn ending(report: &Report) -> String {
-    let after = text::micros(report.totals.duration_s * 1e6);
-    let by = match (report.interrupted_by, &report.stopped_by) {
-        (Some(SIGINT), _) => "by Ctrl-C".to_owned(),
-        (Some(signal), _) => format!("by signal {signal}"),
-        (None, Some(threshold)) => format!("by {threshold}"),
-        (None, None) if report.interrupted => "early".to_owned(),
-        (None, None) => return "Finished.".to_owned(),
-    };
-    format!("Stopped {by} after {after} (partial result):")
-}
-
 /// Explain this exit code in one line, for when no summary is shown; nothing when nothing failed.
 fn failure(report: &Report, code: u8) -> String {
     let why = match code {
@@ -271,35 +255,26 @@ fn failure(report: &Report, code: u8) -> String {
             report.validity.verdict.name(),
             report.validity.reasons.join("; ")
         ),
-        GATE => format!("threshold failed: {}", text::gates_line(report, Some(false))),
-        INCONCLUSIVE => format!("threshold undecided: {}", text::gates_line(report, None)),
+        GATE => format!("threshold failed: {}", words::thresholds_line(report, Some(false))),
+        INCONCLUSIVE => format!("threshold undecided: {}", words::thresholds_line(report, None)),
         _ => return String::new(),
     };
     format!("error: {why}\n")
 }
 
-/// Shows the report, but for where it is saved.
-fn show(report: &Report, (voice, output): (Voice, Output)) -> Result<(), Error> {
+/// Shows the report, and where it is saved.
+fn show(report: &Report, saved: Option<&Path>, (voice, output): (Voice, Output)) -> Result<(), Error> {
     match output {
-        Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n"))?,
-        Output::Export => {}
-        Output::Summary | Output::SummaryWithPercentiles if voice == Voice::Errors => {}
+        Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
+        Output::Export => Ok(()),
+        Output::Summary | Output::SummaryWithPercentiles if voice == Voice::Errors => Ok(()),
         Output::Summary | Output::SummaryWithPercentiles => {
-            let heading = ending(report);
-            let summary = text::text(report, terminal::columns());
-            let all = output == Output::SummaryWithPercentiles;
-            let percentiles = if all { text::percentiles(report) } else { String::new() };
-            terminal::print(&format!("\n{heading}\n{summary}{percentiles}\n"))?;
+            let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
+            if output == Output::SummaryWithPercentiles {
+                doc = doc.beside(words::percentiles(report));
+            }
+            let place = saved.map(|saved| format!("Report: {}", saved.join(PAGE).display()));
+            terminal::print_lines(&doc.text(place.unwrap_or_default()).lines(terminal::columns()))
         }
     }
-    Ok(())
-}
-
-/// Shows where the report is saved, below its summary.
-fn show_place(saved: &Path, (voice, output): (Voice, Output)) -> Result<(), Error> {
-    if voice != Voice::Errors && matches!(output, Output::Summary | Output::SummaryWithPercentiles) {
-        let page = saved.join(PAGE);
-        terminal::print(&format!("Report: {}\nsaved in {}\n", page.display(), saved.display()))?;
-    }
-    Ok(())
 }

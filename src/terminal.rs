@@ -6,11 +6,14 @@ mod stages;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
+use console::style;
+use crawlmark_results::show::doc::{Line, Severity, Tone};
 use crawlmark_results::show::visible;
 
 pub(crate) use self::progress::Progress;
 use self::progress::{Glyphs, glyphs};
 pub(crate) use self::stages::Stages;
+use crate::cli::Color;
 use crate::crawl::redact;
 use crate::error::Error;
 
@@ -23,6 +26,33 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 /// Prints what is for another program, to the letter unless people see it.
 pub(crate) fn print_data(text: &str) -> Result<(), Error> {
     if io::stdout().is_terminal() { print(text) } else { write(text) }
+}
+
+/// Prints the lines of a result, with colours where the terminal has them.
+pub(crate) fn print_lines(lines: &[Line]) -> Result<(), Error> {
+    let glyphs = if io::stdout().is_terminal() { glyphs() } else { Glyphs::Blocks };
+    let painted = |Line { text, tone }: &Line| {
+        let text = visible(text);
+        let text = style(shown(&text, glyphs));
+        match tone {
+            Tone::Plain => text,
+            Tone::Strong | Tone::Status(Severity::Neutral) => text.bold(),
+            Tone::Status(Severity::Good) => text.green().bold(),
+            Tone::Status(Severity::Warning) => text.yellow().bold(),
+            Tone::Status(Severity::Bad) => text.red().bold(),
+        }
+        .to_string()
+            + "\n"
+    };
+    write(&lines.iter().map(painted).collect::<String>())
+}
+
+/// Sets whether text has colours, on standard output and standard error.
+pub(crate) fn set_color(color: Color) {
+    if let Some(is_on) = color.is_on() {
+        console::set_colors_enabled(is_on);
+        console::set_colors_enabled_stderr(is_on);
+    }
 }
 
 fn write(text: &str) -> Result<(), Error> {

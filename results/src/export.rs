@@ -13,13 +13,13 @@ mod junit;
 mod k6;
 mod openmetrics;
 mod points;
-mod step_summary;
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use self::junit::contest_junit;
 use crate::run::report::Report;
+use crate::run::words;
 
 /// A format of another tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub fn export(report: &Report, format: Format) -> Result<String, ExportError> {
         Format::Csv => csv::intervals(report),
         Format::CsvShards => csv::shards(report),
         Format::Hgrm => return hgrm::hgrm(report),
-        Format::StepSummary => step_summary::step_summary(report),
+        Format::StepSummary => words::doc(report, &[]).step_summary(),
         Format::GithubBenchmarkBigger | Format::GithubBenchmarkSmaller => return github::benchmark(report, format),
         Format::Bencher => return bencher::bencher(report),
         Format::Junit => junit::junit(report),

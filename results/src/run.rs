@@ -6,8 +6,12 @@
 //! | [`gates`] | thresholds, and whether the run met them |
 //! | [`cut`] | a part of a saved run, measured again |
 //! | [`result_dir`] | the directory that a report is saved in |
+//! | [`words`] | the run as a document |
+//! | [`overlay`] | several runs as a document |
 
 pub mod cut;
 pub mod gates;
+pub mod overlay;
 pub mod report;
 pub mod result_dir;
+pub mod words;

@@ -2,17 +2,17 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`text`] | text for terminals, and Markdown |
+//! | [`doc`] | documents, laid out for a terminal, as Markdown and as a page |
 //! | [`plot`] | plots as SVG and PNG |
 //! | [`chart`] | description of a chart, and its painter |
-//! | [`page`] | one HTML page of a result |
+//! | [`text`] | numbers and lines |
 //! | [`visible()`] | text without characters that hide or reorder |
 
 pub mod chart;
 pub mod doc;
-pub mod page;
 pub mod plot;
 pub mod text;
 mod visible;
+pub(crate) mod xml;
 
 pub use self::visible::visible;

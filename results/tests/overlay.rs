@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crawlmark_harness::stats::SecondCounts;
+use crawlmark_results::run::overlay::labels;
 use crawlmark_results::run::report::{IntervalRow, Report, ScheduleReport, Verdict};
 use crawlmark_results::run::result_dir::{Overlaid, PAGE, overlaid};
-use crawlmark_results::show::page::overlay::labels;
 use crawlmark_results::show::plot::overlay::MOST_RUNS;
 use crawlmark_results::show::plot::{Ground, Plot, Rasterizer};
 use roxmltree::{Document, Node};
@@ -143,7 +143,7 @@ fn like_is_drawn_beside_like() {
     assert!(section(page(&overlaid(&mixed)), "figures").starts_with("Figures | Open and closed loops stand beside"));
     // Of the same plan and machine, nothing differs.
     let same = section(page(&overlaid(&[run("a", 9), run("b", 11)])), "differences");
-    assert!(same.contains("single run") && same.contains("Neither their plans, nor the machines"), "{same}");
+    assert!(same.contains("single runs") && same.contains("Plans, machines (as far as known) and versions"), "{same}");
 }
 
 #[test]

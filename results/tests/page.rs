@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crawlmark_results::run::report::{CommandLine, GateReport, Report, Verdict, Witness};
-use crawlmark_results::show::page;
+use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
 use crawlmark_results::show::visible;
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ fn full() -> Report {
 }
 
 fn page(report: &Report) -> String {
-    page::html(report, &plot::all(report))
+    words::doc(report, &plot::all(report)).html(&plot::all(report))
 }
 
 fn parsed(page: &str) -> Document<'_> {
@@ -173,14 +173,15 @@ fn no_two_elements_have_the_same_id() {
 }
 
 #[test]
-fn the_verdict_is_said_before_any_number() {
+fn the_outcome_comes_first_and_the_verdict_before_any_table() {
     for verdict in [Verdict::Valid, Verdict::ClientLimited, Verdict::Incomplete] {
         let mut report = full();
         report.validity.verdict = verdict;
         let page = page(&report);
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
-        assert!(at(&verdict.name().replace('_', "-")) < at("id=\"headline\""), "{verdict:?}");
-        assert!(at(verdict.meaning()) < at("id=\"headline\""));
+        let order = ["outcome", "figures", "validity", "thresholds", "plots", "counts", "reproduce"];
+        assert!(order.map(|id| at(&format!("id=\"{id}\""))).is_sorted());
+        assert!(at(&verdict.name().replace('_', "-")) < at("id=\"thresholds\""), "{verdict:?}");
     }
 }
 
@@ -189,8 +190,8 @@ fn what_a_run_did_not_have_is_left_out() {
     let mut report = saved();
     (report.gates, report.witness, report.command) = (Vec::new(), None, None);
     let page = page(&report);
-    assert!(!page.contains("id=\"gates\"") && !page.contains("<button") && !page.contains("own books"));
-    assert!(page.contains("No command line asked for this run"));
+    assert!(!page.contains("id=\"thresholds\"") && !page.contains("<button") && !page.contains("own counts"));
+    assert!(page.contains("No command line started this run"));
     for words in [&["rm", "-rf", "~"][..], &["crawlmark"], &["crawlmark", "rm"], &["./crawlmark", "run"], &[]] {
         let arguments = words.iter().map(|word| (*word).to_owned()).collect();
         report.command = Some(CommandLine { arguments, withheld: vec!["rm -rf ~".to_owned()] });

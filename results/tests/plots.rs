@@ -15,6 +15,7 @@ use crawlmark_results::run::report::{
     BindingReport, BudgetReport, BusiestReport, Course, IntervalRow, Report, ScheduleReport, ShardReport, Spread,
     WindowReport,
 };
+use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
 use hdrhistogram::serialization::Serializer;
 use proptest::prelude::*;
@@ -148,7 +149,9 @@ fn shapes(plot: &Plot) -> BTreeMap<String, usize> {
     let in_page: Vec<_> = in_page.descendants().filter(|node| node.has_tag_name("svg")).collect();
     let widths: Vec<_> = in_page.iter().map(|svg| svg.attribute("width").unwrap()).collect();
     assert_eq!(widths, ["640", "360"], "{}", plot.name);
-    in_page.into_iter().for_each(|svg| drop(drawn(plot, svg)));
+    for svg in in_page {
+        drawn(plot, svg);
+    }
     drawn(plot, root)
 }
 
@@ -285,9 +288,10 @@ fn a_chart_without_anything_to_show_is_left_out_and_the_page_says_so() {
     let plots = plot::all(&sound);
     let names: Vec<&str> = plots.iter().map(|plot| plot.name).collect();
     assert_eq!(names, ["throughput", "latency", "spectrum", "heat", "in-flight", "shards"]);
-    let page = crawlmark_results::show::page::html(&sound, &plots);
+    let doc = words::doc(&sound, &plots);
+    let (page, markdown) = (doc.html(&plots), doc.markdown());
     for said in ["No errors, throttling or retries in 5,000 attempts.", "No second with a new connection", "no audit"] {
-        assert!(page.contains(said) && plot::markdown(&sound, &plots).contains(said), "{said}");
+        assert!(page.contains(said) && markdown.contains(said), "{said}");
     }
 }
 

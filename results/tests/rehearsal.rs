@@ -1,6 +1,9 @@
 //! Whole runs in virtual time: everything is done once, and the report adds up.
 #![expect(clippy::unwrap_used, reason = "a test whose rehearsal cannot run is over")]
 
+#[path = "rehearsal/outcomes.rs"]
+mod outcomes;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +19,7 @@ use crawlmark_harness::supervisor::{Interval, Live, Observer, OpenInterval};
 use crawlmark_results::run::gates::{Breach, Condition, Lookout, Measured, Objective, of_report};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Ledger, Placement, Report, Source};
 use crawlmark_results::run::result_dir::{self, RESULT};
-use crawlmark_results::show::page;
+use crawlmark_results::run::words;
 use crawlmark_results::show::plot::{self, Plot};
 
 use proptest::prelude::*;
@@ -49,7 +52,7 @@ impl Workload for Target {
             done: self.clock.now(),
             bytes_sent: 0,
             bytes_received: 0,
-            status: None,
+            status: (outcome == Outcome::Rejected).then_some(503),
             outcome,
             advice,
         }
@@ -354,7 +357,7 @@ fn a_figure_says_of_which_requests_it_is_and_the_errors_what_was_cut_off() {
     }
     let heat = caption(&plots, "heat").unwrap();
     assert!(heat.contains("of 1,980 responses") && heat.contains("12 requests that timed out or were open"), "{heat}");
-    assert!(page::html(&report, &plots).contains(&format!("of {all}")));
+    assert!(words::doc(&report, &plots).html(&plots).contains(&format!("of {all}")));
     let errors = plots.iter().find(|plot| plot.name == "errors").unwrap();
     assert!(errors.caption.contains("; 12 attempts cut off at the end"), "{}", errors.caption);
     assert!(errors.svg.contains(">cut off at the end</text>"), "a bar of them");
@@ -374,7 +377,7 @@ fn a_run_of_nothing_but_failures_has_no_empty_plot_and_says_so_once() {
     assert_eq!(["latency", "heat"].map(|name| caption(&plots, name)), [None, None]);
     assert!(caption(&plots, "spectrum").is_some(), "how long failures took is known");
     let why = "No request succeeded, so there is no plot of latencies over time.";
-    for text in [page::html(&report, &plots), plot::markdown(&report, &plots)] {
+    for text in [words::doc(&report, &plots).html(&plots), words::doc(&report, &plots).markdown()] {
         assert_eq!(text.matches(why).count(), 1, "{text}");
     }
 }
@@ -997,7 +1000,7 @@ fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says
         let said = report.validity.reasons.join("; ");
         let never = format!("({}) were never sent, because the target throttled", schedule.postponed);
         assert!(said.contains(&never) && !said.contains("does not add up"), "{said}");
-        let text = crawlmark_results::show::text::text(&report, usize::MAX);
+        let text = words::doc(&report, &[]).terminal(usize::MAX);
         assert!(text.contains(&format!("{} were moved past the end by throttle pauses", schedule.postponed)), "{text}");
         assert!(!text.contains("when they were due"), "{text}");
     }
@@ -1021,7 +1024,7 @@ fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
         "{:?}",
         report.validity
     );
-    let said = report.validity.reasons.join("; ") + &crawlmark_results::show::text::text(&report, usize::MAX);
+    let said = report.validity.reasons.join("; ") + &words::doc(&report, &[]).terminal(usize::MAX);
     assert!(said.contains("because a host throttled") && !said.contains("connections was free"), "{said}");
     assert!(said.contains("at the end, the queue was waiting for a throttle pause"), "{said}");
 }
@@ -1045,9 +1048,9 @@ fn all_that_is_shown_of_a_run_has_the_same_attempts_per_second() {
         assert!((report.totals.attempts_per_s - per_s).abs() < 1e-9);
         let plots = crawlmark_results::show::plot::all(&report);
         let caption = &plots.iter().find(|plot| plot.name == "throughput").unwrap().caption;
-        let page = crawlmark_results::show::page::html(&report, &plots);
-        let text = crawlmark_results::show::text::text(&report, usize::MAX);
-        assert!(text.contains(&format!("({per_s:.1} attempts/s")), "{per_s}: {text}");
+        let page = words::doc(&report, &plots).html(&plots);
+        let text = words::doc(&report, &[]).terminal(usize::MAX);
+        assert!(text.contains(&format!("{per_s:.1} requests/s")), "{per_s}: {text}");
         assert!(page.contains(&format!("{per_s:.1}/s")), "{per_s}");
         let said: f64 = caption.split(' ').find_map(|word| word.parse().ok()).unwrap();
         assert!((said - per_s).abs() <= per_s * 0.006, "{per_s}: {caption}");
@@ -1095,9 +1098,9 @@ fn a_cause_of_failure_has_one_name_wherever_people_read_it() {
     let by_second = report.intervals.iter().flat_map(|row| row.errors_by_kind.values()).sum::<u64>();
     assert_eq!(by_second, report.totals.errors_by_kind.values().sum::<u64>());
     assert_eq!(errors.matches(">connection refused</text>").count(), 2, "a line over time, and a bar");
-    let page = crawlmark_results::show::page::html(&report, &plots);
+    let page = words::doc(&report, &plots).html(&plots);
     let summary = crawlmark_results::export::export(&report, crawlmark_results::export::Format::StepSummary).unwrap();
-    for shown in [crawlmark_results::show::text::text(&report, usize::MAX), errors, page, format!("{summary:?}")] {
+    for shown in [words::doc(&report, &[]).terminal(usize::MAX), errors, page, format!("{summary:?}")] {
         for name in ["connection refused", "closed in the answer"] {
             assert!(shown.contains(name), "{name}: {shown}");
         }
@@ -1193,7 +1196,7 @@ fn a_rate_for_each_host_is_named_where_it_limits_the_run() {
     let mut plan = run_of(1, 4, 200);
     (plan.per_host.hosts, plan.per_host.rate) = (1, Some(per_s(50)));
     let by = |plan: &RunPlan| {
-        let text = crawlmark_results::show::text::text(&run(plan, &[], |_, _| MS).report(plan), usize::MAX);
+        let text = words::doc(&run(plan, &[], |_, _| MS).report(plan), &[]).terminal(usize::MAX);
         text.lines().find(|line| line.trim_start().starts_with("limited by")).unwrap().to_owned()
     };
     assert!(by(&plan).contains("limited by  --per-host-rate "), "{}", by(&plan));
@@ -1282,7 +1285,7 @@ fn the_waits_of_what_was_never_sent_have_their_part_in_what_was_waited_for() {
     // A real client is a little late: what was answered waited for it alone.
     let lag = report.latency.get_mut("sched_lag").unwrap();
     lag.mean_us = Some(79.0);
-    let text = crawlmark_results::show::text::text(&report, usize::MAX);
+    let text = words::doc(&report, &[]).terminal(usize::MAX);
     assert!(text.contains("the rest was waiting for a free connection: all of them were in use"), "{text}");
     assert!(!text.contains("for this client"), "{text}");
 }
@@ -1348,7 +1351,7 @@ fn a_run_that_was_stopped_while_it_waited_lasted_until_then() {
 
 /// Findings and summary of a run in one text.
 fn said(report: &Report) -> String {
-    report.validity.reasons.join("; ") + &crawlmark_results::show::text::text(report, usize::MAX)
+    report.validity.reasons.join("; ") + &words::doc(report, &[]).terminal(usize::MAX)
 }
 
 #[test]

@@ -25,8 +25,8 @@ use crawlmark_results::export;
 use crawlmark_results::run::gates::{Breach, Lookout, Objective};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
 use crawlmark_results::run::result_dir::{RESULT, ResultDir, ResultError, default_path, left_over, made_from, read};
+use crawlmark_results::run::words;
 use crawlmark_results::show::plot;
-use crawlmark_results::show::text;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -267,8 +267,8 @@ fn a_whole_run_reads_as_it_did() {
     report.hear(Witness { agrees: Some(true), cut_off: 0, differences: Vec::new(), ledger: serde_json::Value::Null });
     let report = gated(report, &[("service_p90 < 250ms", Breach::Fails), ("rate[10s] > 1500", Breach::Stops)]);
     golden("whole.xml", &export::export(&report, export::Format::Junit).unwrap());
-    golden("whole.txt", &text::text(&report, 100));
-    golden("whole.md", &text::markdown(&report));
+    golden("whole.txt", &words::doc(&report, &[]).terminal(100));
+    golden("whole.md", &words::doc(&report, &plot::all(&report)).markdown());
     golden("whole.json", &serde_json::to_string_pretty(&report).unwrap());
     assert_eq!(report.validity.verdict, Verdict::Valid);
 }
@@ -278,8 +278,8 @@ fn a_run_that_lost_a_shard_says_what_is_missing() {
     let conditions = ["service_p90 < 10ms", "throttled_rate < 0.1%", "item_p(99.9) < 1s", "valid == true", "rate > 2k"];
     let report = gated(report(Some(ShardFault::Died), Some(2)), &conditions.map(|text| (text, Breach::Fails)));
     golden("incomplete.xml", &export::export(&report, export::Format::Junit).unwrap());
-    golden("incomplete.txt", &text::text(&report, 100));
-    golden("incomplete.md", &text::markdown(&report));
+    golden("incomplete.txt", &words::doc(&report, &[]).terminal(100));
+    golden("incomplete.md", &words::doc(&report, &plot::all(&report)).markdown());
     assert_eq!(report.validity.verdict, Verdict::Incomplete);
     assert_eq!((report.ledger.lost, report.ledger.not_attempted), (500, 0));
     let states = report.ledger;
@@ -426,8 +426,8 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
     };
     let stopped = closed(true);
     assert_eq!(stopped.stopped_by.as_deref(), Some("errors[1s] < 5"));
-    assert!(text::text(&stopped, 200).contains("this stopped the run"));
-    assert!(text::markdown(&stopped).contains("(stopped by a threshold, partial)"));
+    assert!(words::doc(&stopped, &[]).terminal(200).contains("this stopped the run"));
+    assert!(words::doc(&stopped, &plot::all(&stopped)).markdown().contains("FAILED: errors\\[1s\\] \\< 5 "));
     assert_eq!(closed(false).stopped_by, None);
 }
 

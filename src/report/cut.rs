@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crawlmark_harness::clock::Clock;
+use crawlmark_results::run::cut::doc;
 use crawlmark_results::run::cut::{Ask, Cut};
 use crawlmark_results::run::result_dir::{self, Reading};
-use crawlmark_results::show::text;
 
 use super::{directory, own_directory};
 use crate::cli::ReportArgs;
@@ -34,15 +34,12 @@ pub(super) fn cut(args: &ReportArgs, ask: &Ask) -> Result<u8, Error> {
     let cut = cut?;
     let json = serde_json::to_string_pretty(&cut)? + "\n";
     if let Some(directory) = &args.out {
-        result_dir::remake(
-            directory,
-            &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), text::cut(&cut).markdown())],
-        )?;
+        result_dir::remake(directory, &[(JSON.to_owned(), json.clone()), (SUMMARY.to_owned(), doc(&cut).markdown())])?;
     }
     if args.cut.json {
         terminal::print(&json)?;
     } else if !args.quiet {
-        terminal::print(&text::cut(&cut).terminal(terminal::columns()))?;
+        terminal::print(&doc(&cut).terminal(terminal::columns()))?;
     }
     Ok(DONE)
 }

@@ -280,7 +280,7 @@ fn help_and_version_succeed() {
         assert!(said.stdout.contains(says), "{args:?}: {}", said.stdout);
     }
     for (args, says) in [
-        (&[][..], "Usage: crawlmark <COMMAND>"),
+        (&[][..], "Usage: crawlmark [OPTIONS] <COMMAND>"),
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["rnu"], "did you mean 'run'?"),
         (&["http://127.0.0.1:9/"], "crawlmark run http://127.0.0.1:9/"),

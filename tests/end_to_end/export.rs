@@ -135,12 +135,12 @@ fn an_export_goes_where_it_is_told() {
     assert!(place.path().join("one/latency.hgrm").exists());
 
     let said = run("--out two --output-format csv");
-    assert!(said.stdout.starts_with("start_s,") && !said.stdout.contains("saved in"), "{}", said.stdout);
+    assert!(said.stdout.starts_with("start_s,") && !said.stdout.contains("Report: "), "{}", said.stdout);
     let said = run("--out three --output-format json");
     assert_eq!(said.stdout, fs::read_to_string(place.path().join("three/result.json")).unwrap());
     let said = run("--out four --latency --output-format text");
     assert!(said.stdout.contains("service times by percentile, 300 samples"), "{}", said.stdout);
-    assert!(said.stdout.contains("\nsaved in four\n"), "{}", said.stdout);
+    assert!(said.stdout.contains("\nReport: four/report.html\n"), "{}", said.stdout);
 
     let said = call(place.path(), &["report", "three", "--export", "step-summary=-"]);
     assert!(said.stdout.starts_with("## crawl\n"), "{}", said.stdout);

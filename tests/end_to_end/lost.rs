@@ -413,7 +413,7 @@ fn an_output_that_fails_costs_neither_the_result_nor_the_other_outputs() {
         assert!(stderr.contains("/dev/full"), "{stderr}");
         if shows {
             let shown = fs::read_to_string(place.path().join(stdout)).unwrap();
-            assert!(shown.contains("50 ok") && shown.contains("saved in "), "{shown}");
+            assert!(shown.contains("50 ok") && shown.contains("Report: "), "{shown}");
         }
     }
 }

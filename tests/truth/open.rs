@@ -8,7 +8,7 @@ use crawlmark_harness::plan::{Arrivals, RunPlan};
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_results::run::report::Verdict;
-use crawlmark_results::show::text;
+use crawlmark_results::run::words;
 
 use crate::rehearsal::{MS, Ran, S, assert_ms, closed_loop, open_loop, run, run_with};
 use crate::script::{Script, Server};
@@ -53,7 +53,7 @@ fn v1_an_open_loop_sees_all_of_a_stall() {
     }
     let longer = ran.longer("response", 100 * MS);
     assert!(longer.abs_diff(901) <= 2, "{longer}");
-    assert!(!text::text(&ran.report, 120).contains("not corrected"));
+    assert!(!words::doc(&ran.report, &[]).terminal(120).contains("not corrected"));
     assert_verdict(&ran, Verdict::Valid, "");
 }
 
@@ -94,7 +94,11 @@ fn v5_what_is_under_way_at_the_end_is_censored_and_counted() {
     assert!(response.is_at_least("p99_us"));
     let times = |series: &str| (ran.latency(series).count, ran.latency(series).censored);
     assert_eq!(["ttfb", "item", "pool_wait"].map(times), [(10_000, 500), (10_000, 500), (10_500, 0)]);
-    assert!(text::text(&ran.report, 120).contains("p99 >= "), "{}", text::text(&ran.report, 120));
+    assert!(
+        words::doc(&ran.report, &[]).terminal(120).contains("p99 >= "),
+        "{}",
+        words::doc(&ran.report, &[]).terminal(120)
+    );
 }
 
 #[test]

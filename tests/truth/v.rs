@@ -3,7 +3,7 @@
 use crawlmark_harness::plan::Manners;
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::sample::ErrorKind;
-use crawlmark_results::show::text;
+use crawlmark_results::run::words;
 
 use crate::rehearsal::{MS, S, assert_ms, budgeted, closed_loop, run};
 use crate::script::{Bucket, Script, Server};
@@ -21,7 +21,7 @@ fn v2_a_closed_loop_hides_a_stall_from_all_but_its_lanes_and_says_so() {
         assert_eq!((ran.longer("service", 100 * MS), service.max_us), (10, Some(1_001_000.0)));
         assert!(count.contains(&service.count), "{}", service.count);
         assert!(!ran.report.latency.contains_key("response"));
-        assert!(text::text(&ran.report, 120).contains("not corrected for coordinated omission"));
+        assert!(words::doc(&ran.report, &[]).terminal(120).contains("not corrected for coordinated omission"));
     }
 }
 

@@ -34,9 +34,9 @@ counters! {
     #[serde(default)]
     pub struct RequestCounts {
         /// Requests tried, the failed ones included.
-        attempts: u64 as "attempts",
+        attempts: u64 as "requests",
         /// Attempts beyond the first of their item.
-        retries: u64 as "of these, retries",
+        retries: u64 as "retries",
         /// Items that ended well at their first attempt.
         ok_at_first: u64,
         /// Requests that were sent, those cut off at the end of the run included.

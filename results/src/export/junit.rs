@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::run::gates::Breach;
 use crate::run::report::Report;
-use crate::show::text::seen;
-use crate::show::visible;
+use crate::run::words::seen;
+use crate::show::xml;
 use crate::studies::compare::{Contest, Verdict, metric_words, row};
 
 /// Something that was judged.
@@ -133,23 +133,9 @@ fn write_case(out: &mut String, Suite { class, duration_s, .. }: &Suite<'_>, cas
     out.push_str("</testcase>\n");
 }
 
-/// Text as XML has it, in an attribute or outside. Characters that XML 1.0 has no place for are [shown](visible).
+/// Text as XML has it, in an attribute or outside, without a line break that a reader would make a space of.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            '\t' | '\n' => {
-                let _ = write!(out, "&#{};", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    xml::escaped(text).replace('\t', "&#9;").replace('\n', "&#10;")
 }
 
 #[cfg(test)]
@@ -160,7 +146,7 @@ mod tests {
     fn text_is_escaped() {
         assert_eq!(
             escaped("a < b & \"c\" > 'd'\n\u{1}é"),
-            "a &lt; b &amp; &quot;c&quot; &gt; &apos;d&apos;&#10;\\u0001é"
+            "a &lt; b &amp; &quot;c&quot; &gt; &#39;d&#39;&#10;\\u0001é"
         );
     }
 }

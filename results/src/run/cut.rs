@@ -11,6 +11,7 @@ mod entry;
 pub mod laws;
 mod pile;
 mod steady;
+mod words;
 
 pub use self::ask::{
     Ask, Chosen, Cut, CutError, Outcomes, SecondError, Seconds, Shards, ShardsError, Span, parse_second,
@@ -19,3 +20,4 @@ pub use self::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
 pub use self::cutter::{Cutter, Foreign};
 pub use self::entry::{CENSORED, Entry, Fault, Kind, LineReader};
 pub use self::steady::{NotSteady, SHORTEST_S, Settled, Steady, find as find_steady};
+pub use self::words::doc;

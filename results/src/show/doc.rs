@@ -1,29 +1,60 @@
 //! Documents: findings in parts that a terminal, Markdown and a page each lay out in their own way.
 //!
-//! A study describes its finding once, as a [`Doc`]; the three writers below know nothing of studies. Pure functions.
+//! A run and each study describe themselves once, as a [`Doc`]; the writers below know nothing of either. Pure functions.
 
 mod html;
+mod lead;
 mod markdown;
+mod markup;
 mod terminal;
 
-pub(crate) use self::markdown::escaped;
+pub use self::lead::{Figure, Lead, Severity, Status};
+pub use self::terminal::{Line, Tone};
+use crate::show::plot::Plot;
 
 /// A document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Doc {
     title: String,
+    about: Vec<Vec<String>>,
+    lead: Option<Lead>,
     parts: Vec<(Readers, Part)>,
     readers: Readers,
 }
 
-/// Readers who are shown a part.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Readers {
-    /// At the terminal, in Markdown and on the page.
-    #[default]
-    Everywhere,
-    /// In Markdown and on the page, which are kept.
-    Files,
+/// Readers who are shown a part: a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Readers(u8);
+
+impl Readers {
+    /// Readers at a terminal.
+    pub const TERMINAL: Self = Self(1);
+    /// Readers of a step summary, which has neither room for everything nor a place for files.
+    pub const STEP: Self = Self(2);
+    /// Readers of the saved Markdown.
+    pub const SUMMARY: Self = Self(4);
+    /// Readers of the page.
+    pub const PAGE: Self = Self(8);
+    /// Readers of the Markdown and the page, which are kept.
+    pub const FILES: Self = Self::SUMMARY.and(Self::PAGE);
+    /// Everybody.
+    pub const ALL: Self = Self(15);
+
+    /// Return both sets in one.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn include(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 /// Part of a document. No text in it is markup.
@@ -31,16 +62,30 @@ enum Readers {
 enum Part {
     /// Paragraph.
     Text(String),
+    /// Paragraph that explains what is beside it.
+    Note(String),
     /// Names and values, each of one line or several.
     Facts(Vec<(String, String)>),
-    /// List of sentences under a heading.
+    /// List of sentences under a heading, which may be empty.
     List(String, Vec<String>),
     /// Table.
     Table(Table),
-    /// Shell commands under a heading.
+    /// Shell commands under a heading, which may be empty.
     Commands(String, Vec<String>),
     /// Plot that is saved beside the document: its path, and its title.
     Plot(&'static str, &'static str),
+    /// Plots that are saved beside the document: the name, the title and the caption of each.
+    Plots(Vec<(&'static str, &'static str, String)>),
+    /// Finding in a box.
+    Status(Status),
+    /// Text of another format, such as JSON.
+    Code(String),
+    /// Parts under a heading, with an ID for links.
+    Section(&'static str, String, Doc),
+    /// Parts that stay folded below a summary until the reader opens them.
+    Details(String, Doc),
+    /// Parts side by side where there is room.
+    Beside(Doc),
 }
 
 /// Table: its caption (may be empty), columns, and a cell per column in each row.
@@ -76,6 +121,19 @@ enum Kind {
     Sentences,
     /// Sentences that the terminal leaves out.
     Details,
+    /// Values over time, drawn with characters.
+    Sparkline,
+}
+
+impl Table {
+    /// True if a page that is too narrow for it writes each cell on a line of its own, under the first of its row: a table of sentences
+    /// or of many columns. A long one would make a long page and scrolls in its box.
+    fn stacks(&self) -> bool {
+        const MOST_ROWS: usize = 32;
+        const MOST_COLUMNS: usize = 8;
+        let has_sentences = self.columns.iter().any(|column| matches!(column.kind, Kind::Sentences | Kind::Details));
+        self.rows.len() <= MOST_ROWS && (has_sentences || self.columns.len() > MOST_COLUMNS)
+    }
 }
 
 impl Column {
@@ -107,15 +165,16 @@ impl Column {
         Self::new(heading, Kind::Details)
     }
 
-    /// Its heading.
-    pub(in crate::show) fn heading(&self) -> &str {
-        &self.heading
+    /// A column of values over time, drawn with characters.
+    #[must_use]
+    pub fn sparkline(heading: impl Into<String>) -> Self {
+        Self::new(heading, Kind::Sparkline)
     }
 
     /// Its class on a page.
-    pub(in crate::show) const fn class(&self) -> &'static str {
+    const fn class(&self) -> &'static str {
         match self.kind {
-            Kind::Words => "words",
+            Kind::Words | Kind::Sparkline => "words",
             Kind::Numbers => "number",
             Kind::Sentences | Kind::Details => "wide",
         }
@@ -140,10 +199,43 @@ impl Doc {
         self
     }
 
-    /// Add a paragraph.
+    /// Begin the document with its outcome: the terminal, whose end is what stays in sight, ends with it.
+    #[must_use]
+    pub fn lead(self, lead: Lead) -> Self {
+        Self { lead: Some(lead), ..self }
+    }
+
+    /// Return the document in a state in which only these readers are shown the parts that are added from here on.
+    #[must_use]
+    pub fn only(self, readers: Readers) -> Self {
+        Self { readers, ..self }
+    }
+
+    /// Return the document in a state in which the terminal leaves out the parts that are added from here on.
+    #[must_use]
+    pub fn in_files(self) -> Self {
+        self.only(Readers::FILES)
+    }
+
+    /// Add facts about the document, in a line below its title; the terminal leaves them out.
+    #[must_use]
+    pub fn about(mut self, facts: Vec<String>) -> Self {
+        self.about.extend(Some(facts).filter(|facts| !facts.is_empty()));
+        self
+    }
+
+    /// Add a paragraph; nothing if it is empty.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
-        self.with(Part::Text(text.into()))
+        let text = text.into();
+        if text.is_empty() { self } else { self.with(Part::Text(text)) }
+    }
+
+    /// Add a paragraph that explains what is beside it; nothing if it is empty.
+    #[must_use]
+    pub fn note(self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        if text.is_empty() { self } else { self.with(Part::Note(text)) }
     }
 
     /// Add names and values; nothing if there are none.
@@ -183,14 +275,54 @@ impl Doc {
         self.with(Part::Plot(path, title))
     }
 
-    /// Return the document in a state in which the terminal leaves out the parts that are added from here on.
+    /// Add plots that are saved beside the document; nothing without any.
     #[must_use]
-    pub fn in_files(self) -> Self {
-        Self { readers: Readers::Files, ..self }
+    pub fn plots(self, plots: &[Plot]) -> Self {
+        let listed = plots.iter().map(|Plot { name, title, caption, .. }| (*name, *title, caption.clone()));
+        if plots.is_empty() { self } else { self.with(Part::Plots(listed.collect())) }
     }
 
-    fn parts(&self, of: Readers) -> impl Iterator<Item = &Part> {
-        self.parts.iter().filter(move |(readers, _)| of == Readers::Files || *readers == of).map(|(_, part)| part)
+    /// Add a finding in a box.
+    #[must_use]
+    pub fn status(self, status: Status) -> Self {
+        self.with(Part::Status(status))
+    }
+
+    /// Add a text of another format.
+    #[must_use]
+    pub fn code(self, text: impl Into<String>) -> Self {
+        self.with(Part::Code(text.into()))
+    }
+
+    /// Add parts under a heading; nothing if they have nothing for the reader. `id` is for links.
+    #[must_use]
+    pub fn section(self, id: &'static str, heading: impl Into<String>, parts: Self) -> Self {
+        self.with(Part::Section(id, heading.into(), parts))
+    }
+
+    /// Add parts that stay folded until the reader opens them.
+    #[must_use]
+    pub fn details(self, summary: impl Into<String>, parts: Self) -> Self {
+        self.with(Part::Details(summary.into(), parts))
+    }
+
+    /// Add parts side by side.
+    #[must_use]
+    pub fn beside(self, parts: Self) -> Self {
+        self.with(Part::Beside(parts))
+    }
+
+    /// Parts that this reader is shown.
+    fn parts(&self, reader: Readers) -> impl Iterator<Item = &Part> {
+        let is_shown = move |part: &&Part| match part {
+            Part::Section(_, _, parts) | Part::Details(_, parts) | Part::Beside(parts) => !parts.is_empty_for(reader),
+            _ => true,
+        };
+        self.parts.iter().filter(move |(readers, _)| readers.include(reader)).map(|(_, part)| part).filter(is_shown)
+    }
+
+    fn is_empty_for(&self, reader: Readers) -> bool {
+        self.parts(reader).next().is_none()
     }
 }
 

@@ -31,6 +31,7 @@ pub use self::png::{Ground, PngError, Rasterizer};
 pub use self::scaling::scaling;
 use crate::run::report::Report;
 use crate::show::chart::{Chart, palette};
+pub(crate) use crate::show::text::counted;
 use crate::show::visible;
 
 /// The folder of a result directory that holds them.
@@ -116,17 +117,4 @@ pub fn left_out(report: &Report, plots: &[Plot]) -> Vec<String> {
         out.push("No shard reported how much of the rate limit it used, so there is no audit of it.".to_owned());
     }
     out
-}
-
-/// The list of plots for a summary in Markdown, with links to where a result directory holds them.
-#[must_use]
-pub fn markdown(report: &Report, plots: &[Plot]) -> String {
-    let line = |Plot { name, title, caption, .. }: &Plot| format!("- [{title}]({FOLDER}/{name}.svg): {caption}\n");
-    plots.iter().map(line).chain(left_out(report, plots).into_iter().map(|why| format!("- {why}\n"))).collect()
-}
-
-/// `1 attempt`, `2 attempts`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", crawlmark_harness::units::grouped(count))
 }

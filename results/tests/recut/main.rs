@@ -14,7 +14,7 @@ use crawlmark_harness::plan::Arrivals;
 use crawlmark_results::run::cut::{Ask, Cut, CutError, CutReport, Outcomes, SCHEMA, Span};
 use crawlmark_results::run::report::Latency;
 use crawlmark_results::run::result_dir::{self, LOG};
-use crawlmark_results::show::text;
+use crawlmark_results::run::words;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
@@ -117,7 +117,7 @@ fn rates_are_counted_until_the_last_answer_whatever_the_loop() {
         let counted = everything.counted.unwrap();
         assert_close(Some(counted.items_per_s * everything.part.duration_s), Some(counted.counts.items as f64));
         let words = format!(" over {:.2} s", everything.part.duration_s);
-        assert!(text::text(&saved.report, 200).contains(&words), "{words}");
+        assert!(words::doc(&saved.report, &[]).terminal(200).contains(&words), "{words}");
         Some(everything.part.duration_s)
     };
     assert_close(until(&saved), Some(6.0));
@@ -241,6 +241,6 @@ fn a_part_reads_as_it_did() {
         });
     };
     let some = cut(&saved, &part(2, 5, "0,2"));
-    golden("cut.txt", &text::cut(&some).terminal(100));
-    golden("cut.md", &text::cut(&cut(&saved, &Ask::EVERYTHING)).markdown());
+    golden("cut.txt", &crawlmark_results::run::cut::doc(&some).terminal(100));
+    golden("cut.md", &crawlmark_results::run::cut::doc(&cut(&saved, &Ask::EVERYTHING)).markdown());
 }

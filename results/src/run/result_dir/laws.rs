@@ -6,9 +6,9 @@ use std::path::Path;
 use super::read::parse;
 use super::{consistency, foreign};
 use crate::export::{Format, export};
-use crate::run::cut;
 use crate::run::report::{Report, SCHEMA};
-use crate::show::{page, plot, text};
+use crate::run::{cut, words};
+use crate::show::plot;
 use crate::studies::capacity::{in_hindsight, read_journal, search_of};
 use crate::studies::compare::{Contest, FILE, SCHEMA as CONTEST};
 
@@ -57,8 +57,8 @@ pub fn check_journal(bytes: &[u8]) {
 /// All that is made of a report.
 fn show(report: &Report) {
     let plots = plot::all(report);
-    let _ = page::html(report, &plots);
-    let _ = (text::text(report, 80), text::markdown(report), cut::find_steady(report).is_ok());
+    let doc = words::doc(report, &plots);
+    let _ = (doc.html(&plots), doc.terminal(80), doc.markdown(), cut::find_steady(report).is_ok());
     for format in Format::ALL {
         let _ = export(report, format).is_ok();
     }

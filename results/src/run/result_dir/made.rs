@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::ResultError;
 use crate::export::{self, Format};
 use crate::run::report::Report;
+use crate::run::{overlay, words};
 use crate::show::plot::overlay::Run;
 use crate::show::plot::{self, Ground, Plot, Rasterizer};
-use crate::show::{page, text};
 
 /// The name of the page.
 pub const PAGE: &str = "report.html";
@@ -17,10 +17,8 @@ pub const PAGE: &str = "report.html";
 #[must_use]
 pub fn made_from(report: &Report) -> Vec<(String, String)> {
     let plots = plot::all(report);
-    let mut files = vec![
-        ("summary.md".to_owned(), format!("{}\n{}", text::markdown(report), plot::markdown(report, &plots))),
-        (PAGE.to_owned(), page::html(report, &plots)),
-    ];
+    let doc = words::doc(report, &plots);
+    let mut files = vec![("summary.md".to_owned(), doc.markdown()), (PAGE.to_owned(), doc.html(&plots))];
     let junit = Some(Format::Junit).filter(|_| !report.gates.is_empty());
     let junit = junit.and_then(|format| Some((format.file_name().to_owned(), export::export(report, format).ok()?)));
     files.extend(junit);
@@ -40,10 +38,10 @@ pub struct Overlaid {
 /// A page of several results side by side, and its plots: of [`MOST_RUNS`](plot::overlay::MOST_RUNS) at most.
 #[must_use]
 pub fn overlaid(reports: &[Report]) -> Overlaid {
-    let labels = page::overlay::labels(reports);
+    let labels = overlay::labels(reports);
     let runs: Vec<Run<'_>> = labels.iter().zip(reports).map(|(label, report)| Run { label, report }).collect();
     let plots = plot::overlay::all(&runs);
-    let mut files = vec![(PAGE.to_owned(), page::overlay::html(&runs, &plots))];
+    let mut files = vec![(PAGE.to_owned(), overlay::doc(&runs, &plots).html(&plots))];
     files.extend(plots.iter().map(|Plot { name, svg, .. }| (format!("{}/{name}.svg", plot::FOLDER), svg.clone())));
     Overlaid { files, plots }
 }

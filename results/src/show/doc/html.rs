@@ -1,44 +1,182 @@
 //! Page: one file that needs nothing beside it, with the plots in it.
 
-use super::{Column, Doc, Part, Readers, Table};
-use crate::show::page::frame::{self, Html};
+use super::markup::{self, Html};
+use super::{Column, Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
 use crate::show::plot::Plot;
 
 impl Doc {
     /// The document as a page; plots of the document that are among `plots`, by their names, stand where it has them.
     #[must_use]
     pub fn html(&self, plots: &[Plot]) -> String {
-        frame::document(&self.title, |html| {
-            html.element("header", |html| html.say("h1", &self.title));
-            for part in self.parts(Readers::Files) {
-                write_part(html, part, plots);
+        markup::document(&self.title, |html| {
+            html.element("header", |html| {
+                html.say("h1", &self.title);
+                self.about.iter().for_each(|facts| html.facts("quiet", facts));
+            });
+            if let Some(lead) = &self.lead {
+                write_lead(html, lead);
             }
+            self.write(html, plots);
         })
     }
+
+    fn write(&self, html: &mut Html, plots: &[Plot]) {
+        self.parts(Readers::PAGE).for_each(|part| write_part(html, part, plots));
+    }
+}
+
+fn write_lead(html: &mut Html, Lead { outcome, figures, validity }: &Lead) {
+    write_status(html, outcome);
+    html.with("dl", &[("class", "figures"), ("id", "figures")], |html| {
+        for Figure { name, value, detail } in figures {
+            html.element("div", |html| {
+                html.say("dt", name);
+                html.say("dd", value);
+                html.say_as("dd", "of", detail);
+            });
+        }
+    });
+    write_status(html, validity);
 }
 
 fn write_part(html: &mut Html, part: &Part, plots: &[Plot]) {
     match part {
         Part::Text(text) => html.element("p", |html| html.lines(text)),
+        Part::Note(text) => html.say_as("p", "note", text),
         Part::Facts(facts) => {
             let columns = vec![Column::words(""), Column::sentences("")];
             let rows = facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-            Table { columns, rows, ..Table::default() }.write(html);
+            write_table(html, &Table { columns, rows, ..Table::default() });
         }
         Part::List(heading, sentences) => {
-            html.say("p", heading);
-            html.element("ul", |html| sentences.iter().for_each(|sentence| html.say("li", sentence)));
+            html.say_unless_empty("p", heading);
+            write_list(html, sentences);
         }
-        Part::Table(table) => table.write_stacking(html),
+        Part::Table(table) => write_table(html, table),
         Part::Commands(heading, commands) => {
-            html.say("p", heading);
+            html.say_unless_empty("p", heading);
             html.copyable("commands", &(commands.join("\n") + "\n"));
         }
         Part::Plot(path, _) => {
-            let is_meant = |plot: &&Plot| {
-                path.strip_prefix("plots/").and_then(|path| path.strip_suffix(".svg")) == Some(plot.name)
-            };
-            html.plots(plots.iter().find(is_meant).map_or(&[], std::slice::from_ref));
+            let name = path.strip_prefix("plots/").and_then(|path| path.strip_suffix(".svg"));
+            html.plots(plots.iter().filter(|plot| Some(plot.name) == name));
         }
+        Part::Plots(listed) => {
+            html.plots(plots.iter().filter(|plot| listed.iter().any(|(name, ..)| *name == plot.name)));
+        }
+        Part::Status(status) => write_status(html, status),
+        Part::Code(text) => html.with("pre", &[("tabindex", "0")], |html| html.say("code", text)),
+        Part::Section(id, heading, parts) => html.section(id, heading, |html| parts.write(html, plots)),
+        Part::Details(summary, parts) => html.details(summary, |html| parts.write(html, plots)),
+        Part::Beside(parts) => {
+            let is_of_boxes = parts.parts.iter().all(|(_, part)| matches!(part, Part::Status(_)));
+            let class = if is_of_boxes { "tables beside" } else { "tables" };
+            html.with("div", &[("class", class)], |html| parts.write(html, plots));
+        }
+    }
+}
+
+fn write_list(html: &mut Html, sentences: &[String]) {
+    if !sentences.is_empty() {
+        html.element("ul", |html| {
+            for sentence in sentences {
+                html.element("li", |html| html.lines(sentence));
+            }
+        });
+    }
+}
+
+fn write_status(html: &mut Html, Status { id, severity, title, text, list, details }: &Status) {
+    let class = ("class", severity.class());
+    let (tag, heading, attributes) = match id {
+        Some(id) => ("section", "h2", vec![("id", *id), class]),
+        None => ("div", "h3", vec![class]),
+    };
+    html.with(tag, &attributes, |html| {
+        html.element(heading, |html| {
+            html.with("span", &[("class", "symbol"), ("aria-hidden", "true")], |html| html.text(severity.symbol()));
+            html.element("span", |html| html.lines(title));
+        });
+        html.say_unless_empty("p", text);
+        write_list(html, list);
+        if let Some((summary, sentences)) = details {
+            html.details(summary, |html| sentences.iter().for_each(|sentence| html.say("p", sentence)));
+        }
+    });
+}
+
+/// Write a table in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
+fn write_table(html: &mut Html, table: &Table) {
+    if table.rows.is_empty() {
+        return;
+    }
+    // Readers without a pointer scroll it by keys, so it takes the focus.
+    let class = if table.stacks() { "scroll stacks" } else { "scroll" };
+    let region = [("class", class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*table.caption)];
+    html.with("div", &region, |html| {
+        html.element("table", |html| {
+            html.say_unless_empty("caption", &table.caption);
+            if table.columns.iter().any(|column| !column.heading.is_empty()) {
+                html.element("thead", |html| html.element("tr", |html| write_headings(html, table)));
+            }
+            html.element("tbody", |html| {
+                for (n, row) in table.rows.iter().enumerate() {
+                    let is_sum = table.has_sum && n + 1 == table.rows.len();
+                    let class = [("class", "sum")];
+                    html.with("tr", if is_sum { &class } else { &[] }, |html| write_row(html, table, row));
+                }
+            });
+        });
+    });
+}
+
+fn write_headings(html: &mut Html, table: &Table) {
+    for column in &table.columns {
+        html.with("th", &[("scope", "col"), ("class", column.class())], |html| html.text(&column.heading));
+    }
+}
+
+fn write_row(html: &mut Html, table: &Table, row: &[String]) {
+    for (n, (column, cell)) in table.columns.iter().zip(row).enumerate() {
+        let mut attributes = vec![("class", column.class())];
+        // A narrow page writes the heading before the cell.
+        if table.stacks() && !column.heading.is_empty() {
+            attributes.push(("data-column", &column.heading));
+        }
+        if n == 0 {
+            attributes.push(("scope", "row"));
+            html.with("th", &attributes, |html| html.lines(cell));
+        } else if column.kind == Kind::Sparkline {
+            html.with("td", &attributes, |html| html.say("code", cell));
+        } else {
+            html.with("td", &attributes, |html| html.lines(cell));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_says_what_its_rows_and_columns_are_of() {
+        let table = Table {
+            caption: "Of <what>".to_owned(),
+            columns: vec![Column::words("name"), Column::numbers("count")],
+            rows: vec![vec!["a".to_owned(), "1".to_owned()], vec!["all".to_owned(), "1".to_owned()]],
+            has_sum: true,
+        };
+        let page = Doc::new("").table(table.clone()).html(&[]);
+        let document = roxmltree::Document::parse(page.split_once('\n').unwrap().1).unwrap();
+        let found = |tag: &str, scope: Option<&str>| {
+            let nodes =
+                document.descendants().filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope);
+            nodes.map(|node| node.text().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("caption", None), ["Of <what>"]);
+        assert_eq!((found("th", Some("col")), found("th", Some("row"))), (vec!["name", "count"], vec!["a", "all"]));
+        assert_eq!(found("td", None), ["1", "1"]);
+        assert_eq!(document.descendants().filter(|node| node.attribute("class") == Some("sum")).count(), 1);
+        assert!(!Doc::new("").table(Table { rows: Vec::new(), ..table }).html(&[]).contains("<table"));
     }
 }

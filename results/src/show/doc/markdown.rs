@@ -2,69 +2,204 @@
 
 use std::fmt::Write;
 
-use super::{Doc, Kind, Part, Readers};
-use crate::show::visible;
+use super::{Doc, Figure, Kind, Lead, Part, Readers, Status, Table};
+use crate::show::text::grouped;
+use crate::show::{visible, xml};
+
+/// Layout for a place of its own.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    reader: Readers,
+    /// Level of the title.
+    level: usize,
+    /// Rows of a table, and items of a list, at most.
+    rows: usize,
+    /// Characters of a text at most.
+    characters: usize,
+}
 
 impl Doc {
     /// The document as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut out = format!("# {}\n", escaped(&self.title));
-        for part in self.parts(Readers::Files) {
-            out.push('\n');
-            write_part(&mut out, part);
+        self.laid_out(Layout { reader: Readers::SUMMARY, level: 1, rows: usize::MAX, characters: usize::MAX })
+    }
+
+    /// The document for GitHub's `$GITHUB_STEP_SUMMARY`, which refuses more than 1 MiB as a whole: every list has an end that
+    /// says how much it leaves out, and every text a greatest length.
+    #[must_use]
+    pub fn step_summary(&self) -> String {
+        self.laid_out(Layout { reader: Readers::STEP, level: 2, rows: 50, characters: 600 })
+    }
+
+    fn laid_out(&self, layout: Layout) -> String {
+        let mut out = format!("{} {}\n", "#".repeat(layout.level), layout.text(&self.title));
+        for facts in &self.about {
+            let shown = facts.iter().take(layout.rows).map(|fact| layout.text(fact));
+            let _ = writeln!(out, "\n{}", shown.chain(layout.more(facts.len())).collect::<Vec<_>>().join(", "));
         }
+        if let Some(lead) = &self.lead {
+            layout.write_lead(&mut out, lead);
+        }
+        layout.write(&mut out, self);
         out
     }
 }
 
-fn write_part(out: &mut String, part: &Part) {
-    match part {
-        Part::Text(text) => {
-            let _ = writeln!(out, "{}", escaped(text));
-        }
-        Part::Facts(facts) => {
-            let _ = writeln!(out, "| | |\n|---|---|");
-            for (name, value) in facts {
-                let _ = writeln!(out, "| {} | {} |", escaped(name), escaped(value));
+impl Layout {
+    fn write(self, out: &mut String, doc: &Doc) {
+        for part in doc.parts(self.reader) {
+            if !matches!(part, Part::Beside(_)) {
+                out.push('\n');
             }
+            self.write_part(out, part);
         }
-        Part::List(heading, sentences) => {
-            let _ = writeln!(out, "{}\n", escaped(heading));
-            for sentence in sentences {
-                let _ = writeln!(out, "- {}", escaped(sentence));
-            }
+    }
+
+    /// Text in which nothing is markup, cut where it is too long.
+    fn text(self, text: &str) -> String {
+        match text.char_indices().nth(self.characters) {
+            Some((at, _)) => escaped(&format!("{}\u{2026}", &text[..at])),
+            None => escaped(text),
         }
-        Part::Table(table) => {
-            if !table.caption.is_empty() {
-                let _ = writeln!(out, "{}\n", escaped(&table.caption));
-            }
-            let row =
-                |cells: &mut dyn Iterator<Item = String>| format!("| {} |", cells.collect::<Vec<_>>().join(" | "));
-            let rule = |kind| if kind == Kind::Numbers { "---:|" } else { "---|" };
-            let rule: String = table.columns.iter().map(|column| rule(column.kind)).collect();
-            let _ = writeln!(out, "{}\n|{rule}", row(&mut table.columns.iter().map(|column| escaped(&column.heading))));
-            for cells in &table.rows {
-                let _ = writeln!(out, "{}", row(&mut cells.iter().map(|cell| escaped(cell))));
-            }
+    }
+
+    fn write_lead(self, out: &mut String, Lead { outcome, figures, validity }: &Lead) {
+        out.push('\n');
+        self.write_status(out, outcome);
+        out.push_str("\n| | | |\n|---|---:|---|\n");
+        for Figure { name, value, detail } in figures {
+            let _ = writeln!(out, "| {name} | {} | {} |", self.text(value), self.text(detail));
         }
-        Part::Commands(heading, commands) => {
-            let _ = writeln!(out, "{}\n\n```sh", escaped(heading));
-            for command in commands {
-                // A fence ends where a line begins with one.
-                let _ = writeln!(out, "{}", command.replace('\n', " "));
+        out.push('\n');
+        self.write_status(out, validity);
+    }
+
+    fn write_part(self, out: &mut String, part: &Part) {
+        match part {
+            Part::Text(text) | Part::Note(text) => {
+                let _ = writeln!(out, "{}", self.text(text));
             }
-            out.push_str("```\n");
+            Part::Facts(facts) => {
+                let _ = writeln!(out, "| | |\n|---|---|");
+                for (name, value) in facts {
+                    let _ = writeln!(out, "| {} | {} |", self.text(name), self.text(value));
+                }
+            }
+            Part::List(heading, sentences) => {
+                self.write_heading(out, heading);
+                self.write_list(out, sentences);
+            }
+            Part::Table(table) => self.write_table(out, table),
+            Part::Commands(heading, commands) => {
+                self.write_heading(out, heading);
+                write_fenced(out, "sh", &commands.join("\n"));
+            }
+            Part::Plot(path, title) => {
+                let _ = writeln!(out, "![{}]({path})", self.text(title));
+            }
+            Part::Plots(plots) => {
+                for (name, title, caption) in plots {
+                    let _ = writeln!(out, "- [{}](plots/{name}.svg): {}", self.text(title), self.text(caption));
+                }
+            }
+            Part::Status(status) => self.write_status(out, status),
+            Part::Code(text) => write_fenced(out, "", text),
+            Part::Section(_, heading, parts) => {
+                let _ = writeln!(out, "{} {}", "#".repeat(self.level + 1), self.text(heading));
+                Self { level: self.level + 1, ..self }.write(out, parts);
+            }
+            Part::Details(summary, parts) => write_details(out, summary, |out| self.write(out, parts)),
+            Part::Beside(parts) => self.write(out, parts),
         }
-        Part::Plot(path, title) => {
-            let _ = writeln!(out, "![{}]({path})", escaped(title));
+    }
+
+    fn write_heading(self, out: &mut String, heading: &str) {
+        if !heading.is_empty() {
+            let _ = writeln!(out, "{}\n", self.text(heading));
+        }
+    }
+
+    fn write_list(self, out: &mut String, sentences: &[String]) {
+        for sentence in sentences.iter().take(self.rows) {
+            let _ = writeln!(out, "- {}", self.text(sentence));
+        }
+        if let Some(more) = self.more(sentences.len()) {
+            let _ = writeln!(out, "- {more}");
+        }
+    }
+
+    /// A note on those of so many that are left out; none when all of them are there.
+    fn more(self, all: usize) -> Option<String> {
+        let more = all.saturating_sub(self.rows);
+        (more > 0).then(|| format!("and {} more", grouped(more as u64)))
+    }
+
+    fn write_status(self, out: &mut String, Status { severity, title, text, list, details, .. }: &Status) {
+        let mut said = format!("**{}**\n", self.text(title));
+        if !text.is_empty() {
+            let _ = writeln!(said, "\n{}", self.text(text));
+        }
+        if !list.is_empty() {
+            said.push('\n');
+            self.write_list(&mut said, list);
+        }
+        match severity.alert() {
+            Some(alert) => {
+                let _ = writeln!(out, "> [!{alert}]");
+                said.lines().for_each(|line| out.extend(["> ", line, "\n"]));
+            }
+            None => out.push_str(&said),
+        }
+        if let Some((summary, sentences)) = details {
+            out.push('\n');
+            write_details(out, summary, |out| {
+                for sentence in sentences {
+                    let _ = writeln!(out, "\n{}", self.text(sentence));
+                }
+            });
+        }
+    }
+
+    fn write_table(self, out: &mut String, table: &Table) {
+        self.write_heading(out, &table.caption);
+        let row = |cells: &mut dyn Iterator<Item = String>| format!("| {} |", cells.collect::<Vec<_>>().join(" | "));
+        let rule = |kind| if kind == Kind::Numbers { "---:|" } else { "---|" };
+        let rule: String = table.columns.iter().map(|column| rule(column.kind)).collect();
+        let headings = row(&mut table.columns.iter().map(|column| self.text(&column.heading)));
+        let _ = writeln!(out, "{headings}\n|{rule}");
+        for cells in table.rows.iter().take(self.rows) {
+            let cells = &mut table.columns.iter().zip(cells).map(|(column, cell)| match column.kind {
+                // Of characters that are no markup.
+                Kind::Sparkline => format!("`{cell}`"),
+                _ => self.text(cell),
+            });
+            let _ = writeln!(out, "{}", row(cells));
+        }
+        if let Some(more) = self.more(table.rows.len()) {
+            let cells = table.columns.iter().skip(1).map(|_| String::new());
+            let _ = writeln!(out, "{}", row(&mut [more].into_iter().chain(cells)));
         }
     }
 }
 
+/// Write parts that stay folded.
+fn write_details(out: &mut String, summary: &str, inside: impl FnOnce(&mut String)) {
+    let _ = writeln!(out, "<details><summary>{}</summary>", xml::escaped(summary));
+    inside(out);
+    out.push_str("\n</details>\n");
+}
+
+/// Write lines between fences, which are longer than any in the text.
+fn write_fenced(out: &mut String, language: &str, text: &str) {
+    let text = visible(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let _ = writeln!(out, "{fence}{language}\n{}\n{fence}", text.trim_end());
+}
+
 /// Text in which nothing is markup, on one line: GitHub takes a backslash before ASCII punctuation for the character itself.
-#[must_use]
-pub(crate) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     let text = visible(text.trim_end());

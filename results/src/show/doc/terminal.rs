@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Doc, Kind, Part, Readers, Table};
+use super::{Doc, Figure, Kind, Lead, Part, Readers, Severity, Status, Table};
 use crate::show::text::{wrapped, write_row};
 
 /// Spaces between two columns of a table.
@@ -11,45 +11,120 @@ const GAP: usize = 2;
 /// Spaces before the figures of a row, below its first sentence.
 const INDENT: usize = 4;
 
+/// Line for a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Text of the line, which says all that the tone does.
+    pub text: String,
+    /// Emphasis.
+    pub tone: Tone,
+}
+
+/// Emphasis of a line, for a terminal that has colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// None.
+    Plain,
+    /// The main figures.
+    Strong,
+    /// Finding of a severity.
+    Status(Severity),
+}
+
 impl Doc {
     /// The document for a terminal of so many columns; a pipe has as many as it takes.
     #[must_use]
     pub fn terminal(&self, columns: usize) -> String {
-        let mut out = String::new();
-        for part in self.parts(Readers::Everywhere) {
-            let stands_apart = !matches!(part, Part::Text(_) | Part::Facts(_));
-            if stands_apart && !out.is_empty() && !out.ends_with("\n\n") {
-                out.push('\n');
-            }
-            write_part(&mut out, part, columns);
-            if stands_apart {
-                out.push('\n');
-            }
-        }
-        out.truncate(out.trim_end().len());
-        out + "\n"
+        self.lines(columns).into_iter().map(|line| line.text + "\n").collect()
     }
+
+    /// The lines of the document for a terminal of so many columns: the lead comes last, its outcome in the last line, because
+    /// the end is what stays in sight.
+    #[must_use]
+    pub fn lines(&self, columns: usize) -> Vec<Line> {
+        let mut out = String::new();
+        write(&mut out, self, columns);
+        let mut lines: Vec<Line> =
+            out.trim_end().lines().map(|line| Line { text: line.to_owned(), tone: Tone::Plain }).collect();
+        if let Some(lead) = &self.lead {
+            lines.extend(lead_lines(lead, columns));
+        }
+        lines
+    }
+}
+
+fn write(out: &mut String, doc: &Doc, columns: usize) {
+    let start = out.len();
+    for part in doc.parts(Readers::TERMINAL) {
+        let stands_apart = !matches!(part, Part::Text(_) | Part::Note(_) | Part::Facts(_));
+        if stands_apart && out.len() > start && !out.ends_with("\n\n") {
+            out.push('\n');
+        }
+        write_part(out, part, columns);
+        if stands_apart && !out.ends_with("\n\n") {
+            out.push('\n');
+        }
+    }
+}
+
+fn lead_lines(Lead { outcome, figures, validity }: &Lead, columns: usize) -> Vec<Line> {
+    let mut lines = vec![Line { text: String::new(), tone: Tone::Plain }];
+    let mut add = |tone, text: &str| {
+        let mut out = String::new();
+        write_indented(&mut out, text, (0, columns));
+        lines.extend(out.lines().map(|line| Line { text: line.to_owned(), tone }));
+    };
+    let checks = validity.details.as_ref().map_or_else(String::new, |(summary, _)| format!(" ({summary})"));
+    let quiet = if validity.severity <= Severity::Neutral { Tone::Plain } else { Tone::Status(validity.severity) };
+    add(quiet, &format!("{}{checks}. {}", validity.title, validity.text));
+    validity.list.iter().for_each(|sentence| add(Tone::Plain, &format!("- {sentence}")));
+    outcome.list.iter().for_each(|sentence| add(Tone::Status(outcome.severity), &format!("- {sentence}")));
+    add(Tone::Plain, &outcome.text);
+    let figures: Vec<String> = figures.iter().map(|Figure { name, value, .. }| format!("{name} {value}")).collect();
+    // What does not fit is in the rows above.
+    let mut fitting = (1..=figures.len()).rev().map(|most| figures[..most].join("  "));
+    let shown = fitting.find(|line| line.chars().count() <= columns).or_else(|| figures.first().cloned());
+    add(Tone::Strong, &shown.unwrap_or_default());
+    add(Tone::Status(outcome.severity), &outcome.title);
+    lines
 }
 
 fn write_part(out: &mut String, part: &Part, columns: usize) {
     match part {
-        Part::Text(text) => write_indented(out, text, (0, columns)),
+        Part::Text(text) | Part::Note(text) => write_indented(out, text, (0, columns)),
         Part::Facts(facts) => facts.iter().for_each(|(name, value)| write_row(out, name, value, columns)),
         Part::List(heading, sentences) => {
-            write_indented(out, heading, (0, columns));
+            write_heading(out, heading, columns);
             for sentence in sentences {
                 write_indented(out, &format!("- {sentence}"), (2, columns));
             }
         }
         Part::Table(table) => write_table(out, table, columns),
         Part::Commands(heading, commands) => {
-            write_indented(out, heading, (0, columns));
+            write_heading(out, heading, columns);
             // A command that is broken is no command.
             for command in commands {
                 write_indented(out, command, (2, usize::MAX));
             }
         }
-        Part::Plot(..) => {}
+        Part::Status(Status { title, text, list, .. }) => {
+            write_indented(out, &format!("{title}. {text}"), (0, columns));
+            for sentence in list {
+                write_indented(out, &format!("- {sentence}"), (2, columns));
+            }
+        }
+        Part::Section(_, heading, parts) => {
+            write_heading(out, heading, columns);
+            write(out, parts, columns);
+        }
+        Part::Beside(parts) => write(out, parts, columns),
+        Part::Plot(..) | Part::Plots(_) | Part::Code(_) | Part::Details(..) => {}
+    }
+}
+
+fn write_heading(out: &mut String, heading: &str, columns: usize) {
+    if !heading.is_empty() {
+        write_indented(out, heading, (0, columns));
     }
 }
 

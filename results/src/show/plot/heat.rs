@@ -3,8 +3,8 @@
 use super::counted;
 use super::seconds::{Gathered, LEAST_S, Seconds};
 use crate::run::report::{CELLS_PER_DECADE, Report, Spread};
+use crate::run::words::unfinished;
 use crate::show::chart::{Axis, Block, Chart, Format, Mark, Panel, Range, Role, Shape};
-use crate::show::text::times::unfinished;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// The most columns: four pixels each, and a file of a size that a page can hold.

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::seconds::{Seconds, peak};
 use crate::run::gates::Quantile;
 use crate::run::report::{IntervalRow, Latency, Report};
+use crate::run::words::population;
 use crate::show::chart::{Axis, Chart, Dash, Format, Mark, Range, Role, Shape, Step};
-use crate::show::text::times::population;
 use crawlmark_harness::stats::SAMPLES_BEYOND;
 use crawlmark_harness::units::{grouped, micros};
 

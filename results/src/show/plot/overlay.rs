@@ -19,7 +19,7 @@ use crawlmark_harness::units::{grouped, micros};
 pub const MOST_RUNS: usize = palette::MOST_RUNS;
 
 /// The plots of several runs that all have data.
-pub(in crate::show) const KINDS: usize = 5;
+pub(crate) const KINDS: usize = 5;
 
 /// A run among others.
 #[derive(Debug, Clone, Copy)]

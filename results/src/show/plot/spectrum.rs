@@ -1,8 +1,8 @@
 //! The whole distribution of the latency, by the number of nines.
 
 use crate::run::report::{Latency, Report};
+use crate::run::words::{population, unfinished};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
-use crate::show::text::times::{population, unfinished};
 use crawlmark_harness::stats::{SAMPLES_BEYOND, Series};
 use crawlmark_harness::units::{grouped, micros};
 

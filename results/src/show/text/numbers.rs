@@ -2,6 +2,12 @@
 
 use crawlmark_harness::units::{grouped, micros};
 
+/// `1 attempt`, `2 attempts`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", grouped(count))
+}
+
 /// A rate or another quantity that may be small: three significant digits below 100, whole and grouped above.
 #[must_use]
 pub fn decimal(value: f64) -> String {

@@ -12,9 +12,8 @@ use super::{
 };
 use crate::export::contest_junit;
 use crate::show::doc::{Column, Doc, Table};
-use crate::show::page::capital;
 use crate::show::plot::{self, Plot};
-use crate::show::text::{decimal, micros};
+use crate::show::text::{capital, decimal, micros};
 use crate::studies::StudyResult;
 
 /// Return the name of a metric in words.

@@ -2,7 +2,7 @@
 //! means, which the changelog has to say.
 
 /// CPU over time of a shard. One that uses more has no room left: what it measures is partly its own queueing.
-pub(super) const CPU_USE: f64 = 0.85;
+pub(crate) const CPU_USE: f64 = 0.85;
 
 /// Part of its time that a shard was ready to run and had no CPU. In that time answers lay unread, and it is booked as the
 /// target's. A paced shard that nobody disturbs waits for one or two parts in a hundred of its time, one that shares its
@@ -65,11 +65,11 @@ pub(super) const WAIT_OF_RESPONSE: f64 = 0.1;
 pub(super) const WAIT_US: f64 = 2_000.0;
 
 /// Part of the attempts that failed. From this on, the run measured how fast it failed.
-pub(super) const MOST_FAILED: f64 = 0.5;
+pub(crate) const MOST_FAILED: f64 = 0.5;
 
 /// Part of the attempts that failed, from which on a reader has to know: a rate counts them as if they were good, and the 99th
 /// percentile of an open loop's response times, which are to tell what all of its users would have waited, leaves them out.
-pub(super) const FAILED: f64 = 0.01;
+pub(crate) const FAILED: f64 = 0.01;
 
 /// Part of the run without a good answer while requests failed. From this on, its rate is not that of a working target.
 pub(super) const DEAD: f64 = 1.0 / 3.0;
@@ -89,7 +89,7 @@ pub(super) const LEAST_PARTLY_DEAD_S: f64 = 1.0;
 pub(super) const LONGER_THAN_SLOWEST: f64 = 2.0;
 
 /// Part of a second in which the target had asked for a pause, from which on it is no time without an answer.
-pub(super) const PAUSED: f64 = 0.5;
+pub(crate) const PAUSED: f64 = 0.5;
 
 /// Part of the attempts that were throttled, of a run that does not do as it is told. With more than this, the run
 /// measured how fast it was refused.

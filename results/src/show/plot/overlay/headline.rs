@@ -2,9 +2,9 @@
 
 use super::{Clocked, Drawn};
 use crate::run::report::Report;
+use crate::run::words::cpu_us_per_attempt;
 use crate::show::chart::scale::spoken;
 use crate::show::chart::{Axis, BAR, Block, Chart, Mark, Panel, ROW, Range, Role, Shape};
-use crate::show::text::cpu_us_per_attempt;
 use crawlmark_harness::units::micros;
 
 /// Figure that is compared, and its format.

@@ -1,45 +1,44 @@
-//! The machine that measured, what it counted meanwhile, and the target's own books.
+//! The machine that measured, what it counted during the run, and the target's own counts.
 
-use super::frame::Html;
 use crate::run::report::{Environment, HostReport, Report, SHORTEST_FOR_PRESSURE};
-use crate::show::doc::{Column, Table};
-use crate::show::text::{bytes, grouped, percent, seconds};
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::text::{bytes, grouped, seconds};
 use crawlmark_harness::machine::NetworkCounts;
+use crawlmark_harness::units::rounded_percent;
 
 /// Placeholder for a figure that a machine does not give.
-const UNTOLD: &str = "not told";
+pub(in crate::run) const UNKNOWN: &str = "unknown";
 
-pub(super) fn write(html: &mut Html, report: &Report) {
-    html.with("div", &[("class", "tables")], |html| {
-        facts(html, "Machine", environment(&report.environment));
-        facts(html, "Counted meanwhile, by everybody on it", host(report));
-        facts(html, "Supervisor", supervisor(report));
-    });
-    let ledger = report.witness.as_ref().map(|witness| &witness.ledger).filter(|ledger| !ledger.is_null());
-    if let Some(ledger) = ledger {
-        html.details("The target's own books", |html| json(html, ledger));
+pub(super) fn tables(report: &Report) -> Doc {
+    let tables = Doc::default()
+        .table(facts("Machine", environment(&report.environment)))
+        .table(facts("System-wide counters during the run", host(report)))
+        .table(facts("Supervisor", supervisor(report)));
+    let doc = Doc::default().beside(tables);
+    match report.witness.as_ref().map(|witness| &witness.ledger).filter(|ledger| !ledger.is_null()) {
+        Some(ledger) => doc.details("The target's own counts", Doc::default().code(json(ledger))),
+        None => doc,
     }
 }
 
 /// Names and values, a row each.
-fn facts(html: &mut Html, caption: &str, facts: Vec<(&str, Option<String>)>) {
-    let row = |(name, value): (&str, Option<String>)| vec![name.to_owned(), value.unwrap_or_else(|| UNTOLD.to_owned())];
+fn facts(caption: &str, facts: Vec<(&str, Option<String>)>) -> Table {
+    let row =
+        |(name, value): (&str, Option<String>)| vec![name.to_owned(), value.unwrap_or_else(|| UNKNOWN.to_owned())];
     Table {
         caption: caption.to_owned(),
-        columns: vec![Column::words("what"), Column::sentences("value")],
+        columns: vec![Column::words(""), Column::sentences("")],
         rows: facts.into_iter().map(row).collect(),
         ..Table::default()
     }
-    .write(html);
 }
 
-/// A value as JSON, for whoever wants to use it.
-pub(super) fn json<T: serde::Serialize>(html: &mut Html, value: &T) {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    html.with("pre", &[("tabindex", "0")], |html| html.say("code", &text));
+/// A value as JSON, for readers who want to use it.
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-pub(super) fn environment(machine: &Environment) -> Vec<(&'static str, Option<String>)> {
+pub(in crate::run) fn environment(machine: &Environment) -> Vec<(&'static str, Option<String>)> {
     let Environment {
         cpu_model,
         cores,
@@ -51,7 +50,7 @@ pub(super) fn environment(machine: &Environment) -> Vec<(&'static str, Option<St
         colocated,
         git_revision,
     } = machine;
-    let target = if *colocated { "on this machine, too" } else { "on another machine" };
+    let target = if *colocated { "same machine" } else { "another machine" };
     vec![
         ("CPU", cpu_model.clone()),
         ("CPUs that could be used", Some(grouped(*cores as u64))),
@@ -79,15 +78,15 @@ fn host(report: &Report) -> Vec<(&'static str, Option<String>)> {
     vec![
         (
             "waiting for a CPU",
-            cpu_pressure.map(|part| format!("{} of the time", percent(part))).or_else(|| too_short(report)),
+            cpu_pressure.map(|part| format!("{} of the time", rounded_percent(part))).or_else(|| too_short(report)),
         ),
         ("TCP segments sent again", tcp_retransmits.map(grouped)),
         ("TCP timeouts", tcp_timeouts.map(grouped)),
         ("listening queues full", listen_overflows.map(grouped)),
         ("connections dropped there", listen_drops.map(grouped)),
         ("TCP sockets in use", sockets_in_use.map(grouped)),
-        ("closed connections kept at most", time_wait.map(grouped)),
-        ("local ports held back", ports_held.map(grouped)),
+        ("sockets in TIME_WAIT (peak)", time_wait.map(grouped)),
+        ("local ports in TIME_WAIT", ports_held.map(grouped)),
     ]
 }
 
@@ -101,11 +100,11 @@ fn supervisor(report: &Report) -> Vec<(&'static str, Option<String>)> {
     let supervisor = &report.supervisor;
     vec![
         ("CPU", Some(seconds(supervisor.cpu_s))),
-        ("of a core", Some(percent(supervisor.cpu_share))),
-        ("of a core while the shards ran", supervisor.running_cpu_share.map(percent)),
+        ("of a core", Some(rounded_percent(supervisor.cpu_share))),
+        ("of a core while the shards ran", supervisor.running_cpu_share.map(rounded_percent)),
         ("CPU to start the shards", supervisor.start_cpu_s.map(seconds)),
-        ("to their start", supervisor.start_ms.map(|ms| seconds(ms / 1e3))),
-        ("to the first request", supervisor.first_request_ms.map(|ms| seconds(ms / 1e3))),
+        ("time to start", supervisor.start_ms.map(|ms| seconds(ms / 1e3))),
+        ("time to first request", supervisor.first_request_ms.map(|ms| seconds(ms / 1e3))),
         ("memory at most", Some(bytes(supervisor.max_rss_bytes))),
     ]
 }

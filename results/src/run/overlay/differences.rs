@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::run::report::{Report, TARGET_PROCESSES};
-use crate::show::page::machine::environment;
+use crate::run::words::machine::{UNKNOWN, environment};
 use crate::show::plot::overlay::Run;
 use crawlmark_harness::units::micros;
 
@@ -133,8 +133,7 @@ fn time(name: &str, us: Option<f64>) -> Option<String> {
 }
 
 fn machine(report: &Report) -> Vec<(String, String)> {
-    let told =
-        |(name, value): (&str, Option<String>)| (name.to_owned(), value.unwrap_or_else(|| "not told".to_owned()));
+    let told = |(name, value): (&str, Option<String>)| (name.to_owned(), value.unwrap_or_else(|| UNKNOWN.to_owned()));
     environment(&report.environment).into_iter().map(told).collect()
 }
 

@@ -1,33 +1,26 @@
 //! Reproduction of the run: its command for a POSIX shell, parts to add to it, and the plan.
 
-use super::frame::Html;
 use super::machine::json;
 use crate::run::report::{CommandLine, Report};
+use crate::show::doc::{Doc, Readers};
 
 /// Width at which a command is broken: that of a line of a page or of a terminal.
 const WIDTH: usize = 84;
 
-pub(super) fn write(html: &mut Html, report: &Report) {
-    match &report.command {
-        Some(command) if command.is_of_run() => write_command(html, command),
-        Some(_) => html.say("p", "The result holds no command that can be shown; its plan says what was run."),
-        None => html.say("p", "No command line asked for this run; its plan says what it was."),
-    }
-    html.element("p", |html| {
-        html.text("Plan hash (identical plans share it): ");
-        html.say("code", &report.plan.config_hash);
-    });
-    html.details("The plan as JSON", |html| json(html, &report.plan));
-}
-
-fn write_command(html: &mut Html, command: &CommandLine) {
-    html.copyable("command", &shell(&command.arguments));
-    if !command.withheld.is_empty() {
-        html.say("p", "Not in it, because it may be a secret or is not known: add it by hand.");
-        html.element("ul", |html| {
-            command.withheld.iter().for_each(|what| html.element("li", |html| html.say("code", what)));
-        });
-    }
+pub(super) fn parts(report: &Report) -> Doc {
+    let doc = Doc::default();
+    let doc = match &report.command {
+        Some(command) if !command.is_of_run() => {
+            doc.text("The result holds no command that can be shown; its plan says what was run.")
+        }
+        Some(CommandLine { arguments, withheld }) => doc
+            .commands("", vec![shell(arguments)])
+            .list("Not in it, because it may be a secret or is not known: add it by hand.", withheld.clone()),
+        None => doc.text("No command line started this run; its plan says what it was."),
+    };
+    doc.text(format!("Plan hash (identical plans share it): {}", report.plan.config_hash))
+        .only(Readers::PAGE)
+        .details("The plan as JSON", Doc::default().code(json(&report.plan)))
 }
 
 /// The arguments as a POSIX shell reads them, over several lines when they are long.

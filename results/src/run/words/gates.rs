@@ -1,9 +1,9 @@
-//! Thresholds before a run, and their results after it: for a terminal and for Markdown.
+//! Thresholds before a run, and their results after it.
 
-use super::{decimal, grouped_f64, micros, write_row};
 use crate::run::gates::{Breach, Objective};
 use crate::run::report::{GateReport, Report};
 use crate::show::doc::{Column, Table};
+use crate::show::text::{decimal, grouped_f64, micros, write_row};
 
 /// Return the thresholds of the run that is about to begin, a row each, for a terminal of `columns` columns.
 #[must_use]
@@ -19,64 +19,42 @@ pub fn must_hold(objectives: &[Objective], columns: usize) -> String {
     out
 }
 
-/// A row per gate, for a terminal of so many columns.
-pub(super) fn write_text(out: &mut String, report: &Report, columns: usize) {
-    for gate in &report.gates {
-        let stopped = if is_what_stopped(gate, report) { "; this stopped the run" } else { "" };
-        let row = format!("{}: {}: {}{stopped}", gate.verdict(), gate.expression, seen(gate));
-        write_row(out, "threshold", &row, columns);
-    }
-}
-
-/// The gates with this verdict in one line, each with what was seen: `error_rate < 0.01 (50.0 %, 4,900 % above)`.
-#[must_use]
-pub fn gates_line(report: &Report, ok: Option<bool>) -> String {
-    let such = report.gates.iter().filter(|gate| gate.ok == ok);
-    such.map(|gate| format!("{} ({})", gate.expression, seen(gate))).collect::<Vec<_>>().join("; ")
-}
-
-/// A table of the thresholds.
+/// A table of the thresholds, those that did not pass first.
 pub(super) fn table(report: &Report) -> Table {
     let row = |gate: &GateReport| {
-        let Words { value, margin, notes, .. } = Words::of(gate, report);
-        vec![gate.expression.clone(), gate.verdict().to_owned(), value, margin, notes]
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let stopped = is_what_stopped(gate, report).then(|| "this stopped the run".to_owned());
+        let details: Vec<String> = [gate.why.clone(), where_seen(gate), stopped].into_iter().flatten().collect();
+        vec![
+            gate.expression.clone(),
+            gate.verdict().to_owned(),
+            or_none(value(gate)),
+            in_unit(gate, gate.limit),
+            or_none(margin(gate)),
+            details.join("; "),
+        ]
     };
+    let mut gates: Vec<&GateReport> = report.gates.iter().collect();
+    gates.sort_by_key(|gate| [Some(false), None, Some(true)].iter().position(|ok| *ok == gate.ok));
     Table {
         columns: vec![
             Column::words("threshold"),
             Column::words("verdict"),
             Column::numbers("value"),
-            Column::numbers("margin"),
+            Column::numbers("limit").leaving(1),
+            Column::numbers("margin").leaving(2),
             Column::sentences("details"),
         ],
-        rows: report.gates.iter().map(row).collect(),
+        rows: gates.into_iter().map(row).collect(),
         ..Table::default()
     }
 }
 
-/// A gate's figures as people read them, for the cells of a table; `-` where there is none.
-pub(crate) struct Words {
-    pub(crate) value: String,
-    pub(crate) limit: String,
-    pub(crate) margin: String,
-    /// Reason why nothing can be said, where it was seen, what came of it.
-    pub(crate) notes: String,
-}
-
-impl Words {
-    pub(crate) fn of(gate: &GateReport, report: &Report) -> Self {
-        let mut notes: Vec<String> = gate.why.iter().cloned().chain(where_seen(gate)).collect();
-        if is_what_stopped(gate, report) {
-            notes.push("this stopped the run".to_owned());
-        }
-        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        Self {
-            value: or_none(value(gate)),
-            limit: in_unit(gate, gate.limit),
-            margin: or_none(margin(gate)),
-            notes: notes.join("; "),
-        }
-    }
+/// Return the value and its distance from the limit; or why nothing can be said.
+pub(super) fn brief(gate: &GateReport) -> String {
+    let value =
+        value(gate).map(|value| [Some(value), margin(gate)].into_iter().flatten().collect::<Vec<_>>().join(", "));
+    value.or_else(|| gate.why.clone()).unwrap_or_else(|| "not evaluated".to_owned())
 }
 
 /// Return the finding in words: the value, its distance from the limit, the window; or why nothing can be said.

@@ -2,11 +2,12 @@
 
 use super::side_by_side;
 use crate::run::report::{Latency, Report};
-use crate::show::page::frame::Html;
+use crate::run::words::{cpu_us_per_attempt, figure};
+use crate::show::doc::Doc;
 use crate::show::plot::overlay::Run;
-use crate::show::text::times::figure;
-use crate::show::text::{bytes, cpu_us_per_attempt, decimal, grouped, micros, percent, seconds};
+use crate::show::text::{bytes, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::rounded_percent;
 
 /// A number that was not measured, or that there is none of.
 const UNKNOWN: &str = "-";
@@ -17,12 +18,9 @@ type Of = fn(&Latency) -> Option<f64>;
 /// A cell of a run.
 type Cell = Box<dyn Fn(&Report) -> Option<String>>;
 
-pub(super) fn write(html: &mut Html, runs: &[Run<'_>]) {
+pub(super) fn parts(runs: &[Run<'_>], note: &str) -> Doc {
     let rows: Vec<Vec<String>> = rows().into_iter().filter_map(|row| written(row, runs)).collect();
-    side_by_side(html, "Each run", runs, rows);
-    let dash = "A dash is what a run has not: a percentile with fewer than ten samples beyond it, or a response time of a \
-        closed loop.";
-    html.say_as("p", "note", dash);
+    Doc::default().note(note).table(side_by_side(runs, rows)).note("\"-\": not available for this run.")
 }
 
 /// None when no run has it.
@@ -40,13 +38,13 @@ fn rows() -> Vec<(String, Cell)> {
         row("took", |report| Some(seconds(report.totals.duration_s))),
         row("load", |report| Some(load(report))),
         row("items/s", |report| Some(decimal(report.totals.items_per_s))),
-        row("attempts/s", |report| Some(decimal(report.totals.attempts_per_s))),
+        row("requests/s", |report| Some(decimal(report.totals.attempts_per_s))),
         row("items that ended", |report| Some(grouped(ended(report)))),
         row("of these, ok", |report| Some(part(report.ledger.ok, ended(report)))),
-        row("attempts", |report| Some(grouped(report.totals.attempts))),
-        row("throttled, of attempts", |report| Some(percent(report.manners.throttled_share))),
+        row("requests", |report| Some(grouped(report.totals.attempts))),
+        row("throttled, of requests", |report| Some(rounded_percent(report.manners.throttled_share))),
         row("due and never sent", |report| Some(grouped(report.totals.dropped)).filter(|_| report.totals.dropped > 0)),
-        row("CPU of the client per attempt", |report| cpu_us_per_attempt(report).map(micros)),
+        row("CPU of the client per request", |report| cpu_us_per_attempt(report).map(micros)),
         row("memory of the largest shard", |report| largest(report).map(bytes)),
     ];
     for series in [Series::ServiceOk, Series::ResponseOk, Series::SchedLag] {
@@ -94,7 +92,7 @@ fn ended(report: &Report) -> u64 {
 }
 
 fn part(n: u64, of: u64) -> String {
-    if of == 0 { UNKNOWN.to_owned() } else { percent(n as f64 / of as f64) }
+    if of == 0 { UNKNOWN.to_owned() } else { rounded_percent(n as f64 / of as f64) }
 }
 
 fn largest(report: &Report) -> Option<u64> {

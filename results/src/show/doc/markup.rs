@@ -1,11 +1,10 @@
-//! Building blocks of every page: markup that no text can break out of, the document around it, figures and tables.
+//! Building blocks of every page: markup that no text can break out of, the document around it, and plots.
 //!
 //! Pages are well-formed XML as well as HTML, so that a test can read them. Tags and the names of attributes are ours and
 //! are part of the program; everything else passes through [`Html::text`] and is escaped.
 
-use crate::show::doc::Table;
 use crate::show::plot::{self, Plot};
-use crate::show::visible;
+use crate::show::xml;
 
 /// Style sheet of the pages; the colours are the plots'.
 const STYLE: &str = include_str!("style.css");
@@ -23,18 +22,9 @@ pub(in crate::show) struct Html {
 }
 
 impl Html {
-    /// Text, which stays text whatever is in it. Characters that hide are [shown](visible()).
+    /// Text, which stays text whatever is in it. Characters that hide are [shown](crate::show::visible()).
     pub(in crate::show) fn text(&mut self, text: &str) {
-        for c in visible(text).chars() {
-            match c {
-                '&' => self.out.push_str("&amp;"),
-                '<' => self.out.push_str("&lt;"),
-                '>' => self.out.push_str("&gt;"),
-                '"' => self.out.push_str("&quot;"),
-                '\'' => self.out.push_str("&#39;"),
-                c => self.out.push(c),
-            }
-        }
+        self.out.push_str(&xml::escaped(text));
     }
 
     /// Text of several lines, which is not broken within the name of a flag.
@@ -91,6 +81,13 @@ impl Html {
         self.element(tag, |html| html.text(text));
     }
 
+    /// Write an element that holds this text; nothing without a text.
+    pub(in crate::show) fn say_unless_empty(&mut self, tag: &'static str, text: &str) {
+        if !text.is_empty() {
+            self.element(tag, |html| html.lines(text));
+        }
+    }
+
     /// Write an element with this class that holds this text and nothing else.
     pub(in crate::show) fn say_as(&mut self, tag: &'static str, class: &'static str, text: &str) {
         self.with(tag, &[("class", class)], |html| html.text(text));
@@ -131,8 +128,21 @@ impl Html {
     }
 
     /// Plots, side by side where there is room.
-    pub(in crate::show) fn plots(&mut self, plots: &[Plot]) {
-        self.with("div", &[("class", "plots")], |html| plots.iter().for_each(|plot| html.plot(plot)));
+    pub(in crate::show) fn plots<'a>(&mut self, plots: impl Iterator<Item = &'a Plot>) {
+        self.with("div", &[("class", "plots")], |html| plots.for_each(|plot| html.plot(plot)));
+    }
+
+    /// Facts in one line, the short ones unbroken.
+    pub(in crate::show) fn facts(&mut self, class: &'static str, facts: &[String]) {
+        self.with("p", &[("class", class)], |html| {
+            for (n, fact) in facts.iter().enumerate() {
+                if n > 0 {
+                    html.text(" \u{b7} ");
+                }
+                // A long one, such as a URL, would be wider than a phone.
+                if fact.len() < 40 { html.kept_together(fact) } else { html.text(fact) }
+            }
+        });
     }
 
     /// A plot under its title and caption, which are its text for whoever does not see it.
@@ -159,76 +169,6 @@ impl Html {
         });
         let attributes = [("type", "button"), ("hidden", "hidden"), ("data-copies", id)];
         self.with("button", &attributes, |html| html.text("Copy"));
-    }
-}
-
-/// A sentence begins with a capital.
-pub(crate) fn capital(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
-}
-
-/// Layout of a table on a page that is too narrow for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    /// Scroll in its box.
-    Scrolls,
-    /// Write each cell with its heading, in lines.
-    Stacks,
-}
-
-impl Table {
-    /// Writes it, in a box of its own, which is wider inside than the page where it must be. Nothing without a row.
-    pub(in crate::show) fn write(&self, html: &mut Html) {
-        self.write_as(html, Layout::Scrolls);
-    }
-
-    /// Write it so that a narrow page shows each cell on a line of its own, under the first one of its row.
-    pub(in crate::show) fn write_stacking(&self, html: &mut Html) {
-        self.write_as(html, Layout::Stacks);
-    }
-
-    fn write_as(&self, html: &mut Html, layout: Layout) {
-        if self.rows.is_empty() {
-            return;
-        }
-        // Whoever has no pointer scrolls it by keys, so it takes the focus.
-        let class = if layout == Layout::Stacks { "scroll stacks" } else { "scroll" };
-        let region = [("class", class), ("role", "region"), ("tabindex", "0"), ("aria-label", &*self.caption)];
-        html.with("div", &region, |html| {
-            html.element("table", |html| {
-                html.say("caption", &self.caption);
-                html.element("thead", |html| html.element("tr", |html| self.headings(html)));
-                html.element("tbody", |html| {
-                    for (n, row) in self.rows.iter().enumerate() {
-                        let is_sum = self.has_sum && n + 1 == self.rows.len();
-                        let class = [("class", "sum")];
-                        html.with("tr", if is_sum { &class } else { &[] }, |html| self.row(html, row, layout));
-                    }
-                });
-            });
-        });
-    }
-
-    fn headings(&self, html: &mut Html) {
-        for column in &self.columns {
-            html.with("th", &[("scope", "col"), ("class", column.class())], |html| html.text(column.heading()));
-        }
-    }
-
-    fn row(&self, html: &mut Html, row: &[String], layout: Layout) {
-        for (n, (column, cell)) in self.columns.iter().zip(row).enumerate() {
-            let mut attributes = vec![("class", column.class())];
-            // A narrow page writes the heading before the cell.
-            if layout == Layout::Stacks && !column.heading().is_empty() {
-                attributes.push(("data-column", column.heading()));
-            }
-            let tag = if n == 0 { "th" } else { "td" };
-            if n == 0 {
-                attributes.insert(0, ("scope", "row"));
-            }
-            html.with(tag, &attributes, |html| html.lines(cell));
-        }
     }
 }
 
@@ -266,7 +206,6 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
-    use crate::show::doc::Column;
 
     fn written(inside: impl FnOnce(&mut Html)) -> String {
         let mut html = Html::default();
@@ -288,27 +227,5 @@ mod tests {
         assert_eq!(written(|html| html.lines("a\nb< c")), "a<br/>b&lt; c");
         let flag = "<span class=\"flag\">(--&lt;)</span>";
         assert_eq!(written(|html| html.lines("a (--<) -b")), format!("a {flag} -b"));
-    }
-
-    #[test]
-    fn a_table_says_what_its_rows_and_columns_are_of() {
-        let table = Table {
-            caption: "Of <what>".to_owned(),
-            columns: vec![Column::words("name"), Column::numbers("count")],
-            rows: vec![vec!["a".to_owned(), "1".to_owned()], vec!["all".to_owned(), "1".to_owned()]],
-            has_sum: true,
-        };
-        let text = written(|html| table.write(html));
-        let document = roxmltree::Document::parse(&text).unwrap();
-        let found = |tag: &str, scope: Option<&str>| {
-            let nodes =
-                document.descendants().filter(|node| node.has_tag_name(tag) && node.attribute("scope") == scope);
-            nodes.map(|node| node.text().unwrap()).collect::<Vec<_>>()
-        };
-        assert_eq!(found("caption", None), ["Of <what>"]);
-        assert_eq!((found("th", Some("col")), found("th", Some("row"))), (vec!["name", "count"], vec!["a", "all"]));
-        assert_eq!(found("td", None), ["1", "1"]);
-        assert_eq!(document.descendants().filter(|node| node.attribute("class") == Some("sum")).count(), 1);
-        assert_eq!(written(|html| Table { rows: Vec::new(), ..table }.write(html)), "");
     }
 }

@@ -1,16 +1,17 @@
-//! A part of a run as text and as Markdown.
+//! A part of a run in words.
 
 use std::fmt::Write;
 
-use super::{bytes, decimal, grouped, limited_by, micros, seconds, times};
-use crate::run::cut::{Answered, Counted, CutReport, Part};
+use super::{Answered, Counted, CutReport, Part};
 use crate::run::report::Latency;
+use crate::run::words::{limited_by, spectrum as percentiles};
 use crate::show::doc::Doc;
+use crate::show::text::{bytes, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::SecondCounts;
 
 /// A part of a run as a document.
 #[must_use]
-pub fn cut(cut: &CutReport) -> Doc {
+pub fn doc(cut: &CutReport) -> Doc {
     let name = if cut.source.name.is_empty() { "crawl" } else { &cut.source.name };
     let Part { from_s, to_s, .. } = cut.part;
     Doc::new(format!("{name}, {from_s} s to {to_s} s"))
@@ -102,7 +103,7 @@ fn answers(cut: &CutReport) -> String {
 }
 
 fn spectrum(latency: &Latency) -> String {
-    let mut row = times::spectrum(latency);
+    let mut row = percentiles(latency);
     if let (Some(min), Some(mean)) = (latency.min_us, latency.mean_us) {
         row = format!("min {}  mean {}  {row}", micros(min), micros(mean));
     }

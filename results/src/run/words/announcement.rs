@@ -1,6 +1,6 @@
 //! Announcement of a run, before it starts.
 
-use super::{decimal, write_row};
+use crate::show::text::{decimal, write_row};
 use crawlmark_harness::plan::{Arrivals, LOCAL_IPS, Pacing, PerHost, REQUESTS_PER_CONNECTION, RunPlan, ShardPlan};
 use crawlmark_harness::units::{RateShape, grouped};
 

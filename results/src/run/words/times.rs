@@ -2,17 +2,55 @@
 
 use std::collections::BTreeMap;
 
-use super::{grouped, micros, percent, seconds};
 use crate::run::report::{Held, Latency, Limit, Report, ScheduleReport, Totals};
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::text::{counted, grouped, micros, seconds};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
+use crawlmark_harness::units::rounded_percent;
 use crawlmark_harness::wire::Binding;
 
 /// Meaning of a closed loop's times, in one sentence.
-pub(crate) const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
+const UNCORRECTED: &str = "closed loop: service time, not corrected for coordinated omission";
 
 /// Meaning of an open loop's times, in one sentence.
-pub(crate) const CORRECTED: &str = "open loop: from when each request was intended, corrected for coordinated omission";
+const CORRECTED: &str = "open loop: from when each request was scheduled, corrected for coordinated omission";
+
+/// Meaning of a dash in place of a percentile.
+const TOO_FEW: &str = "\"-\": too few samples (fewer than ten above the percentile).";
+
+/// Times of a run: those from when requests were scheduled where they exist.
+pub(super) enum Clocked<'a> {
+    Response(&'a Latency),
+    Service(&'a Latency),
+    Nothing,
+}
+
+impl<'a> Clocked<'a> {
+    pub(super) fn of(report: &'a Report) -> Self {
+        let known = |series| report.latency(series).filter(|latency| latency.count + latency.censored > 0);
+        match (known(Series::ResponseOk), known(Series::ServiceOk)) {
+            (Some(response), _) => Self::Response(response),
+            (None, Some(service)) => Self::Service(service),
+            (None, None) => Self::Nothing,
+        }
+    }
+
+    /// The name of the series.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Response(_) => "response",
+            Self::Service(_) | Self::Nothing => "service",
+        }
+    }
+
+    pub(super) const fn latency(&self) -> Option<&'a Latency> {
+        match self {
+            Self::Response(latency) | Self::Service(latency) => Some(latency),
+            Self::Nothing => None,
+        }
+    }
+}
 
 /// Waits that make a percentile longer by less than this part, or by less than a millisecond, need no explanation.
 const NOTABLE: f64 = 1.1;
@@ -44,9 +82,9 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
 
 /// The numbers of requests in `latency` that did not finish and that were never sent; none without any. Service times have
 /// the first alone, response times both.
-pub(crate) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<String> {
+pub(super) fn cut_off(latency: &Latency, service: Option<&Latency>) -> Option<String> {
     let sent = service.map_or(0, |service| service.censored).min(latency.censored);
-    let requests = |n: u64| if n == 1 { "1 request".to_owned() } else { format!("{} requests", grouped(n)) };
+    let requests = |n: u64| counted(n, "request");
     let unfinished = || format!("{} did not finish (timed out, or open at the end)", requests(sent));
     let what = match (sent, latency.censored - sent) {
         (0, 0) => return None,
@@ -110,7 +148,7 @@ fn culprit(report: &Report) -> String {
     let worst = waits.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     worst.map_or_else(String::new, |(spent, what)| match spent / all.max(f64::MIN_POSITIVE) {
         part if part > 0.995 => format!("for {what}"),
-        part => format!("for {what} ({} of all waiting)", percent(part)),
+        part => format!("for {what} ({} of all waiting)", rounded_percent(part)),
     })
 }
 
@@ -159,7 +197,7 @@ pub(super) fn schedule(schedule: &ScheduleReport, totals: &Totals) -> String {
         schedule.rate,
         grouped(schedule.scheduled),
         grouped(totals.attempts_sent),
-        percent(schedule.sent_share)
+        rounded_percent(schedule.sent_share)
     );
     let unsent = totals.attempts.saturating_sub(totals.attempts_sent);
     if unsent > 0 {
@@ -199,12 +237,11 @@ pub(crate) const fn unfinished(report: &Report) -> &'static str {
 
 /// The requests that the times of `latency`, one of the series of good answers, are of.
 pub(crate) fn population(report: &Report, latency: &Latency) -> String {
-    let plural = |n: u64, one: &str| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
     match latency.censored {
-        0 if report.ledger.not_found > 0 => plural(latency.count, "good or not-found answer"),
-        0 => plural(latency.count, "good answer"),
+        0 if report.ledger.not_found > 0 => counted(latency.count, "good or not-found answer"),
+        0 => counted(latency.count, "good answer"),
         n => {
-            let all = plural(latency.count.saturating_add(n), "request");
+            let all = counted(latency.count.saturating_add(n), "request");
             format!("{all} ({} of them {})", grouped(n), unfinished(report))
         }
     }
@@ -227,4 +264,61 @@ pub(crate) fn spectrum(latency: &Latency) -> String {
 pub(crate) fn figure(latency: &Latency, key: &str, us: Option<f64>) -> Option<String> {
     let at_least = if latency.is_at_least(key) { ">= " } else { "" };
     us.map(|us| format!("{at_least}{}", micros(us)))
+}
+
+/// Describe the times of a series in a few words.
+fn meaning(series: &str) -> &'static str {
+    match Series::ALL.into_iter().find(|known| known.name() == series) {
+        Some(Series::ServiceOk) => "sent to answered, good and not-found answers",
+        Some(Series::ServiceThrottled) => "sent to answered, throttled",
+        Some(Series::ServiceError) => "sent to the end, failed",
+        Some(Series::Ttfb) => "sent to first byte",
+        Some(Series::SchedLag) => "scheduled to sent (client lateness)",
+        Some(Series::BudgetWait) => "waiting for a limit",
+        Some(Series::PoolWait) => "waiting for a free connection",
+        Some(Series::Connect) => "opening a connection",
+        Some(Series::Item) => "of an item, all attempts together",
+        Some(Series::LoopLag) => "event-loop delay in the client",
+        Some(Series::ResponseOk) => "scheduled to answered, good and not-found answers",
+        Some(Series::ResponseThrottled) => "scheduled to answered, throttled",
+        Some(Series::ResponseError) => "scheduled to the end, failed",
+        Some(Series::Overhead) | None => "",
+    }
+}
+
+/// Every series that holds anything, the ones that people ask for first.
+pub(super) fn tables(report: &Report) -> Doc {
+    let known = |name: &&str| report.latency.get(*name).filter(|latency| latency.count + latency.censored > 0);
+    let first = [Series::ResponseOk, Series::ServiceOk, Series::Item, Series::Ttfb].map(Series::name);
+    let rest = report.latency.keys().map(String::as_str).filter(|name| !first.contains(name));
+    let rows = first.into_iter().chain(rest).filter_map(|name| Some(series(name, known(&name)?)));
+    let columns = ["count", "min", "mean", "p50", "p90", "p99", "p99.9", "max", "cut off"].map(Column::numbers);
+    let columns = [Column::words("series")].into_iter().chain(columns).chain([Column::words("meaning")]);
+    let table = Table { columns: columns.collect(), rows: rows.collect(), ..Table::default() };
+    let overflow: u64 = report.latency.values().map(|latency| latency.overflow).sum();
+    let beyond = format!("{} values were beyond the histograms' bounds.", grouped(overflow));
+    if table.rows.is_empty() {
+        return Doc::default().text("No request succeeded, so there are no latencies to show.");
+    }
+    let latency = Clocked::of(report).latency();
+    let bounds = latency.and_then(|latency| cut_off(latency, report.latency(Series::ServiceOk)));
+    let bounds = bounds.map_or_else(String::new, |bounds| format!("{bounds}; the mean leaves them out."));
+    Doc::default().table(table).note(TOO_FEW).note(bounds).note(if overflow > 0 { beyond } else { String::new() })
+}
+
+fn series(name: &str, latency: &Latency) -> Vec<String> {
+    let shown = |key: &str, us| figure(latency, key, us).unwrap_or_else(|| "-".to_owned());
+    vec![
+        name.replace('_', " "),
+        grouped(latency.count),
+        shown("min_us", latency.min_us),
+        shown("mean_us", latency.mean_us),
+        shown("p50_us", latency.p50_us),
+        shown("p90_us", latency.p90_us),
+        shown("p99_us", latency.p99_us),
+        shown("p999_us", latency.p999_us),
+        shown("max_us", latency.max_us),
+        grouped(latency.censored),
+        meaning(name).to_owned(),
+    ]
 }

@@ -1,0 +1,76 @@
+//! Several runs side by side as a document: what differs between them first, then how far each can be relied on, plots and
+//! figures. It describes; single runs allow no verdict.
+
+mod differences;
+mod figures;
+
+pub use self::differences::labels;
+use self::differences::{Difference, differences};
+use super::words::validity::{meaning, severity, word};
+use crate::show::doc::{Column, Doc, Severity, Status, Table};
+use crate::show::plot::Plot;
+use crate::show::plot::overlay::{Clocked, KINDS, Run};
+
+/// Note on a table in which open and closed loops stand beside each other.
+const MIXED: &str = "Open and closed loops stand beside each other here. A closed loop waits for its target, so its service times \
+    exclude what users would have waited; an open loop has response times, which include that. Only service times are \
+    there for both, and the plots show these.";
+
+/// Warning that single runs give no verdict.
+const DESCRIPTION: &str = "This page describes single runs and gives no verdict. Even identical runs vary; use `crawlmark ab` to \
+    decide which is better.";
+
+/// Several runs, with their plots, as a document.
+#[must_use]
+pub fn doc(runs: &[Run<'_>], plots: &[Plot]) -> Doc {
+    let left_out = if plots.len() < KINDS { "Plots for which no run has data are left out." } else { "" };
+    let mixed = if Clocked::of(runs) == Clocked::ServiceAlthough { MIXED } else { "" };
+    Doc::new(format!("{} runs side by side", runs.len()))
+        .about(runs.iter().map(|run| run.label.to_owned()).collect())
+        .section("differences", "Differences", differing(runs))
+        .section(
+            "validity",
+            "Validity",
+            Doc::default().beside(runs.iter().map(validity).fold(Doc::default(), Doc::status)),
+        )
+        .section("plots", "Plots", Doc::default().plots(plots).note(left_out))
+        .section("figures", "Figures", figures::parts(runs, mixed))
+}
+
+fn differing(runs: &[Run<'_>]) -> Doc {
+    let doc = Doc::default().status(Status::new(Severity::Warning, DESCRIPTION));
+    let found = differences(runs);
+    let Some(first) = found.first() else {
+        return doc.text("Plans, machines (as far as known) and versions of crawlmark are identical.");
+    };
+    let names: Vec<&str> = found.iter().map(|difference| &*difference.name).collect();
+    let doc = match names.len() {
+        1 => doc.text(format!("They differ in one thing: {}.", first.name)),
+        several => doc.text(format!(
+            "They differ in {several} things: {}. With several differences, no single one can be credited.",
+            names.join(", ")
+        )),
+    };
+    let row = |Difference { group, name, values }: &Difference| {
+        [format!("{name} ({group})")].into_iter().chain(values.iter().cloned()).collect()
+    };
+    doc.table(side_by_side(runs, found.iter().map(row).collect()))
+        .note("Everything else (plan, machine, version) is identical.")
+}
+
+/// A run's verdict and findings.
+fn validity(run: &Run<'_>) -> Status {
+    let validity = &run.report.validity;
+    let stopped = if run.report.interrupted { ", stopped early" } else { "" };
+    Status {
+        text: meaning(run.report),
+        list: validity.reasons.clone(),
+        ..Status::new(severity(validity.verdict), format!("{}: {}{stopped}", run.label, word(validity.verdict)))
+    }
+}
+
+/// A column per run. The first cell of each row names it.
+fn side_by_side(runs: &[Run<'_>], rows: Vec<Vec<String>>) -> Table {
+    let columns = runs.iter().map(|run| Column::words(run.label.to_owned()));
+    Table { columns: [Column::words("")].into_iter().chain(columns).collect(), rows, ..Table::default() }
+}

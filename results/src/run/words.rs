@@ -1,0 +1,99 @@
+//! A run in words: one document, of which the terminal, Markdown, the step summary and the page are layouts.
+//!
+//! The outcome comes first, then the finding, the figures, and how far they can be relied on; everything else explains them.
+//! Pure functions; printing and saving happen elsewhere.
+
+mod announcement;
+mod counts;
+mod failures;
+mod figures;
+mod finding;
+mod gates;
+pub(super) mod machine;
+mod outcome;
+mod percentiles;
+mod reproduce;
+mod rows;
+mod seconds;
+mod shards;
+mod sparkline;
+mod stalls;
+mod times;
+pub(super) mod validity;
+
+pub use self::announcement::announcement;
+pub use self::gates::must_hold;
+pub(crate) use self::gates::seen;
+pub use self::outcome::thresholds_line;
+pub use self::percentiles::percentiles;
+pub(crate) use self::rows::{cpu_us_per_attempt, limited_by};
+pub(crate) use self::times::{figure, population, spectrum, unfinished};
+use crate::run::report::Report;
+use crate::show::doc::{Column, Doc, Lead, Readers, Table};
+use crate::show::plot::{self, Plot};
+
+/// Rows that have a place of their own on the page.
+const ELSEWHERE: [&str; 7] = ["target", "items", "response", "service", "first byte", "statuses", "errors"];
+
+/// A run as a document; `plots` are those that are saved beside it.
+#[must_use]
+pub fn doc(report: &Report, plots: &[Plot]) -> Doc {
+    let rows = rows::rows(report);
+    let lead = Lead {
+        outcome: outcome::status(report),
+        figures: figures::figures(report),
+        validity: validity::status(report),
+    };
+    let course = format!("{} to {}", moment(&report.started_at), moment(&report.finished_at));
+    let about = vec![report.plan.run.target.clone(), course, format!("crawlmark {}", report.crawlmark_version)];
+    Doc::new(heading(report))
+        .about(about)
+        .about(report.tags.iter().map(|(key, value)| format!("{key}: {value}")).collect())
+        .lead(lead)
+        .only(Readers::TERMINAL)
+        .facts(rows.clone())
+        .only(Readers::ALL)
+        .section("thresholds", "Thresholds", Doc::default().table(gates::table(report)))
+        .only(Readers::STEP.and(Readers::SUMMARY))
+        .facts(rows.clone())
+        .table(seconds::course(report))
+        .only(Readers::FILES)
+        .section("plots", "Plots", Doc::default().plots(plots).list("", plot::left_out(report, plots)))
+        .only(Readers::PAGE)
+        .section("counts", "Counts", counts::tables(report))
+        .section("times", "Times", times::tables(report))
+        .only(Readers::FILES)
+        .section("shards", "Shards", Doc::default().table(shards::table(report)))
+        .only(Readers::PAGE)
+        .section("notes", "Notes", Doc::default().table(notes(&rows)))
+        .section("seconds", "Second by second", seconds::table(report))
+        .section("machine", "Machine", machine::tables(report))
+        .only(Readers::FILES)
+        .section("reproduce", "Reproduce", reproduce::parts(report))
+}
+
+/// Return the name of the run, and a note when it is partial.
+fn heading(report: &Report) -> String {
+    let name = if report.name.is_empty() { "crawl" } else { &report.name };
+    let partial = if report.interrupted { " (partial)" } else { "" };
+    format!("{}{partial}", name.replace('\n', " "))
+}
+
+/// The rows that have no other place on the page.
+fn notes(rows: &[(&'static str, String)]) -> Table {
+    let explained = rows.iter().filter(|(name, _)| ["response", "service"].contains(name));
+    // The percentiles themselves are in the table of times.
+    let explained = explained.filter_map(|(_, value)| Some(("times", value.split_once('\n')?.1.to_owned())));
+    let others = rows.iter().filter(|(name, _)| !ELSEWHERE.contains(name)).cloned();
+    Table {
+        columns: vec![Column::words("topic"), Column::sentences("detail")],
+        rows: explained.chain(others).map(|(name, value)| vec![name.to_owned(), value]).collect(),
+        ..Table::default()
+    }
+}
+
+/// A calendar time of a report as people write it, to the second.
+fn moment(rfc3339: &str) -> String {
+    let whole = rfc3339.split(['.', 'Z']).next().unwrap_or_default();
+    format!("{} UTC", whole.replacen('T', " ", 1))
+}

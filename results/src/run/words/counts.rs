@@ -1,0 +1,57 @@
+//! Counts of a run: items by state, requests by outcome.
+
+use crate::run::report::{Report, error_in_words};
+use crate::show::doc::{Column, Doc, Table};
+use crate::show::text::{bytes, grouped};
+use crawlmark_harness::units::rounded_percent;
+
+/// A part of a whole in percent; nothing is no part of nothing.
+fn part(n: u64, of: u64) -> String {
+    if of == 0 { "-".to_owned() } else { rounded_percent(n as f64 / of as f64) }
+}
+
+/// Items by state, requests by status, failures by kind.
+pub(super) fn tables(report: &Report) -> Doc {
+    let totals = &report.totals;
+    let counted = |name: String, n: u64| vec![name, grouped(n), part(n, totals.attempts)];
+    let shares = |caption: &str, [what, count]: [&str; 2], rows: Vec<Vec<String>>| Table {
+        caption: caption.to_owned(),
+        columns: vec![Column::words(what), Column::numbers(count), Column::numbers("share")],
+        rows,
+        ..Table::default()
+    };
+    let planned = report.ledger.planned;
+    let state = |(state, n): (&str, u64)| vec![state.to_owned(), grouped(n), part(n, planned)];
+    let states = report.ledger.states().filter(|(name, _, n)| *n > 0 || *name == "ok").map(|(_, state, n)| (state, n));
+    let items = states.chain([("planned", planned)]).map(state).collect();
+    let statuses = totals.attempts_by_status.iter().map(|(status, n)| counted(status.to_string(), *n)).collect();
+    let errors = totals.errors_by_kind.iter().map(|(kind, n)| counted(error_in_words(*kind), *n)).collect();
+    let tables = Doc::default()
+        .table(Table { has_sum: true, ..shares("Items by state", ["state", "items"], items) })
+        .table(shares("Requests by status", ["status", "requests"], statuses))
+        .table(shares("Failed requests by kind", ["error", "requests"], errors))
+        .table(requests(report));
+    let missing = "The states do not add up to what was planned: see Validity.";
+    let note = if report.ledger.adds_up() { "" } else { missing };
+    Doc::default().beside(tables).note(note)
+}
+
+fn requests(report: &Report) -> Table {
+    let totals = &report.totals;
+    let counts = totals.requests.iter().filter_map(|(counter, n)| {
+        let shown = if counter.of_bytes().is_some() { bytes(n) } else { grouped(n) };
+        Some((counter.label?, n, shown))
+    });
+    let others = [
+        ("opened before the start, to check hosts", report.check_connections.unwrap_or(0)),
+        ("peak in flight", totals.peak_in_flight),
+    ];
+    let rows = counts.chain(others.map(|(label, n)| (label, n, grouped(n))));
+    let rows = rows.filter(|(label, n, _)| *n > 0 || *label == "requests");
+    Table {
+        caption: "Requests".to_owned(),
+        columns: vec![Column::words("what"), Column::numbers("count")],
+        rows: rows.map(|(label, _, shown)| vec![label.to_owned(), shown]).collect(),
+        ..Table::default()
+    }
+}

@@ -1,0 +1,55 @@
+//! Main figures of a run: the rate of good responses, errors, times, cost.
+
+use super::failures::{causes_in_words, failed_share};
+use super::rows::{cpu_us_per_attempt, ended_in_warmup, is_unsent, measured_time};
+use super::times::{Clocked, figure, population};
+use crate::run::report::{Latency, Report};
+use crate::show::doc::Figure;
+use crate::show::text::{decimal, grouped, micros};
+use crawlmark_harness::units::rounded_percent;
+
+/// The figures, the most important first.
+pub(super) fn figures(report: &Report) -> Vec<Figure> {
+    let totals = &report.totals;
+    let figure = |name, value: String, detail: String| Figure { name, value, detail };
+    if is_unsent(report) {
+        return vec![figure("requests", "0".to_owned(), String::new())];
+    }
+    let is_measured = ended_in_warmup(report).is_none();
+    let per_s = |rate: f64| match rate {
+        _ if !is_measured => "-".to_owned(),
+        rate if rate > 0.0 => format!("{}/s", decimal(rate)),
+        _ => "0/s".to_owned(),
+    };
+    let failed = failed_share(report).map_or_else(|| "-".to_owned(), rounded_percent);
+    let mut figures = vec![
+        figure("good", per_s(totals.good_per_s(&report.ledger)), format!("responses, over {}", measured_time(report))),
+        figure("errors", failed, causes_in_words(report).unwrap_or_else(|| "of requests".to_owned())),
+    ];
+    if totals.throttled > 0 {
+        figures.push(figure("throttled", rounded_percent(report.manners.throttled_share), "of requests".to_owned()));
+    }
+    figures.extend(times(report));
+    let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));
+    figures.push(figure("requests", per_s(totals.attempts_per_s), requests));
+    let cpu = cpu_us_per_attempt(report).map_or_else(|| "-".to_owned(), micros);
+    figures.push(figure("CPU per request", cpu, "of this client, all shards".to_owned()));
+    figures
+}
+
+fn times(report: &Report) -> [Figure; 3] {
+    let clocked = Clocked::of(report);
+    let time = |name, key: &str, of: fn(&Latency) -> Option<f64>| {
+        let known = clocked.latency().map(|latency| (latency, figure(latency, key, of(latency))));
+        let (value, detail) = match known {
+            Some((latency, value)) => (value, format!("{} time of {}", clocked.name(), population(report, latency))),
+            None => (None, "no request succeeded".to_owned()),
+        };
+        Figure { name, value: value.unwrap_or_else(|| "-".to_owned()), detail }
+    };
+    [
+        time("p50", "p50_us", |latency| latency.p50_us),
+        time("p99", "p99_us", |latency| latency.p99_us),
+        time("max", "max_us", |latency| latency.max_us),
+    ]
+}

@@ -1,0 +1,346 @@
+//! Rows of a run: names and values, for the terminal and Markdown; the page has tables for some of them.
+
+use std::fmt::{Display, Write};
+
+use super::times;
+use crate::run::report::{
+    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, MannersReport, Report, WindowReport, Witness,
+    error_in_words,
+};
+use crate::show::text::{bytes, counted, decimal, grouped, micros, seconds};
+use crawlmark_harness::stats::Series;
+use crawlmark_harness::supervisor::Moved;
+use crawlmark_harness::units::rounded_percent;
+
+/// A limit that was binding for less than this part of the time is not worth a word.
+const SHOWN: f64 = 0.0005;
+
+/// Return the summary of a run: names and values of one or several lines.
+pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
+    let totals = &report.totals;
+    let mut rows = vec![("target", report.plan.run.target.clone()), ("items", ledger(report)), ("rate", rate(report))];
+    if is_unsent(report) {
+        // Its limits, its traffic and its CPU are those of the start alone.
+        return rows;
+    }
+    rows.extend(times::rows(report));
+    if !totals.attempts_by_status.is_empty() {
+        rows.push(("statuses", counts(totals.attempts_by_status.iter())));
+    }
+    if !totals.errors_by_kind.is_empty() {
+        rows.push(("errors", counts(totals.errors_by_kind.iter().map(|(kind, n)| (error_in_words(*kind), n)))));
+    }
+    if totals.soft_blocked > 0 {
+        rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
+    }
+    if totals.retries > 0 || report.manners.retries_denied > 0 {
+        rows.push(("retries", retries(report)));
+    }
+    if totals.throttled > 0 || report.manners.pauses > 0 {
+        rows.push(("throttling", throttling(report)));
+    }
+    if let Some(schedule) = &report.schedule {
+        rows.push(("schedule", times::schedule(schedule, totals)));
+    }
+    if let Some(budget) = &report.budget {
+        rows.push(("budget", budget_row(budget)));
+    }
+    if let Some(budget) = &report.host_budget {
+        rows.push(("per host", host_budget_row(budget)));
+    }
+    rows.push(("limited by", limited_by(&report.binding, budget_flag(report))));
+    if report.moved != Moved::default() {
+        rows.push(("moved", moved(&report.moved)));
+    }
+    rows.push((
+        "traffic",
+        format!(
+            "{} connections opened{}{}, {} sent, {} received",
+            grouped(totals.connections_opened),
+            not_kept(report),
+            checked(report),
+            bytes(totals.bytes_sent),
+            bytes(totals.bytes_received)
+        ),
+    ));
+    rows.push(("client", client(report)));
+    if let Some(note) = shared_machine(report) {
+        rows.push(("note", note));
+    }
+    if let Some(witness) = &report.witness {
+        rows.push(("witness", witness_row(witness)));
+    }
+    rows
+}
+
+/// True if nothing was sent, and nothing was to be.
+pub(super) fn is_unsent(report: &Report) -> bool {
+    report.totals.attempts == 0 && report.totals.dropped == 0 && report.shards.iter().all(|shard| shard.fault.is_none())
+}
+
+fn rate(report: &Report) -> String {
+    let totals = &report.totals;
+    if is_unsent(report) {
+        return "nothing was sent".to_owned();
+    }
+    if let Some(ended) = ended_in_warmup(report) {
+        return format!("none: {ended}");
+    }
+    let part = totals.good_share().filter(|part| *part < 1.0);
+    format!(
+        "{}/s good{}, {} requests/s, over {}; peak in flight {}",
+        decimal(totals.good_per_s(&report.ledger)),
+        part.map_or_else(String::new, |part| format!(
+            " ({} of {} items/s)",
+            rounded_percent(part),
+            decimal(totals.items_per_s)
+        )),
+        decimal(totals.attempts_per_s),
+        measured_time(report),
+        grouped(totals.peak_in_flight)
+    )
+}
+
+/// Return the time that the rates are over: `13.0 s (1.00 s warm-up excluded)`.
+pub(super) fn measured_time(report: &Report) -> String {
+    let warm_s = report.warmup.as_ref().map_or(0.0, |warm| warm.duration_s);
+    let measured = seconds((report.totals.duration_s - warm_s).max(0.0));
+    if warm_s > 0.0 { format!("{measured} ({} warm-up excluded)", seconds(warm_s)) } else { measured }
+}
+
+/// Explain that a run ended within its warm-up; none of one that did not.
+pub(super) fn ended_in_warmup(report: &Report) -> Option<String> {
+    let warm_s = report.warmup.as_ref().map(|warm| warm.duration_s)?;
+    let duration_s = report.totals.duration_s;
+    let is_over = duration_s > warm_s;
+    (!is_over)
+        .then(|| format!("the run ended after {}, within its warm-up of {}", seconds(duration_s), seconds(warm_s)))
+}
+
+fn retries(report: &Report) -> String {
+    let mut row = format!(
+        "{}; {} items succeeded first time; items took {}",
+        grouped(report.totals.retries),
+        grouped(report.totals.ok_at_first),
+        report.latency(Series::Item).map_or_else(String::new, times::spectrum)
+    );
+    if report.manners.retries_denied > 0 {
+        let _ = write!(
+            row,
+            "\n{} items not retried: retry budget exhausted or queue full",
+            grouped(report.manners.retries_denied)
+        );
+    }
+    row
+}
+
+fn throttling(report: &Report) -> String {
+    let MannersReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
+        report.manners;
+    let mut row = format!(
+        "{} of attempts throttled, {} brought no item",
+        rounded_percent(report.manners.throttled_share),
+        rounded_percent(report.manners.wasted_share)
+    );
+    if pauses > 0 {
+        let _ = write!(
+            row,
+            "\n{}, {} per shard on average",
+            format_args!("{} of all shards", counted(pauses, "pause")),
+            seconds(paused_s)
+        );
+    }
+    if let (Some(mean), Some(max)) = (report.manners.recovery_mean_s, report.manners.recovery_max_s) {
+        let _ = write!(row, "; recovery took {} on average, {} at most", seconds(mean), seconds(max));
+    }
+    if honoured + violated > 0 {
+        let _ = write!(
+            row,
+            "\n{} said how long to wait; the shards together kept {} such waits and broke {}",
+            if promises == 1 { "1 answer".to_owned() } else { format!("{} answers", grouped(promises)) },
+            grouped(honoured),
+            grouped(violated)
+        );
+    }
+    if early_attempts > 0 {
+        let _ = write!(row, ", {} attempts came early", grouped(early_attempts));
+    }
+    if cut_pauses > 0 {
+        let _ = write!(row, ", {} cut to --max-pause", grouped(cut_pauses));
+    }
+    row
+}
+
+/// The flag of the rate that limited a run.
+pub(super) fn budget_flag(report: &Report) -> &'static str {
+    if Held::run(report).is_rate_per_host() { "--per-host-rate" } else { "--rate" }
+}
+
+/// Limits by their names, the one that set the pace for longest first.
+pub(crate) fn limits(binding: &BindingReport, flag: &'static str) -> [(f64, &'static str); 5] {
+    let BindingReport { rate, concurrency, pause, target, idle } = *binding;
+    let mut parts = [
+        (rate, flag),
+        (concurrency, "connections"),
+        (pause, "throttle pauses"),
+        (target, "the target's quota"),
+        (idle, "idle"),
+    ];
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    parts
+}
+
+/// The limits that set the pace, the longest first, with the parts of the time in which each did.
+pub(crate) fn limited_by(binding: &BindingReport, flag: &'static str) -> String {
+    let shown = limits(binding, flag).into_iter().filter(|(part, _)| *part >= SHOWN);
+    shown.map(|(part, by)| format!("{by} {}", rounded_percent(part))).collect::<Vec<_>>().join(", ")
+}
+
+fn moved(moved: &Moved) -> String {
+    let mut parts = Vec::new();
+    if moved.ranges > 0 {
+        parts.push(format!("{} items to shards that were done ({})", grouped(moved.ids), times(moved.ranges)));
+    }
+    if moved.shares > 0 {
+        parts.push(format!("budget to shards that could use it ({})", times(moved.shares)));
+    }
+    parts.join("; ")
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{} times", grouped(n)) }
+}
+
+fn ledger(report: &Report) -> String {
+    let ledger = &report.ledger;
+    let parts = |is_shown: &dyn Fn(u64, &str) -> bool| {
+        let shown = ledger.states().filter(|(_, state, n)| is_shown(*n, state));
+        shown.map(|(_, state, n)| format!("{} {state}", grouped(n))).collect::<Vec<_>>()
+    };
+    // A range that was to be larger than the time says nothing.
+    if let Some(end) = super::outcome::time_limit(report) {
+        let shown = |n: u64, state: &str| ["ok", "failed"].contains(&state) || (n > 0 && state != "not attempted");
+        return format!("{} (stopped by {end})", parts(&shown).join(", "));
+    }
+    format!("{} planned = {}", grouped(ledger.planned), parts(&|n, _| n > 0).join(" + "))
+}
+
+fn budget_row(budget: &BudgetReport) -> String {
+    let row = format!(
+        "{} asked, {} used; {}",
+        budget.rate,
+        rounded_percent(budget.utilisation),
+        kept(budget.kept, budget.unaudited_shards)
+    );
+    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+}
+
+fn host_budget_row(budget: &HostBudgetReport) -> String {
+    let row = format!(
+        "{} and at most {} at once asked for each; {}",
+        budget.rate,
+        grouped(budget.burst),
+        kept(budget.kept, budget.unaudited_shards)
+    );
+    audited(row, budget.worst_window.as_ref(), &budget.busiest)
+}
+
+/// Adds the windows that were looked at.
+fn audited(mut row: String, worst: Option<&WindowReport>, busiest: &[BusiestReport]) -> String {
+    let at = |host: Option<u32>| host.map_or_else(String::new, |host| format!(", host {host}"));
+    if let Some(worst) = worst {
+        let _ = write!(
+            row,
+            "\nclosest: {} of {} allowed within {} (shard {}{})",
+            grouped(worst.admitted),
+            grouped(worst.allowed),
+            micros(worst.width_ms * 1e3),
+            worst.shard,
+            at(worst.host)
+        );
+    }
+    if !busiest.is_empty() {
+        let window = |window: &BusiestReport| {
+            let width = micros(window.width_ms as f64 * 1e3);
+            format!("{} of {} in {width}", grouped(window.admitted), grouped(window.allowed))
+        };
+        let windows: Vec<String> = busiest.iter().map(window).collect();
+        let _ = write!(row, "\nbusiest, all shards: {}", windows.join(", "));
+    }
+    row
+}
+
+fn kept(kept: bool, unaudited_shards: usize) -> String {
+    match (kept, unaudited_shards) {
+        (true, 0) => "never exceeded in any window".to_owned(),
+        (true, missing) => format!("never exceeded in any window (unknown for shards that ended early: {missing})"),
+        (false, _) => "EXCEEDED".to_owned(),
+    }
+}
+
+/// CPU of the shards per attempt, us, over those that told; none when none did, and without attempts.
+pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
+    let usages = || report.shards.iter().filter_map(|shard| Some((shard.totals.attempts, shard.usage.cpu_s()?)));
+    let cpu: f64 = usages().map(|(_, cpu)| cpu).sum();
+    let attempts: u64 = usages().map(|(attempts, _)| attempts).sum();
+    (attempts > 0).then(|| cpu * 1e6 / attempts as f64)
+}
+
+fn client(report: &Report) -> String {
+    let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
+    let used = match cpu_us_per_attempt(report) {
+        Some(us) => format!("{us:.2} µs of CPU per request, {} of memory each at most", bytes(rss)),
+        None if report.shards.iter().any(|shard| shard.usage.cpu_s().is_some()) => {
+            format!("no request to share its CPU time, {} of memory each at most", bytes(rss))
+        }
+        None => "CPU and memory unknown: no shard reported them".to_owned(),
+    };
+    let shards = counted(report.shards.len() as u64, "shard");
+    format!("{shards}, {used}; supervisor {} of a core", rounded_percent(report.supervisor.cpu_share))
+}
+
+/// Says how many more connections the target saw.
+fn checked(report: &Report) -> String {
+    let checks = report.check_connections.filter(|checks| *checks > 0);
+    checks.map_or_else(String::new, |checks| format!(" (and {} before the start, to check hosts)", grouped(checks)))
+}
+
+/// Says so when connections were not kept as they should be.
+fn not_kept(report: &Report) -> String {
+    let (opened, attempts) = (report.totals.connections_opened, report.totals.attempts);
+    // Each host may have as many as there are requests in flight, and a few may be lost.
+    let usual = u64::from(report.plan.run.connections) * 2 * u64::from(report.plan.run.per_host.hosts.max(1));
+    if opened <= usual || opened * 10 <= attempts {
+        return String::new();
+    }
+    format!(" (one for every {} attempts: they were not kept)", decimal(attempts as f64 / opened as f64))
+}
+
+/// Says so when client and target compete for CPUs: what is then measured is neither's ceiling.
+fn shared_machine(report: &Report) -> Option<String> {
+    let cores = report.environment.cores;
+    (report.environment.colocated && report.shards.len() >= cores)
+        .then(|| format!("client and target share {cores} CPUs, so this is not the maximum of either"))
+}
+
+fn witness_row(witness: &Witness) -> String {
+    match (witness.agrees, witness.cut_off) {
+        (Some(true), 0) => "the target's own counts match: every attempt, status, ID and connection".to_owned(),
+        (Some(true), cut_off) => {
+            format!("the target's own counts match; {cut_off} requests were cut off and may not have arrived")
+        }
+        (Some(false), _) => format!("the target's own counts DIFFER: {}", witness.differences.join("; ")),
+        (None, _) => {
+            "the target's own counts cannot be compared: a shard or a process of the target ended early".to_owned()
+        }
+    }
+}
+
+/// Names with their counts, the first of them where they are many.
+fn counts<'a>(counted: impl ExactSizeIterator<Item = (impl Display, &'a u64)>) -> String {
+    const MOST: usize = 20;
+    let more = counted.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("and {} more", grouped(more as u64)));
+    let named = counted.take(MOST).map(|(name, n)| format!("{name}: {}", grouped(*n)));
+    named.chain(more).collect::<Vec<_>>().join("  ")
+}

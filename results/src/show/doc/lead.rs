@@ -1,0 +1,92 @@
+//! Lead of a document: its outcome, the figures, and how far they can be relied on.
+
+/// Beginning of a document, in the order of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lead {
+    /// Outcome and finding.
+    pub outcome: Status,
+    /// Main figures, the most important first.
+    pub figures: Vec<Figure>,
+    /// Confidence that the figures deserve.
+    pub validity: Status,
+}
+
+/// Figure with its name, as in `p99 10.0 ms`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// Name in a word or two.
+    pub name: &'static str,
+    /// Value with its unit.
+    pub value: String,
+    /// Population or parts of the value; may be empty.
+    pub detail: String,
+}
+
+/// Severity of a finding, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be.
+    Good,
+    /// Neither good nor bad news.
+    Neutral,
+    /// To be known before the figures are used.
+    Warning,
+    /// Failed.
+    Bad,
+}
+
+/// Finding in a box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// ID for links; none of one among several.
+    pub id: Option<&'static str>,
+    /// Colour of the box.
+    pub severity: Severity,
+    /// Finding in a few words.
+    pub title: String,
+    /// Finding in a sentence or two; may be empty.
+    pub text: String,
+    /// Further sentences.
+    pub list: Vec<String>,
+    /// Summary and sentences that stay folded.
+    pub details: Option<(String, Vec<String>)>,
+}
+
+impl Severity {
+    /// Classes of its box on a page.
+    pub(super) const fn class(self) -> &'static str {
+        match self {
+            Self::Good => "status good",
+            Self::Neutral => "status",
+            Self::Warning => "status warning",
+            Self::Bad => "status bad",
+        }
+    }
+
+    /// Sign for readers who do not distinguish colours.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Good | Self::Neutral => "\u{2713}",
+            Self::Warning => "!",
+            Self::Bad => "\u{d7}",
+        }
+    }
+
+    /// Kind of alert that GitHub draws for it.
+    pub(super) const fn alert(self) -> Option<&'static str> {
+        match self {
+            Self::Good | Self::Neutral => None,
+            Self::Warning => Some("WARNING"),
+            Self::Bad => Some("CAUTION"),
+        }
+    }
+}
+
+impl Status {
+    /// A finding without an ID and details.
+    #[must_use]
+    pub fn new(severity: Severity, title: impl Into<String>) -> Self {
+        Self { id: None, severity, title: title.into(), text: String::new(), list: Vec::new(), details: None }
+    }
+}

@@ -1,0 +1,50 @@
+//! Lines no wider than a terminal.
+
+use std::fmt::Write;
+
+/// `line` cut between words so that no part is wider than `columns`, unless a single word is.
+#[must_use]
+pub fn wrapped(line: &str, columns: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = line;
+    while rest.chars().count() > columns {
+        let fits = |(at, _): &(usize, &str)| rest[..*at].chars().count() <= columns;
+        let Some((at, _)) = rest.match_indices(' ').take_while(fits).last().or_else(|| rest.match_indices(' ').next())
+        else {
+            break;
+        };
+        parts.push(rest[..at].trim_end());
+        rest = rest[at..].trim_start();
+    }
+    parts.push(rest);
+    parts
+}
+
+/// Writes a named value, in as many lines of so many columns as it needs: those after the first begin where the value does.
+pub fn write_row(out: &mut String, name: &str, value: &str, columns: usize) {
+    const NAME: usize = 14;
+    let mut name = name;
+    for line in value.lines().flat_map(|line| wrapped(line, columns.saturating_sub(NAME))) {
+        let _ = writeln!(out, "  {name:<11} {line}");
+        name = "";
+    }
+}
+
+/// Return the sentence with a capital at its beginning.
+pub(crate) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_between_words() {
+        assert_eq!(wrapped("one two  three four", 9), ["one two", "three", "four"]);
+        assert_eq!(wrapped("one", 2), ["one"]);
+        assert_eq!(wrapped("seventeen is a word", 4), ["seventeen", "is a", "word"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
+}

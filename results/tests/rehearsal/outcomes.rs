@@ -1,0 +1,130 @@
+//! Twelve situations: the last two lines of the terminal, and the first screen of the page as text.
+//!
+//! The golden file is `tests/golden/outcomes.txt.snap`.
+
+use std::fmt::Write;
+
+use crawlmark_harness::sample::Quota;
+use roxmltree::{Document, Node};
+
+use super::*;
+
+/// A run and what the report has of it.
+struct Situation {
+    name: &'static str,
+    report: Report,
+}
+
+/// The result of a run that conditions judge in the end.
+fn judged(mut report: Report, plan: &RunPlan, conditions: &[&str]) -> Report {
+    let objective = |text: &&str| Objective { condition: text.parse().unwrap(), breach: Breach::Fails };
+    Lookout::new(&conditions.iter().map(objective).collect::<Vec<_>>(), plan).close(&mut report);
+    report
+}
+
+const REJECTED: (Outcome, Advice) = (Outcome::Rejected, GOOD.1);
+const REFUSED: (Outcome, Advice) = (Outcome::Error(ErrorKind::ConnectRefused), GOOD.1);
+
+fn takes_20_ms(_: u32, _: Nanos) -> Duration {
+    20 * MS
+}
+
+/// Two stalls, at 4 s and at 9 s: what is sent in them waits for their end.
+fn stalls(_: u32, sent: Nanos) -> Duration {
+    let stall = [4, 9].map(|s| Nanos::default().plus(s * S)).into_iter().find(|from| {
+        let end = from.plus(800 * MS);
+        (*from..end).contains(&sent)
+    });
+    stall.map_or(20 * MS, |from| Duration::from_nanos(from.plus(820 * MS).since(sent)))
+}
+
+fn dies_at_7_s(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    if sent < Nanos::default().plus(7 * S) { GOOD } else { REFUSED }
+}
+
+/// One of ten milliseconds rejects.
+fn rejects_some(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    if sent.0 / 1_000_000 % 100 < 10 { REJECTED } else { GOOD }
+}
+
+/// A quota of 50 requests in each second.
+fn by_quota(_: u32, sent: Nanos) -> (Outcome, Advice) {
+    let (second, into) = (sent.0 / 1_000_000_000, sent.0 % 1_000_000_000);
+    let resets_in = Duration::from_nanos((second + 1) * 1_000_000_000 - sent.0);
+    let wait = Some(resets_in);
+    let quota = Some(Quota { remaining: 0, limit: Some(50), resets_in: wait });
+    let asks = Advice { repeat: Repeat::MayHelp, wait, quota, held_ns: None };
+    if into < 100_000_000 { GOOD } else { (Outcome::Throttled, asks) }
+}
+
+fn situations() -> Vec<Situation> {
+    let open = timed(1_000, 500, 12 * S);
+    let closed = RunPlan { rate: None, arrivals: Arrivals::Asap, duration: Some(10 * S), ..run_of(2, 64, 1 << 40) };
+    let budgeted = RunPlan { rate: Some(per_s(500)), ..closed.clone() };
+    let healthy = || run(&budgeted, &[], takes_20_ms).report(&budgeted);
+    let against = |plan: &RunPlan, answer| run_against(plan, &[], takes_20_ms, answer).report(plan);
+    let twelve_thousand = RunPlan { duration: None, ..run_of(2, 64, 12_000) };
+    let mut killed = run(&twelve_thousand, &[], takes_20_ms);
+    let dead = &mut killed.record.shards[1];
+    (dead.fault, dead.exit) = (Some(crawlmark_harness::supervisor::ShardFault::Died), ShardExit::Signal(9));
+    (dead.stats.counters.requests.attempts, dead.stats.counters.items.ok) = (5_500, 5_500);
+    let of = |name, report| Situation { name, report };
+    vec![
+        of("healthy", healthy()),
+        of("stalled", run(&open, &[], stalls).report(&open)),
+        of("all 503", against(&twelve_thousand, |_, _| REJECTED)),
+        of("10 % 503", against(&budgeted, rejects_some)),
+        of("target died", against(&budgeted, dies_at_7_s)),
+        of("throttled by a quota", against(&budgeted, by_quota)),
+        of("threshold failed", judged(healthy(), &budgeted, &["service_p90 < 5ms", "rate > 400", "errors < 1"])),
+        of("stopped by a threshold", stopped_by_answers("error_rate[1s] < 1%", &budgeted, takes_20_ms, rejects_some)),
+        of("interrupted", run(&budgeted, &[Incident::Signal { at: 4 * S, number: 2 }], takes_20_ms).report(&budgeted)),
+        of(
+            "client too slow",
+            run(&budgeted, &[Incident::Block { at: 3 * S, lasts: 300 * MS }], takes_20_ms).report(&budgeted),
+        ),
+        of("shard killed", killed.as_it_is(&twelve_thousand)),
+        of("nothing listens", against(&budgeted, |_, _| REFUSED)),
+    ]
+}
+
+/// Text of an element, a line for each of its blocks.
+fn lines_of(node: Node<'_, '_>, out: &mut Vec<String>) {
+    let is_block = ["h2", "p", "li", "dt", "dd"].contains(&node.tag_name().name());
+    if is_block {
+        let text: String = node.descendants().filter_map(|node| node.text().filter(|_| node.is_text())).collect();
+        out.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
+    } else if !node.has_tag_name("details") {
+        node.children().for_each(|child| lines_of(child, out));
+    }
+}
+
+#[test]
+fn a_run_says_first_on_the_page_and_last_at_the_terminal_what_it_came_to() {
+    let mut out = String::new();
+    for Situation { name, mut report } in situations() {
+        // What the machine of the test does not tell is no part of the words.
+        report.validity.checked = vec![String::new(); 22];
+        let doc = words::doc(&report, &[]);
+        let terminal = doc.terminal(80);
+        let [.., figures, outcome] = &terminal.lines().collect::<Vec<_>>()[..] else {
+            unreachable!("two lines at least")
+        };
+        let _ = writeln!(out, "# {name}\n\n{figures}\n{outcome}\n");
+        let page = doc.html(&[]);
+        let document = Document::parse(page.split_once('\n').unwrap().1).unwrap();
+        let by_id = |id: &str| document.descendants().find(|node| node.attribute("id") == Some(id)).unwrap();
+        for id in ["outcome", "figures", "validity"] {
+            let mut lines = Vec::new();
+            lines_of(by_id(id), &mut lines);
+            let class = by_id(id).attribute("class").unwrap();
+            let _ = writeln!(out, "[{class}] {}", lines.join(" | "));
+        }
+        let has_failed = report.gates.iter().any(|gate| gate.ok == Some(false)) || report.ledger.ok == 0;
+        assert!(!has_failed || !page.contains("status good"), "{name}: a failure under a green box");
+        out.push('\n');
+    }
+    insta::with_settings!({ snapshot_path => "../golden", prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("outcomes.txt", out);
+    });
+}
