@@ -18,7 +18,7 @@ use super::intervals::Intervals;
 use super::supply::Again;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
-use crate::sample::{Attempt, ErrorKind, Outcome, Permit, Sample};
+use crate::sample::{Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
 use crate::wire::{OpenSecond, Progress};
 use crate::workload::{Flight, Workload};
@@ -183,6 +183,9 @@ impl<W: Workload> Engine<W> {
         self.book_connection(lane);
         let mut books = self.books.borrow_mut();
         books.record(sample);
+        if sample.fate == Fate::Again && self.gate.is_closed() {
+            books.leave_item(sample.permit.first_intended, sample.attempt.done);
+        }
         if let Some(opening) = self.flights[lane].take_opening()
             && sample.attempt.outcome == Outcome::Error(ErrorKind::ConnectTimeout)
         {
@@ -235,9 +238,7 @@ impl<W: Workload> Engine<W> {
         // The items that were to be tried again were due first.
         let again = given_up.len();
         for Again { first_intended, .. } in given_up {
-            books.stats.leave_item();
-            let rest = Unfinished { now, first_intended: Some(first_intended), ..Unfinished::default() };
-            books.cut_off(first_intended, &rest);
+            books.leave_item(first_intended, now);
         }
         for (n, Dropped { intended, admitted }) in dropped.into_iter().enumerate() {
             let first_intended = (n >= again).then_some(intended);
@@ -255,13 +256,11 @@ impl<W: Workload> Engine<W> {
         let mut books = self.books.borrow_mut();
         books.intervals.withdraw(interval);
         if is_retry {
-            books.stats.leave_item();
+            books.leave_item(first_intended, now);
         }
-        let first_intended = (is_retry || is_dropped).then_some(first_intended);
         if is_dropped {
+            let first_intended = (!is_retry).then_some(first_intended);
             books.drop_request(first_intended, Dropped { intended, admitted: None }, now);
-        } else {
-            books.cut_off(intended, &Unfinished { now, first_intended, ..Unfinished::default() });
         }
     }
 
@@ -378,6 +377,15 @@ impl Books {
         let kept = if intended < self.measured_from { &[] } else { self.kept };
         self.stats.open_connection(connect_ns, kept);
         self.intervals.open_connection((now, connect_ns));
+    }
+
+    /// Counts an item that is to be tried again, and will not be, at the age that it has reached by `now`.
+    fn leave_item(&mut self, first_intended: Nanos, now: Nanos) {
+        self.stats.leave_item();
+        self.cut_off(
+            first_intended,
+            &Unfinished { now, first_intended: Some(first_intended), ..Unfinished::default() },
+        );
     }
 
     /// Counts a request of an open loop that was due and had not gone at `now`, and its item if it has a `first_intended`.

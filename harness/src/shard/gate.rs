@@ -483,6 +483,11 @@ impl Gate {
         Closed { given_up, dropped }
     }
 
+    /// True if nothing is let through any more: an item that is to be tried again will not be.
+    pub(super) fn is_closed(&self) -> bool {
+        self.inner.borrow().state == State::Closed
+    }
+
     /// The client did not run from `from` to `to`.
     pub(super) fn stalled(&self, from: Nanos, to: Nanos) {
         self.inner.borrow_mut().stalled(from, to);

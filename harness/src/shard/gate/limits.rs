@@ -401,14 +401,12 @@ impl Limits {
         self.supply.next(Nanos::default()) == Next::Nothing && self.behind.is_empty()
     }
 
-    /// Has the item of an attempt that ended tried again, if it may be. Returns when at the earliest.
+    /// Has the item of an attempt that ended tried again, if it may be. Returns when at the earliest; once the gate is closed, when that
+    /// would have been.
     pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
         let is_throttled = attempt.outcome == Outcome::Throttled;
         let on_throttle = self.plan.manners.on_throttle;
-        if attempt.advice.repeat == Repeat::Never
-            || self.state == State::Closed
-            || (is_throttled && on_throttle == OnThrottle::Count)
-        {
+        if attempt.advice.repeat == Repeat::Never || (is_throttled && on_throttle == OnThrottle::Count) {
             return None;
         }
         if self.supply.waiting_again() >= MOST_WAITING {
@@ -434,6 +432,9 @@ impl Limits {
             told.map_or(drawn, |told| told.max(drawn).min(self.plan.manners.max_pause))
         };
         let due = attempt.done.plus(wait);
+        if self.state == State::Closed {
+            return Some(due);
+        }
         self.supply.again(Again { due, id: permit.id, attempt: attempts, first_intended: permit.first_intended });
         Some(due)
     }

@@ -32,6 +32,25 @@ impl Workload for Throttling {
 }
 
 #[test]
+fn an_item_whose_last_attempt_is_throttled_in_the_grace_stays_unfinished() {
+    virtual_time().block_on(async {
+        let clock = Clock::start();
+        let engine = Engine::new(Throttling { clock }, &shard(1, 1, None), clock, clock.now());
+        let mut run = Box::pin(Rc::clone(&engine).run(Alarm::runtime(clock)));
+        tokio::select! {
+            () = &mut run => unreachable!("nobody closed it"),
+            () = tokio::time::sleep(2 * MS) => engine.close(clock.now()),
+        }
+        run.await;
+        engine.totals(|stats, _, _| {
+            let Counters { attempts, throttled, gave_up, unfinished, .. } = stats.counters;
+            assert_eq!((attempts, throttled, gave_up, unfinished), (1, 1, 0, 1));
+            assert_eq!(stats.timing(Series::Item).unwrap().exact().censored, 1);
+        });
+    });
+}
+
+#[test]
 fn requests_that_a_pause_holds_back_end_at_once_and_items_to_be_tried_again_stay_unfinished() {
     let open = ShardPlan { ids: IdRange { start: 0, end: 100 }, ..timed(4, Duration::from_secs(10)) };
     for (plan, grace) in
