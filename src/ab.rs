@@ -19,7 +19,7 @@ use self::side::Side;
 use crate::cli::AbArgs;
 use crate::error::{DONE, Error, GATE, INCONCLUSIVE};
 use crate::study::{self, End, Study};
-use crate::study::{Rounds, Taken};
+use crate::study::{RoundResults, Rounds};
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -39,7 +39,7 @@ pub(crate) fn ab(args: &AbArgs) -> Result<u8, Error> {
         ));
     }
     let sides = [Side::new(Arm::Base, args)?, Side::new(Arm::Candidate, args)?];
-    study::conduct(Bench { args, sides, series: Series::default(), noise_floor: None }, &args.keep, "ab")
+    study::conduct(AbStudy { args, sides, series: Series::default(), noise_floor: None }, &args.keep, "ab")
 }
 
 /// A comparison that has found nothing is no failure of the candidate's, and no success either.
@@ -68,14 +68,14 @@ struct Series {
 }
 
 /// The pairs.
-struct Bench<'a> {
+struct AbStudy<'a> {
     args: &'a AbArgs,
     sides: [Side; 2],
     series: Series,
     noise_floor: Option<Comparison>,
 }
 
-impl Study for Bench<'_> {
+impl Study for AbStudy<'_> {
     type Result = Contest;
 
     const NEEDS: &'static str = "a pair of rounds was complete";
@@ -186,7 +186,7 @@ fn run_pair(
     };
     let number = series.ran.len() / 2 + 1;
     // A round, and where its result lies in the comparison's directory.
-    let mut round = |side: &Side| -> Result<(Taken, PathBuf), Error> {
+    let mut round = |side: &Side| -> Result<(RoundResults, PathBuf), Error> {
         let place = PathBuf::from(folder).join(round_folder(number, side.arm));
         Ok((rounds.run(&side.setup, &place)?, place))
     };

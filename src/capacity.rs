@@ -13,9 +13,9 @@ use std::time::Duration;
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_results::run::report::Environment;
 use crawlmark_results::run::result_dir;
-use crawlmark_results::studies::capacity::search::{Bounds, Kind, Seen, Step};
+use crawlmark_results::studies::capacity::search::{Bounds, Kind, ProbeResult, Step};
 use crawlmark_results::studies::capacity::{
-    self, Begun, Capacity, Outcome, Pace, ProbePlan, ProbeReport, SENT, in_hindsight, next_step, offered,
+    self, Capacity, Outcome, Pace, ProbePlan, ProbeReport, SENT, SearchHead, in_hindsight, next_step, offered,
     probe_correction, probe_line, sees_growth,
 };
 
@@ -39,15 +39,16 @@ const AFTER_FAILURE: u32 = 3;
 /// Search, and return the exit code.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<u8, Error> {
     let probing = Probing::new(args)?;
-    let begun = Begun::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
+    let begun =
+        SearchHead::here(probing.question.clone(), Environment::read(probing.placement), probing.fingerprint()?);
     let before = args
         .resume
         .as_deref()
         .map(|place| journal::read(place, &begun, &|place, probe| probing.check_saved(place, probe)))
         .transpose()?;
-    let left = before.as_ref().and_then(journal::Before::left);
+    let left = before.as_ref().and_then(journal::SavedProbes::left);
     let clock = Clock::start();
-    let bench = Bench {
+    let bench = CapacityStudy {
         args,
         probing,
         begun,
@@ -90,12 +91,12 @@ fn round_number(probe: &ProbeReport) -> Option<usize> {
 }
 
 /// The probes.
-struct Bench<'a> {
+struct CapacityStudy<'a> {
     args: &'a CapacityArgs,
     probing: Probing,
-    begun: Begun,
+    begun: SearchHead,
     /// Probes of the search that this one goes on from.
-    before: Option<journal::Before>,
+    before: Option<journal::SavedProbes>,
     /// Its unfinished directory.
     left: Option<PathBuf>,
     clock: Clock,
@@ -105,7 +106,7 @@ struct Bench<'a> {
     end: capacity::End,
 }
 
-impl Study for Bench<'_> {
+impl Study for CapacityStudy<'_> {
     type Result = Capacity;
 
     const NEEDS: &'static str = "a probe was complete";
@@ -135,7 +136,7 @@ impl Study for Bench<'_> {
             ("probes", format!("{takes} each, {arrivals} arrivals; none begins after {budget}")),
             ("saved", format!("as they end, in {}; continue with --resume", place.display())),
         ];
-        if let Some(saved) = self.before.as_ref().map(journal::Before::len).filter(|saved| *saved > 0) {
+        if let Some(saved) = self.before.as_ref().map(journal::SavedProbes::len).filter(|saved| *saved > 0) {
             rows.push(("resumed", format!("from {saved} probes")));
         }
         (format!("searching for the highest rate that this target sustains: {what}"), rows)
@@ -163,7 +164,7 @@ impl Study for Bench<'_> {
     }
 }
 
-impl Bench<'_> {
+impl CapacityStudy<'_> {
     /// Probes until it is known. What was probed stays, whatever ends it.
     fn search(&mut self, rounds: &mut Rounds<'_>, log: &mut Journal) -> Result<capacity::End, Error> {
         loop {
@@ -182,8 +183,8 @@ impl Bench<'_> {
                 rounds.stages.begin(&name, &does, self.probing.takes(pace, kind));
             }
             let (probe, ended) = self.probe(rounds, pace, kind)?;
-            let is_lost_again =
-                probe.seen == Seen::Lost && self.probes.last().is_some_and(|last| last.seen == Seen::Lost);
+            let is_lost_again = probe.seen == ProbeResult::Lost
+                && self.probes.last().is_some_and(|last| last.seen == ProbeResult::Lost);
             // What is not saved cannot be resumed from.
             let appended = rounds.check_saved().and_then(|()| log.append(&probe));
             let before = self.read();
@@ -222,10 +223,10 @@ impl Bench<'_> {
     fn wanted_rest(&self) -> Duration {
         let Some(last) = self.probes.last().filter(|_| !self.probing.starts_its_target) else { return Duration::ZERO };
         let rest = match last.seen {
-            Seen::Pass | Seen::Void => self.args.rest,
-            Seen::Fail | Seen::Collapse => self.args.rest.saturating_mul(AFTER_FAILURE),
+            ProbeResult::Pass | ProbeResult::Void => self.args.rest,
+            ProbeResult::Fail | ProbeResult::Collapse => self.args.rest.saturating_mul(AFTER_FAILURE),
             // A target that was just overloaded may not accept a connection yet.
-            Seen::Lost => self.args.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE),
+            ProbeResult::Lost => self.args.rest.max(Duration::from_secs(1)).saturating_mul(AFTER_FAILURE),
         };
         // What was asked for in a search that is gone on with may be over long since.
         let promise = Duration::try_from_secs_f64(last.longest_promise_s).unwrap_or(Duration::MAX);

@@ -6,16 +6,16 @@ mod capacity;
 mod compare;
 mod cut;
 mod export;
-mod keep;
 mod ladder;
 mod line;
-mod manners;
+mod output;
 mod recorded;
 mod report;
 mod run;
 mod scale;
 mod selftest;
 mod serve;
+mod throttling;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -32,9 +32,8 @@ pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
 pub use cut::{CutArgs, Outcome};
 pub use export::{Destination, Export};
-pub use keep::{FormArgs, KeepArgs};
 pub use ladder::{LadderArgs, RungNumber};
-pub use manners::{MannersArgs, PerHostArgs};
+pub use output::{FormArgs, OutputArgs};
 pub use recorded::Typed;
 pub(crate) use recorded::{given_in_rounds, is_recorded, refused_in_rounds};
 pub use report::{Ground, ReportArgs};
@@ -42,6 +41,7 @@ pub use run::{OutputFormat, RunArgs};
 pub use scale::ScaleArgs;
 pub use selftest::{Row, SelftestArgs};
 pub use serve::ServeArgs;
+pub use throttling::{PerHostArgs, ThrottlingArgs};
 
 /// Crawl a range of IDs as fast as the target, a rate budget and the machine allow, and measure it.
 #[derive(Debug, Parser)]

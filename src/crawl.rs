@@ -9,15 +9,15 @@ mod connection;
 mod dial;
 mod expect;
 mod local_ips;
-pub mod manners;
 mod metered;
-mod origins;
 mod pool;
 pub mod redact;
 mod request;
 mod reuse;
+mod source_addresses;
 mod targets;
 mod template;
+pub mod throttling;
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -34,12 +34,12 @@ pub use self::dial::{Dial, Route, Stream, Tcp};
 use self::expect::Checker;
 pub use self::expect::{Expect, ExpectError, Expectations, Lengths, Pattern, Statuses};
 pub use self::local_ips::{Family, LocalIps, LocalIpsError};
-pub use self::origins::Berth;
-use self::origins::{Origins, Seat};
 use self::pool::Pool;
 pub use self::request::{RequestShape, ShapeError};
 pub use self::reuse::Reuse;
-pub use self::targets::{AsksIds, Host, Targets};
+pub use self::source_addresses::ConnectionSlots;
+use self::source_addresses::{ConnectionSlot, SourceAddresses};
+pub use self::targets::{Host, IdUse, Targets};
 pub use self::template::{Flaw, Template, TemplateError};
 
 /// Connections that a shard may have open at most, for each request that it may have in flight: with several hosts, some
@@ -90,7 +90,7 @@ pub struct Crawl<D: Dial = Tcp> {
     checker: Checker,
     pool: Pool<Connection<D::Stream>>,
     /// Source addresses of the shard's connections, if any were given.
-    origins: Option<Origins>,
+    origins: Option<SourceAddresses>,
     /// Index of the address that answered last, for each host.
     address: Vec<Cell<usize>>,
 }
@@ -111,14 +111,14 @@ impl<D: Dial> Crawl<D> {
         let checker = Checker::new(spec.expect.clone());
         let pool = Pool::new(spec.targets.hosts().len(), connections);
         let address = spec.addresses.iter().map(|_| Cell::new(0)).collect();
-        Self { dial, spec, clock, writer, checker, pool, origins: None, address }.at(Berth::default())
+        Self { dial, spec, clock, writer, checker, pool, origins: None, address }.at(ConnectionSlots::default())
     }
 
     /// Set the place of the shard among the others, which decides the source addresses of its connections.
     #[must_use]
-    pub fn at(mut self, berth: Berth) -> Self {
+    pub fn at(mut self, berth: ConnectionSlots) -> Self {
         let origins =
-            |ips: &LocalIps| Origins::new(ips.clone(), self.spec.reuse, berth, self.spec.targets.hosts().len());
+            |ips: &LocalIps| SourceAddresses::new(ips.clone(), self.spec.reuse, berth, self.spec.targets.hosts().len());
         self.origins = self.spec.local_ips.as_ref().map(origins);
         self
     }
@@ -151,7 +151,7 @@ impl<D: Dial> Crawl<D> {
     }
 
     /// The way to `to` from the address of a seat. There is no way from another one.
-    fn route(&self, to: SocketAddr, seat: Option<&Seat>) -> Result<Route, ErrorKind> {
+    fn route(&self, to: SocketAddr, seat: Option<&ConnectionSlot>) -> Result<Route, ErrorKind> {
         let Some((origins, seat)) = self.origins.as_ref().zip(seat) else { return Ok(Route { to, from: None }) };
         let from = origins.address(seat, Family::of(to.ip())).ok_or(ErrorKind::AddressUnavailable)?;
         Ok(Route { to, from: Some(from) })
@@ -173,7 +173,7 @@ impl<D: Dial> Crawl<D> {
 
     /// The attempt with whether another one may help.
     fn judged(&self, mut attempt: Attempt) -> Attempt {
-        if manners::may_retry(self.spec.request.method(), &attempt) {
+        if throttling::may_retry(self.spec.request.method(), &attempt) {
             attempt.advice.repeat = Repeat::MayHelp;
         }
         attempt

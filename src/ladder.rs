@@ -64,7 +64,7 @@ fn check(rung: &Rung, args: &LadderArgs, cores: u32) -> Result<(), Error> {
     refuse(&words, "what follows --; the climb is what is saved and shown")?;
     let refused = [
         (
-            typed.manners.adaptive.is_some(),
+            typed.throttling.adaptive.is_some(),
             "--adaptive chooses the connections by itself, and here they are what a rung is",
         ),
         (typed.requests.is_some(), "-n ends a run by its count, and rungs end by the clock: see -d"),

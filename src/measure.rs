@@ -8,7 +8,7 @@ use crawlmark_harness::supervisor::{Observer, RunRecord, supervise};
 use crawlmark_mock_server::Ledger;
 use crawlmark_results::run::report::{Report, Verdict};
 
-use crate::crawl::{Berth, Crawl, CrawlSpec};
+use crate::crawl::{ConnectionSlots, Crawl, CrawlSpec};
 use crate::error::Error;
 use crate::target::Target;
 use crate::witness;
@@ -27,9 +27,9 @@ pub(crate) fn crawl(
 }
 
 /// Return the position of the shard's connections among those of the run.
-fn berth(plan: &RunPlan, shard: &ShardPlan) -> Berth {
+fn berth(plan: &RunPlan, shard: &ShardPlan) -> ConnectionSlots {
     let first = split_point(u64::from(plan.connections), u64::from(plan.shards), u64::from(shard.shard));
-    Berth { first, shard: shard.shard, shards: plan.shards }
+    ConnectionSlots { first, shard: shard.shard, shards: plan.shards }
 }
 
 /// Ends the bundled target, and adds to the report what its books say and whether it lived to the end. Returns the books.

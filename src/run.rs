@@ -11,7 +11,7 @@ use std::path::Path;
 use crawlmark_harness::clock::{Clock, wall_time};
 use crawlmark_harness::plan::RunPlan;
 use crawlmark_harness::supervisor::{HeldSignals, Interval, Live, Observer, OpenInterval};
-use crawlmark_results::run::gates::Lookout;
+use crawlmark_results::run::gates::LiveThresholds;
 use crawlmark_results::run::report::{Environment, IntervalRow, Placement, Report, Source, Verdict};
 use crawlmark_results::run::result_dir;
 use crawlmark_results::run::result_dir::{IntervalLog, PAGE, ResultDir, ResultError};
@@ -19,7 +19,7 @@ use crawlmark_results::run::words;
 use crawlmark_results::show::doc::Readers;
 use crawlmark_results::show::plot;
 
-use self::output::{Output, Wanted};
+use self::output::{Output, OutputOptions};
 use self::reach::Checked;
 use self::resolve::Resolved;
 pub(crate) use self::resolve::stranger;
@@ -45,8 +45,8 @@ pub(crate) fn result_directory(out: Option<&Path>, name: &str) -> Result<ResultD
 
 /// Crawls, and returns the exit code. `clock` was started with the program.
 pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error> {
-    let wanted = Wanted::of(&args)?;
-    let voice = Voice::of(&args, wanted.output);
+    let wanted = OutputOptions::of(&args)?;
+    let voice = Verbosity::of(&args, wanted.output);
     let mut resolved = resolve::resolve(args)?;
     if let Some(warning) = reach::check_descriptors(&mut resolved.plan)? {
         voice.warn(&warning);
@@ -81,7 +81,7 @@ pub(crate) fn run(args: RunArgs, typed: Typed, clock: Clock) -> Result<u8, Error
     let shown = show(&report, saved.as_deref().ok(), (voice, wanted.output));
     let place = saved.as_ref().map_or_else(ResultError::place, |saved| Some(saved));
     let more = place.map_or(Ok(()), |place| write_more(&report, place, &wanted));
-    if wanted.output.is_data() || voice == Voice::Errors {
+    if wanted.output.is_data() || voice == Verbosity::Errors {
         terminal::say(&failure(&report, ended));
     }
     let failures = [log.map(Error::Result), shown.err(), saved.err().map(Error::Result), more.err()];
@@ -101,7 +101,7 @@ pub(crate) fn check(args: RunArgs) -> Result<(RunPlan, Placement), Error> {
 }
 
 /// Writes what was asked for beyond the result: once that has its name, for nothing of this may cost a measurement.
-fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Error> {
+fn write_more(report: &Report, saved: &Path, wanted: &OutputOptions) -> Result<(), Error> {
     if let Some(ground) = wanted.png {
         result_dir::remake(saved, &result_dir::pictures(&plot::all(report), ground.into())?)?;
     }
@@ -111,14 +111,14 @@ fn write_more(report: &Report, saved: &Path, wanted: &Wanted) -> Result<(), Erro
 /// A run that is over.
 struct Crawled {
     report: Report,
-    lookout: Lookout,
+    lookout: LiveThresholds,
     /// Reason why the log of histograms is not whole; none when it is.
     log: Option<ResultError>,
 }
 
 /// Starts the target if it is the bundled one, runs the plan and merges what happened.
-fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Voice, clock: Clock) -> Result<Crawled, Error> {
-    let target = resolved.bundled.as_ref().map(resolve::Bundled::start).transpose()?;
+fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Verbosity, clock: Clock) -> Result<Crawled, Error> {
+    let target = resolved.bundled.as_ref().map(resolve::BundledTarget::start).transpose()?;
     let resolved = resolved.aimed_at(target.as_ref().map(Target::address))?;
     let columns = terminal::columns_beside();
     voice.say(&(words::announcement(&resolved.plan, columns) + &words::must_hold(&resolved.objectives, columns)));
@@ -129,10 +129,10 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Voice, clock: Clo
     let mut recorder = Recorder {
         rows: Vec::new(),
         log: file.begin(wall_time())?,
-        lookout: Lookout::new(&resolved.objectives, &resolved.plan),
+        lookout: LiveThresholds::new(&resolved.objectives, &resolved.plan),
         progress: match voice {
-            Voice::Full | Voice::DataWithProgress => Progress::fitting(&resolved.plan),
-            Voice::NoProgress | Voice::Errors | Voice::Data => Progress::Silent,
+            Verbosity::Full | Verbosity::DataWithProgress => Progress::fitting(&resolved.plan),
+            Verbosity::NoProgress | Verbosity::Errors | Verbosity::Data => Progress::Silent,
         },
     };
     let record = measure::crawl(&resolved.plan, &resolved.spec, clock, &mut recorder)?;
@@ -155,7 +155,7 @@ fn crawl((resolved, directory): (Resolved, &ResultDir), voice: Voice, clock: Clo
 struct Recorder<'a> {
     rows: Vec<IntervalRow>,
     log: IntervalLog<'a>,
-    lookout: Lookout,
+    lookout: LiveThresholds,
     progress: Progress,
 }
 
@@ -181,7 +181,7 @@ impl Observer for Recorder<'_> {
 
 /// Amount of output, and where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum Verbosity {
     /// Totals, progress, summary.
     Full,
     /// Totals and summary.
@@ -194,7 +194,7 @@ enum Voice {
     Errors,
 }
 
-impl Voice {
+impl Verbosity {
     fn of(args: &RunArgs, output: Output) -> Self {
         match (output.is_data(), args.quiet, args.no_progress) {
             (true, false, false) => Self::DataWithProgress,
@@ -263,11 +263,11 @@ fn failure(report: &Report, code: u8) -> String {
 }
 
 /// Shows the report, and where it is saved.
-fn show(report: &Report, saved: Option<&Path>, (voice, output): (Voice, Output)) -> Result<(), Error> {
+fn show(report: &Report, saved: Option<&Path>, (voice, output): (Verbosity, Output)) -> Result<(), Error> {
     match output {
         Output::Json => terminal::print(&(serde_json::to_string_pretty(report)? + "\n")),
         Output::Export => Ok(()),
-        Output::Summary | Output::SummaryWithPercentiles if voice == Voice::Errors => Ok(()),
+        Output::Summary | Output::SummaryWithPercentiles if voice == Verbosity::Errors => Ok(()),
         Output::Summary | Output::SummaryWithPercentiles => {
             let mut doc = words::doc(report, &[]).only(Readers::TERMINAL);
             if output == Output::SummaryWithPercentiles {

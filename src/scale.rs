@@ -2,7 +2,7 @@
 //!
 //! It runs rounds and shows how far it is; what the rounds mean is said by `crawlmark_results::studies::scale`.
 
-mod asked;
+mod settings;
 
 use std::mem;
 use std::path::Path;
@@ -15,11 +15,11 @@ use crawlmark_results::run::report::{Environment, Verdict};
 use crawlmark_results::show::text;
 use crawlmark_results::studies::scale::{Ceiling, Circumstances, Round, Scaling, Size, order};
 
-use self::asked::Asked;
+use self::settings::ScaleSettings;
 use crate::cli::ScaleArgs;
 use crate::error::{DONE, Error, INCONCLUSIVE};
 use crate::study::{self, End, Study};
-use crate::study::{Rounds, Setup, Taken};
+use crate::study::{RoundResults, Rounds, Setup};
 
 /// The folder of the rounds.
 const ROUNDS: &str = "rounds";
@@ -32,9 +32,9 @@ const AROUND: Duration = Duration::from_millis(500);
 
 /// Measure, and return the exit code.
 pub(crate) fn scale(args: &ScaleArgs) -> Result<u8, Error> {
-    let asked = Asked::of(args)?;
+    let asked = ScaleSettings::of(args)?;
     let takes = asked.round + AROUND;
-    study::conduct(Bench { args, asked, seen: Seen::default(), takes }, &args.keep, "scale")
+    study::conduct(ScaleStudy { args, asked, seen: Measurements::default(), takes }, &args.keep, "scale")
 }
 
 fn repeats(args: &ScaleArgs) -> usize {
@@ -48,22 +48,22 @@ fn minutes(seconds: u64) -> String {
 
 /// Measurements so far.
 #[derive(Default)]
-struct Seen {
+struct Measurements {
     ceiling: Option<Ceiling>,
     rounds: Vec<Round>,
     environment: Option<Environment>,
 }
 
 /// The rounds.
-struct Bench<'a> {
+struct ScaleStudy<'a> {
     args: &'a ScaleArgs,
-    asked: Asked,
-    seen: Seen,
+    asked: ScaleSettings,
+    seen: Measurements,
     /// Expected duration of a round.
     takes: Duration,
 }
 
-impl Study for Bench<'_> {
+impl Study for ScaleStudy<'_> {
     type Result = Scaling;
 
     const NEEDS: &'static str = "a round was complete";
@@ -82,7 +82,7 @@ impl Study for Bench<'_> {
             None if args.no_ceiling => "none",
             None => "none, for this target answers at once itself",
         };
-        let (repeats, round) = (args.repeats, asked::time(asked.round));
+        let (repeats, round) = (args.repeats, settings::time(asked.round));
         let rows = vec![
             ("sizes", format!("{} (shards/connections)", sizes.join(", "))),
             ("rounds", format!("{repeats} replicates of each, {rounds} rounds of {round} in all: about {takes}")),
@@ -113,7 +113,7 @@ impl Study for Bench<'_> {
     }
 
     fn result(&mut self, name: String, end: End) -> Result<Option<Scaling>, Error> {
-        let Seen { ceiling, rounds, environment } = mem::take(&mut self.seen);
+        let Measurements { ceiling, rounds, environment } = mem::take(&mut self.seen);
         let Some(environment) = environment else { return Ok(None) };
         let circumstances = Circumstances {
             name,
@@ -133,7 +133,7 @@ impl Study for Bench<'_> {
     }
 }
 
-impl Bench<'_> {
+impl ScaleStudy<'_> {
     /// Shows what is being done, where that is drawn: elsewhere a line says what came of it.
     fn begin(&self, rounds: &mut Rounds<'_>, name: &str, size: Size) {
         if rounds.stages.is_drawn() {
@@ -146,7 +146,7 @@ impl Bench<'_> {
         let (Some(words), Some(size)) = (&self.asked.ceiling, self.asked.largest()) else { return Ok(()) };
         self.begin(rounds, CEILING, size);
         let setup = Setup::of_this_program("the ceiling".to_owned(), sized(words, size))?;
-        let Taken { report, .. } = rounds.run(&setup, Path::new(CEILING))?;
+        let RoundResults { report, .. } = rounds.run(&setup, Path::new(CEILING))?;
         let round = Round::new(&report, (0, size, CEILING.to_owned()), None);
         let ceiling = Ceiling { size, items_per_s: round.items_per_s, validity: round.validity, result: round.result };
         let none = if ceiling.per_s().is_none() { ": no ceiling" } else { "" };
@@ -164,7 +164,7 @@ impl Bench<'_> {
         let is_own = self.asked.target_processes.is_some();
         let used = || if is_own { ended_children_cpu() } else { Proc::default().busy() };
         let (clock, before) = (Clock::start(), used());
-        let Taken { report, .. } = rounds.run(&setup, Path::new(&result))?.by_the_clock(&setup.label)?;
+        let RoundResults { report, .. } = rounds.run(&setup, Path::new(&result))?.by_the_clock(&setup.label)?;
         self.takes = Duration::from_nanos(clock.now().0);
         let cpu = before.zip(used()).map(|(before, after)| after.saturating_sub(before));
         let round = Round::new(&report, (replicate, size, result), cpu);

@@ -32,7 +32,7 @@ use crate::terminal::Stages;
 pub(crate) fn selftest(args: &SelftestArgs) -> Result<u8, Error> {
     let form = if args.quick { Form::Quick } else { Form::Full };
     let rows = rows(args, form).into_iter().map(|row| (row, Vec::new())).collect();
-    study::conduct(Bench { form, started_at: rfc3339(wall_time()), rows }, &args.keep, "selftest")
+    study::conduct(SelftestStudy { form, started_at: rfc3339(wall_time()), rows }, &args.keep, "selftest")
 }
 
 /// The rows to judge, in order, each once.
@@ -53,14 +53,14 @@ fn takes(experiment: Experiment, form: Form, rows: &[Row]) -> Duration {
 
 /// The rows and their attempts so far.
 #[derive(Debug)]
-struct Bench {
+struct SelftestStudy {
     form: Form,
     /// RFC 3339.
     started_at: String,
     rows: Vec<(Row, Vec<Attempt>)>,
 }
 
-impl Study for Bench {
+impl Study for SelftestStudy {
     type Result = Outcome;
 
     const NEEDS: &'static str = "an experiment was complete";
@@ -109,7 +109,7 @@ impl Study for Bench {
     }
 }
 
-impl Bench {
+impl SelftestStudy {
     /// Makes each experiment once, and then again those that left a row unsettled: what disturbed a machine may have
     /// passed by then. A signal that came during a run or after it stops what would follow, and keeps what that run measured.
     fn measure(
@@ -180,7 +180,8 @@ mod tests {
     fn a_signal_between_two_runs_or_after_the_last_one_is_kept_as_what_was_measured_is() {
         for (number, signal) in [(1, Signal::SIGINT), (ATTEMPTS, Signal::SIGTERM), (ATTEMPTS, Signal::SIGINT)] {
             let held = HeldSignals::hold().unwrap();
-            let mut bench = Bench { form: Form::Full, started_at: String::new(), rows: vec![(Row::R8, Vec::new())] };
+            let mut bench =
+                SelftestStudy { form: Form::Full, started_at: String::new(), rows: vec![(Row::R8, Vec::new())] };
             let (mut runs, mut stages) = (0, Stages::Silent);
             let mut rounds = Rounds::new(&held, &mut stages, Duration::ZERO, Path::new("."));
             let ended = bench.measure(&mut rounds, |_, _, _| {

@@ -15,8 +15,8 @@ use crawlmark_results::studies::StudyResult;
 pub(crate) use self::flags::{PORT, refuse, understood};
 use self::keep::{announce, conclude, directory, stages, stopped};
 pub(crate) use self::keep::{left_over, print, save};
-pub(crate) use self::rounds::{Rounds, Setup, Taken};
-use crate::cli::KeepArgs;
+pub(crate) use self::rounds::{RoundResults, Rounds, Setup};
+use crate::cli::OutputArgs;
 use crate::error::{Error, signalled};
 use crate::terminal;
 
@@ -69,7 +69,7 @@ pub(crate) enum End {
 /// # Errors
 /// When its directory cannot be made, a round failed, or the result could not be saved or printed; what was measured is
 /// saved all the same.
-pub(crate) fn conduct<S: Study>(mut study: S, keep: &KeepArgs, command: &str) -> Result<u8, Error> {
+pub(crate) fn conduct<S: Study>(mut study: S, keep: &OutputArgs, command: &str) -> Result<u8, Error> {
     let name = keep.name_or(command);
     let directory = directory(keep, &name)?;
     let held = HeldSignals::hold().map_err(Error::Signal)?;

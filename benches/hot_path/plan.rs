@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use criterion::Criterion;
 
@@ -21,7 +21,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         at_start: 1000,
         arrivals: Arrivals::Asap,
         pacing: Pacing::Sleep,
-        manners: Manners::default(),
+        throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: None,
         warmup: Duration::ZERO,

@@ -73,7 +73,7 @@ use pace::{LearntPace, News};
 
 /// State of a controller, for the trace in the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ControllerState {
     /// Limit on the shard's requests in flight; at least 1.
     pub limit: u32,
     /// The shard's learnt pace in requests per second, at least 0.1; none while none was learnt.
@@ -131,12 +131,12 @@ impl Adaptive {
 
     /// Return the limit and the pace now.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        Standing { limit: self.limit(), pace_per_s: self.pace.per_second() }
+    pub fn standing(&self) -> ControllerState {
+        ControllerState { limit: self.limit(), pace_per_s: self.pace.per_second() }
     }
 }
 
-impl Standing {
+impl ControllerState {
     /// With another shard's: none of the pace as long as one of them has none.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::machine::Proc;
-use crate::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
+use crate::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
 use crate::stats::Bounds;
 use crate::units::{IdRange, RateShape};
 
@@ -26,7 +26,7 @@ pub fn plan() -> RunPlan {
         at_start: 0,
         arrivals: Arrivals::Asap,
         pacing: Pacing::Sleep,
-        manners: Manners::default(),
+        throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: None,
         warmup: Duration::ZERO,

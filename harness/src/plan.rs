@@ -17,8 +17,8 @@ mod arrivals;
 mod budget;
 mod durations;
 mod error;
-mod manners;
 mod pacing;
+mod throttling;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,10 +30,10 @@ use self::budget::Bursts;
 pub use self::budget::{Budget, HostShare, PerHost};
 use self::durations::{micros, optional_micros};
 pub use self::error::PlanError;
-pub use self::manners::{
-    AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, Manners, OnThrottle, RETRY_RESERVE, UnknownName,
-};
 pub use self::pacing::Pacing;
+pub use self::throttling::{
+    AdaptiveKind, Backoff, BackoffError, MAX_RETRIES, OnThrottle, RETRY_RESERVE, ThrottlingPolicy, UnknownName,
+};
 use crate::units::{IdRange, Rate, RateShape, ShapedRate};
 
 /// The most requests that a budget may let through at once.
@@ -113,7 +113,8 @@ pub struct RunPlan {
     /// Strategy by which a shard waits until a request may go.
     pub pacing: Pacing,
     /// Reaction to throttling, and the retries.
-    pub manners: Manners,
+    #[serde(rename = "manners")]
+    pub throttling: ThrottlingPolicy,
     /// Number of hosts, and the limits of each.
     pub per_host: PerHost,
     /// When to stop starting items; none is when the range is done.
@@ -168,7 +169,7 @@ impl RunPlan {
         if self.has_budget() && self.burst < u64::from(self.shards) {
             return Err(PlanError::Burst { burst: self.burst, shards: self.shards });
         }
-        self.manners.validate()?;
+        self.throttling.validate()?;
         if let (RateShape::Ramp { .. }, Some(rate)) = (self.shape, self.shaped_rate())
             && self.duration.is_none_or(|duration| duration > LONGEST_RAMP)
         {
@@ -194,7 +195,7 @@ impl RunPlan {
 
     fn validate_arrivals(&self) -> Result<(), PlanError> {
         let Self { arrivals, warmup, pacing, .. } = *self;
-        let is_paced = self.rate.is_some() || self.per_host.rate.is_some() || self.manners.adaptive.is_some();
+        let is_paced = self.rate.is_some() || self.per_host.rate.is_some() || self.throttling.adaptive.is_some();
         if pacing != Pacing::Sleep && !is_paced {
             return Err(PlanError::PacingOfNothing(pacing));
         }
@@ -277,7 +278,7 @@ impl RunPlan {
             }),
             warmup: self.warmup,
             grace: self.grace,
-            manners: self.manners,
+            throttling: self.throttling,
             shape: self.shape,
             per_host: self.per_host.share(parts, i),
             spacing: self.spacing(),
@@ -312,7 +313,8 @@ pub struct ShardPlan {
     /// Course of the rate over the run.
     pub shape: RateShape,
     /// Reaction to throttling, and the retries.
-    pub manners: Manners,
+    #[serde(rename = "manners")]
+    pub throttling: ThrottlingPolicy,
     /// Its share of the limits of each host.
     pub per_host: HostShare,
     /// Least time between the arrivals of any two requests of the run, whichever shards they come from; none when bursts are allowed, or

@@ -5,24 +5,24 @@
 //! the reporter and never the lanes.
 
 mod alarm;
-mod bell;
 mod binding;
-mod brake;
+mod cpu_readings;
 mod deferred;
 mod engine;
 mod gate;
 mod host;
 mod intervals;
 mod limiter;
+mod loop_delay;
 mod messages;
 mod outbox;
-mod pulse;
+mod pauses;
 mod quota;
 mod retry;
 mod slots;
 mod spacing;
 mod supply;
-mod vitals;
+mod wakeup;
 
 use std::fmt::Display;
 use std::fs::File;
@@ -37,13 +37,13 @@ use tokio::net::unix::pipe;
 use tokio::runtime::{Builder, LocalOptions};
 
 use self::alarm::Alarm;
-pub use self::bell::Bell;
+use self::cpu_readings::{CpuReadings, Probing};
 use self::engine::Engine;
 pub use self::intervals::INTERVAL;
 use self::intervals::{Interval, Meters};
+use self::loop_delay::LoopDelayProbe;
 use self::outbox::Outbox;
-use self::pulse::Pulse;
-use self::vitals::{Probing, Vitals};
+pub use self::wakeup::Bell;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::process::{pin_to, usable_cpus};
@@ -101,7 +101,8 @@ where
 {
     let (control, frames) = tokio::io::split(stream);
 
-    let link = Link { outbox: Outbox::new(frames, None), listener: Listener::new(control), vitals: Vitals::none() };
+    let link =
+        Link { outbox: Outbox::new(frames, None), listener: Listener::new(control), vitals: CpuReadings::none() };
     attend(&plan, workload, Alarm::runtime(clock), link).await.map_or(1, |()| 0)
 }
 
@@ -125,7 +126,7 @@ where
         Err(error) => return refuse((&mut frames, &bell), ShardError::Workload(error.to_string())),
     };
     drop(inside);
-    let vitals = Vitals::before(plan.cpu, probing);
+    let vitals = CpuReadings::before(plan.cpu, probing);
     runtime.block_on(async {
         let link = Link {
             outbox: Outbox::new(pipe::Sender::from_owned_fd(frames.into())?, Some(bell)),
@@ -206,7 +207,7 @@ where
 {
     let clock = engine.clock();
     let Link { outbox, listener, vitals } = link;
-    let _pulse = Pulse::start(engine);
+    let _pulse = LoopDelayProbe::start(engine);
     let mut run = pin!(Some(Rc::clone(engine).run(alarm)));
     let mut reporter = pin!(report(engine, outbox, vitals));
     let mut cut_off = end;
@@ -267,7 +268,7 @@ struct Link<R, W> {
     outbox: Outbox<W>,
     listener: Listener<R>,
     /// Readings of the shard's use of the machine.
-    vitals: Vitals,
+    vitals: CpuReadings,
 }
 
 /// Control frames from the supervisor.
@@ -312,7 +313,7 @@ impl<R: AsyncRead + Unpin> Listener<R> {
 
 /// Tells the supervisor how far the shard is, what it has to know at once, and hands over each interval once it is
 /// complete. Ends only by failing.
-async fn report<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, vitals: &Vitals) -> Result<(), ShardError>
+async fn report<W, T>(engine: &Engine<W>, outbox: &mut Outbox<T>, vitals: &CpuReadings) -> Result<(), ShardError>
 where
     W: Workload,
     T: AsyncWrite + Unpin,
@@ -352,7 +353,7 @@ where
     }
 }
 
-fn meters<W: Workload>(engine: &Engine<W>, vitals: &Vitals, now: Nanos) -> Meters {
+fn meters<W: Workload>(engine: &Engine<W>, vitals: &CpuReadings, now: Nanos) -> Meters {
     let gate = engine.gate();
     Meters { cpu_us: vitals.used().cpu_us(), binding: gate.binding(now), standing: gate.standing() }
 }

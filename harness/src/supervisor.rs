@@ -32,7 +32,7 @@ use nix::unistd::pipe2;
 
 use self::line::{Line, Pipes, Process};
 pub use self::member::ShardFault;
-use self::member::{Heard, Member};
+use self::member::{Member, PipeEvent};
 use self::phases::Phases;
 use self::ranges::Ranges;
 #[cfg(feature = "virtual-time")]
@@ -41,11 +41,11 @@ use self::shares::Shares;
 pub use self::signals::{HeldSignals, HeldSuspension};
 use self::stop::Stop;
 use self::timeline::Timeline;
-pub use self::times::{Recent, ShardTimes, ToldStats};
+pub use self::times::{ReceivedStats, Recent, ShardTimes};
 use self::turns::Turns;
 pub use self::view::{
-    Effort, Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord, ShardRecord,
-    ShardSecond, Stopped, Stopping,
+    Interval, Live, LivePause, LiveShard, LiveState, Moved, Observer, OpenInterval, RunRecord, ShardRecord,
+    ShardSecond, Stopped, Stopping, SupervisorCpu,
 };
 use self::waking::{Event, Wakers};
 pub use self::windows::BusiestWindow;
@@ -302,7 +302,7 @@ impl<L: Line> Supervisor<L> {
             busiest: windows.busiest(),
             shards: members.into_iter().map(ShardRecord::of).collect(),
             supervisor: usage,
-            effort: Effort::default(),
+            effort: SupervisorCpu::default(),
             host: watch.map(|watch| watch.end(clock.now())).unwrap_or_default(),
         }
     }
@@ -351,27 +351,27 @@ impl<L: Line> Supervisor<L> {
         let shard = self.members[i].plan.shard;
         for heard in self.members[i].read(now) {
             match heard {
-                Heard::Ready => self.ready += 1,
-                Heard::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
-                Heard::Interval(frame) => self.timeline.add(shard, *frame),
-                Heard::Open(seconds) => self.timeline.open(shard, seconds),
-                Heard::Sends(sends) => self.windows.add(i, &sends),
-                Heard::Pause(order) => self.pause_others(i, order),
-                Heard::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at }),
-                Heard::AskTurn(scope) => {
+                PipeEvent::Ready => self.ready += 1,
+                PipeEvent::Refused(why) => return Err(SuperviseError::Refused { shard, why }),
+                PipeEvent::Interval(frame) => self.timeline.add(shard, *frame),
+                PipeEvent::Open(seconds) => self.timeline.open(shard, seconds),
+                PipeEvent::Sends(sends) => self.windows.add(i, &sends),
+                PipeEvent::Pause(order) => self.pause_others(i, order),
+                PipeEvent::Arrived { scope, at } => self.tell_others(i, Control::Arrived { scope, at }),
+                PipeEvent::AskTurn(scope) => {
                     let next = self.turns.ask(scope, i);
                     self.tell_turn(scope, next);
                 }
-                Heard::EndTurn(scope) => {
+                PipeEvent::EndTurn(scope) => {
                     let next = self.turns.end(scope, i);
                     self.tell_turn(scope, next);
                 }
-                Heard::Idle => {
+                PipeEvent::Idle => {
                     self.members[i].progress.remaining = 0;
                     self.ranges.idle(i);
                 }
-                Heard::Shed(range) => self.hand_over(i, range),
-                Heard::Share(kept) => {
+                PipeEvent::Shed(range) => self.hand_over(i, range),
+                PipeEvent::Share(kept) => {
                     let tell = self.budget.as_mut().map(|budget| budget.shares.kept(i, kept));
                     self.tell_shares(tell.unwrap_or_default());
                 }

@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::message::{
-    Binding, BindingTimes, BudgetUse, Control, Courtesy, CpuHealth, FinalFrame, Frame, IntervalFrame, LowerBound,
-    OpenSecond, PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, TimetableUse, Usage,
+    Binding, BindingTimes, BudgetUse, Control, CpuHealth, FinalFrame, Frame, IntervalFrame, LowerBound, OpenSecond,
+    PauseCause, PauseOrder, Progress, SLOT, Scheduled, Scope, Sends, ThrottlingCounts, TimetableUse, Usage,
 };
 use self::v2::read_cells;
 use crate::stats::{Bounds, Cells, Counters, Exact, Series, ShardStats};
@@ -181,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::adaptive::Standing;
+    use crate::adaptive::ControllerState;
     use crate::stats::tests::{any_sample, bounds};
 
     fn interval(samples: &[crate::sample::Sample]) -> (ShardStats, Frame) {
@@ -195,7 +195,7 @@ mod tests {
             cpu_us: 11,
             max_sched_lag_ns: 13,
             binding: BindingTimes { rate_ns: 17, ..BindingTimes::default() },
-            standing: Some(Standing { limit: 19, pace_per_s: Some(23.5) }),
+            standing: Some(ControllerState { limit: 19, pace_per_s: Some(23.5) }),
             counters: stats.counters.clone(),
             warmup: stats.counters.clone(),
             scheduled: Scheduled { requests: 29, good: 27, failed: 2 },

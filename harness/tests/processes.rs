@@ -13,12 +13,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crawlmark_harness::clock::{Clock, Nanos};
-use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::process::{ForkError, ShardExit};
 use crawlmark_harness::sample::{Advice, Attempt, Outcome};
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::supervisor::{
-    Effort, Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, supervise,
+    Interval, Live, Observer, RunRecord, ShardFault, ShardRecord, Stopping, SuperviseError, SupervisorCpu, supervise,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_harness::workload::{Flight, InFlight, Workload};
@@ -85,7 +85,7 @@ fn plan(ids: u64, shards: u32) -> RunPlan {
         at_start: 0,
         arrivals: Arrivals::Asap,
         pacing: Pacing::Sleep,
-        manners: Manners::default(),
+        throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: None,
         warmup: Duration::ZERO,
@@ -155,7 +155,7 @@ fn clean_shards_perform_every_id_once() {
         assert_eq!(record.interrupted, None);
         // Nothing goes before the common start, which forking comes before; each of the three phases is part of the whole.
         assert!(record.shards.iter().all(|shard| shard.first_sent >= Some(record.start)), "{:?}", record.start);
-        let Effort { starting_us, running_us, running } = record.effort;
+        let SupervisorCpu { starting_us, running_us, running } = record.effort;
         assert!(starting_us > 0 && starting_us + running_us <= record.supervisor.cpu_us(), "{:?}", record.effort);
         assert!(running > Duration::ZERO);
     }

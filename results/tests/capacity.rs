@@ -14,9 +14,9 @@ use crawlmark_results::run::gates::Condition;
 use crawlmark_results::run::report::{IntervalRow, Report, Verdict};
 use crawlmark_results::show::plot;
 use crawlmark_results::studies::StudyResult;
-use crawlmark_results::studies::capacity::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
+use crawlmark_results::studies::capacity::search::{Bounds, Ending, Kind, ProbeResult, RateState, Search, Step};
 use crawlmark_results::studies::capacity::{
-    Begun, Capacity, Connections, End, Failure, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted,
+    Capacity, Connections, End, Failure, Outcome, Pace, ProbePlan, ProbeReport, Question, SearchHead, Wanted,
     capacity_headline, in_hindsight, journal_line, judge, read_journal, search_of, searches_differ,
 };
 
@@ -66,27 +66,27 @@ fn wanted(objectives: &[Condition]) -> Wanted<'_> {
     Wanted { objectives, precision: 0.02 }
 }
 
-fn judged(report: &Report, objectives: &[Condition]) -> (Seen, Vec<String>) {
+fn judged(report: &Report, objectives: &[Condition]) -> (ProbeResult, Vec<String>) {
     judge(report, wanted(objectives), Connections::Enough)
 }
 
-fn seen(report: &Report, objectives: &[Condition]) -> Seen {
+fn seen(report: &Report, objectives: &[Condition]) -> ProbeResult {
     judged(report, objectives).0
 }
 
 #[test]
 fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
     let mut report = saved();
-    assert_eq!(seen(&report, &throttled()), Seen::Pass);
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Pass);
     // What a limit lets through at once is used up in the warm-up, or refuses there.
     report.intervals[0].throttled = 900;
-    assert_eq!(seen(&report, &throttled()), Seen::Pass, "warm-up");
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Pass, "warm-up");
     report.intervals[1].throttled = 30;
-    assert_eq!(seen(&report, &throttled()), Seen::Pass, "0.75 % of all");
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Pass, "0.75 % of all");
     report.intervals[1].throttled = 0;
     report.intervals[4].throttled = 30;
     let (seen, reasons) = judged(&report, &throttled());
-    assert_eq!(seen, Seen::Fail, "1.5 % of the later half");
+    assert_eq!(seen, ProbeResult::Fail, "1.5 % of the later half");
     assert_eq!(reasons, ["throttled_rate 1.50 %, where throttled_rate < 0.01 is wanted"]);
     (report.intervals[4].throttled, report.intervals[4].ok, report.intervals[4].failed) = (0, 900, 100);
     assert!(judged(&report, &throttled()).1[0].starts_with("error_rate 5.00 %"));
@@ -96,23 +96,27 @@ fn shares_are_judged_after_the_warm_up_and_of_the_later_half() {
 fn what_this_side_may_have_done_says_nothing_of_the_target() {
     let slow = objectives(&["response_p50 < 1us"]);
     let mut report = saved();
-    assert_eq!(seen(&report, &slow), Seen::Fail);
+    assert_eq!(seen(&report, &slow), ProbeResult::Fail);
     for verdict in [Verdict::ClientLimited, Verdict::Disturbed, Verdict::BudgetLimited] {
         report.validity.verdict = verdict;
-        assert_eq!(seen(&report, &slow), Seen::Void, "{verdict:?}");
-        assert_eq!(seen(&report, &objectives(&["response_p50 < 1h"])), Seen::Pass, "{verdict:?}: it was good enough");
+        assert_eq!(seen(&report, &slow), ProbeResult::Void, "{verdict:?}");
+        assert_eq!(
+            seen(&report, &objectives(&["response_p50 < 1h"])),
+            ProbeResult::Pass,
+            "{verdict:?}: it was good enough"
+        );
     }
     // A refusal is the target's, however busy this machine was.
     report.validity.verdict = Verdict::ClientLimited;
     report.intervals[4].throttled = 500;
-    assert_eq!(seen(&report, &throttled()), Seen::Fail);
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Fail);
     // But not of requests that came late, all at once.
     report.latency.get_mut("sched_lag").unwrap().p99_us = Some(1e9);
-    assert_eq!(seen(&report, &throttled()), Seen::Void);
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Void);
     report.stopped_by = Some("error_rate < 0.5".to_owned());
-    assert_eq!(seen(&report, &throttled()), Seen::Collapse, "what most of goes wrong is not pushed again");
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Collapse, "what most of goes wrong is not pushed again");
     report.totals.errors_by_kind.insert(ErrorKind::TooManyFiles, 3);
-    assert_eq!(seen(&report, &throttled()), Seen::Void);
+    assert_eq!(seen(&report, &throttled()), ProbeResult::Void);
 }
 
 #[test]
@@ -135,10 +139,10 @@ fn refusals_of_what_this_client_sent_in_bunches_say_nothing_of_the_target() {
     let wanted = objectives(&["response_p99 < 1h", "throttled_rate < 1%"]);
     report.intervals[4].throttled = 200;
     let (seen, why) = judged(&report, &wanted);
-    assert_eq!(seen, Seen::Void, "10 % of the later half were refused, and 5 % came late");
+    assert_eq!(seen, ProbeResult::Void, "10 % of the later half were refused, and 5 % came late");
     assert!(why.iter().any(|why| why.starts_with("this client sent 5.0 % of the requests late")), "{why:?}");
     report.intervals[4].throttled = 300;
-    assert_eq!(judged(&report, &wanted).0, Seen::Fail, "more than that");
+    assert_eq!(judged(&report, &wanted).0, ProbeResult::Fail, "more than that");
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn refusals_that_repeat_to_the_digit_are_the_targets() {
     let void = |share: f64| ProbeReport {
         per_min: Pace::nearest(900.0),
         rate_per_s: 900.0,
-        seen: Seen::Void,
+        seen: ProbeResult::Void,
         bunched: true,
         throttled_share: share,
         kind: Kind::Full,
@@ -156,14 +160,22 @@ fn refusals_that_repeat_to_the_digit_are_the_targets() {
     };
     let standing = |shares: &[f64]| {
         let probes: Vec<ProbeReport> = shares.iter().copied().map(void).collect();
-        let read: Vec<Seen> = in_hindsight(&question, probes.clone()).iter().map(|probe| probe.seen).collect();
+        let read: Vec<ProbeResult> = in_hindsight(&question, probes.clone()).iter().map(|probe| probe.seen).collect();
         let search = search_of(&question, &probes);
         let tally = search.rates().next().map(|(_, tally)| tally.standing());
         (read, tally)
     };
-    assert_eq!(standing(&[0.0196, 0.0196, 0.0196]), (vec![Seen::Fail; 3], Some(Standing::Fails)));
-    assert_eq!(standing(&[0.0196, 0.05, 0.011]), (vec![Seen::Void; 3], Some(Standing::Unknown)), "that is noise");
-    assert_eq!(standing(&[0.0196, 0.0196]), (vec![Seen::Void; 2], Some(Standing::Unknown)), "twice may be chance");
+    assert_eq!(standing(&[0.0196, 0.0196, 0.0196]), (vec![ProbeResult::Fail; 3], Some(RateState::Fails)));
+    assert_eq!(
+        standing(&[0.0196, 0.05, 0.011]),
+        (vec![ProbeResult::Void; 3], Some(RateState::Unknown)),
+        "that is noise"
+    );
+    assert_eq!(
+        standing(&[0.0196, 0.0196]),
+        (vec![ProbeResult::Void; 2], Some(RateState::Unknown)),
+        "twice may be chance"
+    );
 }
 
 #[test]
@@ -203,7 +215,7 @@ fn what_is_not_found_is_not_accepted() {
             (row.ok, row.not_found) = (1_000 - missing, missing);
         }
         let probe = ProbeReport::new(plan(1), &report, wanted(&throttled()));
-        assert_eq!((probe.seen, probe.accepted_per_s), (Seen::Pass, Some(accepted)));
+        assert_eq!((probe.seen, probe.accepted_per_s), (ProbeResult::Pass, Some(accepted)));
         let counted = probe.counted.unwrap();
         assert_eq!((counted.attempts, counted.good, counted.not_found), (4_000, 4 * (1_000 - missing), 4 * missing));
         for of_search in &mut search {
@@ -243,7 +255,7 @@ fn what_a_busy_machine_may_have_done_is_not_the_targets() {
     report.validity.verdict = Verdict::TargetLimited;
     report.totals.attempts = 5_000;
     report.totals.errors_by_kind.insert(ErrorKind::Timeout, 500);
-    assert_eq!(judged(&report), (Seen::Fail, false));
+    assert_eq!(judged(&report), (ProbeResult::Fail, false));
     let busy = |report: &Report| {
         let mut busy = report.clone();
         for shard in &mut busy.shards {
@@ -251,19 +263,19 @@ fn what_a_busy_machine_may_have_done_is_not_the_targets() {
         }
         busy
     };
-    assert_eq!(judged(&busy(&report)), (Seen::Void, true), "the shards waited for a CPU");
+    assert_eq!(judged(&busy(&report)), (ProbeResult::Void, true), "the shards waited for a CPU");
     // Connections that the target closed are its doing.
     report.totals.errors_by_kind.clear();
     report.totals.errors_by_kind.insert(ErrorKind::Closed, 500);
-    assert_eq!(judged(&busy(&report)), (Seen::Fail, false));
+    assert_eq!(judged(&busy(&report)), (ProbeResult::Fail, false));
     // A lack of connections may come of answers that were read late.
     let mut starved = saved();
     starved.validity.verdict = Verdict::ConcurrencyLimited;
     for row in &mut starved.intervals {
         row.response_p50_us = Some(20_000.0 + 30_000.0 * row.start_s as f64);
     }
-    assert_eq!(judged(&starved).0, Seen::Fail);
-    assert_eq!(judged(&busy(&starved)), (Seen::Void, true));
+    assert_eq!(judged(&starved).0, ProbeResult::Fail);
+    assert_eq!(judged(&busy(&starved)), (ProbeResult::Void, true));
 }
 
 #[test]
@@ -280,7 +292,10 @@ fn an_objective_of_few_requests_is_broken_by_how_many() {
     (entry.count, entry.censored, entry.p99_us, entry.max_us) = (100, 0, None, Some(499_900.0));
     entry.hdr = Some(base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes));
     let (seen, why) = judged(&report, &objectives(&["response_p99 < 499.9ms"]));
-    assert_eq!((seen, why), (Seen::Fail, vec!["5 of 100 requests broke response_p99 < 499.9ms, and 1 may".to_owned()]));
+    assert_eq!(
+        (seen, why),
+        (ProbeResult::Fail, vec!["5 of 100 requests broke response_p99 < 499.9ms, and 1 may".to_owned()])
+    );
 }
 
 #[test]
@@ -297,8 +312,8 @@ fn an_edited_journal_is_refused() {
         }
         read_journal(&text).err()
     };
-    let passed = probes.iter().find(|probe| probe.seen == Seen::Pass).unwrap().number;
-    let failed = probes.iter().find(|probe| probe.seen == Seen::Fail).unwrap().number;
+    let passed = probes.iter().find(|probe| probe.seen == ProbeResult::Pass).unwrap().number;
+    let failed = probes.iter().find(|probe| probe.seen == ProbeResult::Fail).unwrap().number;
     assert_eq!(refused(passed, &|_| {}), None);
     let set = |number, path: &str, value: serde_json::Value| {
         refused(number, &|line| *line.pointer_mut(path).unwrap() = value.clone())
@@ -348,7 +363,7 @@ fn a_probe_that_did_not_end_has_a_row_and_says_nothing_of_its_rate() {
 
 /// The text of a search with such probes.
 fn told(question: Question, probes: Vec<ProbeReport>, end: End) -> String {
-    let begun = Begun { question, ..begun() };
+    let begun = SearchHead { question, ..begun() };
     Capacity::new(String::new(), begun, probes, end).doc().terminal(1_000)
 }
 
@@ -394,8 +409,8 @@ fn a_lack_of_connections_is_the_targets_if_there_were_enough() {
     let mut report = saved();
     report.validity.verdict = Verdict::ConcurrencyLimited;
     let slow = objectives(&["response_p50 < 1us"]);
-    assert_eq!(judge(&report, wanted(&slow), Connections::Enough).0, Seen::Fail);
-    assert_eq!(judge(&report, wanted(&slow), Connections::Bounded).0, Seen::Void);
+    assert_eq!(judge(&report, wanted(&slow), Connections::Enough).0, ProbeResult::Fail);
+    assert_eq!(judge(&report, wanted(&slow), Connections::Bounded).0, ProbeResult::Void);
 }
 
 #[test]
@@ -408,17 +423,17 @@ fn a_target_that_falls_behind_fails_before_its_times_are_too_long() {
         }
     };
     grow(&mut report, 5_000.0);
-    assert_eq!(seen(&report, &slow), Seen::Pass, "half a percent more than it manages is within the precision");
+    assert_eq!(seen(&report, &slow), ProbeResult::Pass, "half a percent more than it manages is within the precision");
     grow(&mut report, 30_000.0);
     let (seen_of, why) = judged(&report, &slow);
-    assert_eq!(seen_of, Seen::Fail);
+    assert_eq!(seen_of, ProbeResult::Fail);
     assert_eq!(why, ["the median response time grew by 30.0 ms each second: more came than it managed"]);
     report.validity.verdict = Verdict::Disturbed;
-    assert_eq!(seen(&report, &slow), Seen::Void, "a disturbed machine may get slower, too");
+    assert_eq!(seen(&report, &slow), ProbeResult::Void, "a disturbed machine may get slower, too");
     report.validity.verdict = Verdict::Valid;
     // The seconds after the last request was due only empty the queue, and the warm-up fills it.
     report.plan.run.duration = Some(Duration::from_secs(4));
-    assert_eq!(seen(&report, &slow), Seen::Pass, "three seconds are too few to tell");
+    assert_eq!(seen(&report, &slow), ProbeResult::Pass, "three seconds are too few to tell");
 }
 
 /// What was asked of a simulated target.
@@ -449,10 +464,12 @@ fn probes() -> (Vec<ProbeReport>, Ending) {
         let plan = ProbePlan { number, pace, kind, connections: Connections::Enough, result };
         let rate = pace.per_s();
         let (seen, reasons) = match () {
-            () if number == 5 => (Seen::Void, vec!["this client sent one request of a hundred 5 ms late".to_owned()]),
-            () if rate <= 4_000.0 => (Seen::Pass, vec![]),
-            () if rate > 7_000.0 => (Seen::Collapse, vec!["stopped".to_owned()]),
-            () => (Seen::Fail, vec!["throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted".to_owned()]),
+            () if number == 5 => {
+                (ProbeResult::Void, vec!["this client sent one request of a hundred 5 ms late".to_owned()])
+            }
+            () if rate <= 4_000.0 => (ProbeResult::Pass, vec![]),
+            () if rate > 7_000.0 => (ProbeResult::Collapse, vec!["stopped".to_owned()]),
+            () => (ProbeResult::Fail, vec!["throttled_rate 3.10 %, where throttled_rate < 0.01 is wanted".to_owned()]),
         };
         let us = 1e6 / (4_400.0 - rate.min(4_350.0));
         search.note(pace, kind, seen);
@@ -469,8 +486,8 @@ fn probes() -> (Vec<ProbeReport>, Ending) {
 }
 
 /// The same of a machine.
-fn begun() -> Begun {
-    Begun { crawlmark_version: "0.1.0".to_owned(), ..Begun::here(question(), saved().environment, 7) }
+fn begun() -> SearchHead {
+    SearchHead { crawlmark_version: "0.1.0".to_owned(), ..SearchHead::here(question(), saved().environment, 7) }
 }
 
 fn capacity() -> Capacity {
@@ -498,7 +515,7 @@ fn a_search_is_told_in_text_and_markdown() {
 fn a_failed_probe_has_a_cause() {
     let (probes, _) = probes();
     let wanted = objectives(&["response_p99 < 50ms", "error_rate < 1%", "throttled_rate < 1%", "items > 5"]);
-    let cause = |seen: Seen, why: &str, error_share: f64| {
+    let cause = |seen: ProbeResult, why: &str, error_share: f64| {
         let reasons = vec![why.to_owned()];
         Failure::of(&ProbeReport { seen, reasons, error_share, ..probes[0].clone() }, &wanted)
     };
@@ -518,8 +535,8 @@ fn a_failed_probe_has_a_cause() {
         ("all of 64 connections were waiting for an answer when more was due", 0.0, Failure::Connections),
         ("items 4, where items > 5 is wanted", 0.0, Failure::Other),
     ] {
-        assert_eq!(cause(Seen::Fail, why, errors), Some(expected), "{why}");
-        assert_eq!(cause(Seen::Void, why, errors), None);
+        assert_eq!(cause(ProbeResult::Fail, why, errors), Some(expected), "{why}");
+        assert_eq!(cause(ProbeResult::Void, why, errors), None);
     }
 }
 
@@ -579,12 +596,12 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
     for wrong in ["", "{}\n", &text.replacen("\"seen\"", "\"saw\"", 1), &beyond] {
         assert!(read_journal(wrong).is_err());
     }
-    let differ = |other: &Begun| searches_differ(&begun(), other);
+    let differ = |other: &SearchHead| searches_differ(&begun(), other);
     assert_eq!(differ(&begun()), Vec::<String>::new());
-    let longer = Begun { question: Question { probe_s: 2.0, ..question() }, ..begun() };
+    let longer = SearchHead { question: Question { probe_s: 2.0, ..question() }, ..begun() };
     assert_eq!(differ(&longer), ["probe_s (4.0)"]);
-    assert_eq!(differ(&Begun { crawlmark_version: "0.2.0".to_owned(), ..begun() }), ["crawlmark (0.1.0)"]);
-    let other_words = Begun { fingerprint: 8, ..begun() };
+    assert_eq!(differ(&SearchHead { crawlmark_version: "0.2.0".to_owned(), ..begun() }), ["crawlmark (0.1.0)"]);
+    let other_words = SearchHead { fingerprint: 8, ..begun() };
     assert_eq!(differ(&other_words), ["values of flags, or the list of URLs (7)"]);
     let mut moved = begun();
     moved.environment.nofile = Some(1);
@@ -594,10 +611,10 @@ fn a_journal_is_read_back_though_its_end_was_cut() {
 }
 
 /// A probe of a search, as its number and rate say.
-fn probe_at(number: usize, per_s: f64, seen: Seen) -> ProbeReport {
+fn probe_at(number: usize, per_s: f64, seen: ProbeResult) -> ProbeReport {
     let (pace, result) = (Pace::nearest(per_s), format!("rounds/{number:03}"));
     let plan = ProbePlan { number, pace, kind: Kind::Full, connections: Connections::Enough, result };
-    let reasons = if seen == Seen::Pass { vec![] } else { vec!["refused".to_owned()] };
+    let reasons = if seen == ProbeResult::Pass { vec![] } else { vec!["refused".to_owned()] };
     ProbeReport { seen, reasons, ..ProbeReport::new(plan, &saved(), wanted(&[])) }
 }
 
@@ -615,7 +632,7 @@ fn a_target_that_answers_less_than_is_due_over_few_connections_fails() {
     }
     let slow = objectives(&["response_p50 < 1us"]);
     let (seen, why) = judge(&report, wanted(&slow), Connections::Bounded);
-    assert_eq!(seen, Seen::Fail, "{why:?}");
+    assert_eq!(seen, ProbeResult::Fail, "{why:?}");
     assert!(why[0].contains("connections were waiting"), "{why:?}");
 }
 
@@ -626,7 +643,7 @@ fn a_limit_is_what_most_refused_probes_agree_on() {
             error_share: 0.9,
             let_through_per_s: Some(*let_through),
             let_through_least_per_s: Some((let_through - 1.0).max(0.0)),
-            ..probe_at(number, *per_s, Seen::Fail)
+            ..probe_at(number, *per_s, ProbeResult::Fail)
         });
         concluded(refused.collect(), End::OutOfTime).limit_per_s
     };
@@ -641,27 +658,27 @@ fn a_probe_that_passed_by_a_burst_does_not_outvote_the_limit() {
     let refused =
         [(800.0, 150.0), (566.0, 150.0), (476.0, 0.0)].iter().zip(1..).map(|((per_s, let_through), number)| {
             let (error_share, let_through_per_s) = (0.9, Some(*let_through));
-            ProbeReport { error_share, let_through_per_s, ..probe_at(number, *per_s, Seen::Fail) }
+            ProbeReport { error_share, let_through_per_s, ..probe_at(number, *per_s, ProbeResult::Fail) }
         });
     let mut probes: Vec<ProbeReport> = refused.collect();
     // One was refused in the warm-up.
-    probes.push(ProbeReport { let_through_per_s: Some(600.0), ..probe_at(4, 600.0, Seen::Pass) });
+    probes.push(ProbeReport { let_through_per_s: Some(600.0), ..probe_at(4, 600.0, ProbeResult::Pass) });
     let objectives = vec!["error_rate < 0.01".to_owned()];
-    let begun = Begun { question: Question { objectives, ..question() }, ..begun() };
+    let begun = SearchHead { question: Question { objectives, ..question() }, ..begun() };
     let capacity = Capacity::new(String::new(), begun, probes, End::OutOfTime);
-    assert_eq!((capacity.probes[3].seen, capacity.limit_per_s), (Seen::Fail, Some(150.0)));
+    assert_eq!((capacity.probes[3].seen, capacity.limit_per_s), (ProbeResult::Fail, Some(150.0)));
 }
 
 #[test]
 fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
     let refused = |number, per_s| {
-        let mut probe = probe_at(number, per_s, Seen::Collapse);
+        let mut probe = probe_at(number, per_s, ProbeResult::Collapse);
         let counted = probe.counted.as_mut().unwrap();
         (counted.throttled, counted.good) = (counted.attempts, 0);
         (probe.throttled_share, probe.refused_by_s) = (1.0, Some(1.0));
         probe
     };
-    let passed = vec![probe_at(1, 500.0, Seen::Pass), probe_at(2, 1_000.0, Seen::Pass)];
+    let passed = vec![probe_at(1, 500.0, ProbeResult::Pass), probe_at(2, 1_000.0, ProbeResult::Pass)];
     let longer = "The limit seems to count over a longer time than a probe (5.00 s): probe 3 at 900/s had all of its requests \
                   refused after others passed. Use a --probe of at least that time.";
     let headline = |last| capacity_headline(&concluded([passed.clone(), vec![last]].concat(), End::OutOfTime));
@@ -672,7 +689,7 @@ fn requests_that_are_all_refused_after_others_passed_tell_of_a_longer_limit() {
 #[test]
 fn not_found_answers_alone_are_no_capacity() {
     let missing = |number, per_s| {
-        let mut probe = probe_at(number, per_s, Seen::Pass);
+        let mut probe = probe_at(number, per_s, ProbeResult::Pass);
         let counted = probe.counted.as_mut().unwrap();
         (counted.not_found, counted.good) = (counted.attempts, 0);
         probe.accepted_per_s = Some(0.0);

@@ -13,7 +13,7 @@ use crawlmark_results::run::report::{IntervalRow, Latency, Report, Verdict};
 use crawlmark_results::studies::StudyResult;
 use crawlmark_results::studies::capacity::search::{Bounds, Kind, Step};
 use crawlmark_results::studies::capacity::{
-    Begun, Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, Wanted, capacity_headline,
+    Capacity, Connections, End, Outcome, Pace, ProbePlan, ProbeReport, Question, SearchHead, Wanted, capacity_headline,
     next_step, resolution, times_s,
 };
 
@@ -144,7 +144,7 @@ fn saved() -> Report {
     report.stopped_by = None;
     report.totals.errors_by_kind.clear();
     report.validity.verdict = Verdict::Valid;
-    report.manners.longest_promise_s = 0.0;
+    report.throttling.longest_promise_s = 0.0;
     if let Some(lag) = report.latency.get_mut("sched_lag") {
         (lag.p50_us, lag.p90_us, lag.p99_us, lag.hdr) = (Some(10.0), Some(20.0), Some(50.0), None);
     }
@@ -282,7 +282,7 @@ fn search(question: &Question, seed: u64, mut target: impl FnMut(u64) -> Box<dyn
     loop {
         let (pace, kind) = match next_step(question, &probes) {
             Step::Done(ending) => {
-                let begun = Begun::here(question.clone(), report.environment.clone(), 0);
+                let begun = SearchHead::here(question.clone(), report.environment.clone(), 0);
                 return Capacity::new(String::new(), begun, probes, End::Known(ending));
             }
             Step::Probe(pace, kind) => (pace, kind),

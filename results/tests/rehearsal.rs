@@ -16,7 +16,7 @@ use crawlmark_harness::fixtures::plan;
 use crawlmark_harness::plan::{Arrivals, RunPlan, ShardPlan};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse, rehearse_before};
 use crawlmark_harness::supervisor::{Interval, Live, Observer, OpenInterval};
-use crawlmark_results::run::gates::{Breach, Condition, Lookout, Measured, Objective, of_report};
+use crawlmark_results::run::gates::{Breach, Condition, LiveThresholds, Measured, Objective, of_report};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Ledger, Placement, Report, Source};
 use crawlmark_results::run::result_dir::{self, RESULT};
 use crawlmark_results::run::words;
@@ -331,7 +331,7 @@ fn what_was_due_and_had_no_connection_and_what_waits_to_be_tried_again_is_in_no_
         (Outcome::Error(ErrorKind::Reset), advice)
     };
     let mut plan = run_of(1, 20, 20);
-    (plan.duration, plan.manners.max_pause) = (Some(S), 3_600 * S);
+    (plan.duration, plan.throttling.max_pause) = (Some(S), 3_600 * S);
     let report = run_against(&plan, &[], |_, _| MS, later).report(&plan);
     assert_eq!((report.ledger.unfinished, known_and_cut_off(&report, ["item"])), (20, [(0, 20)]));
     assert_eq!(report.latency["item"].max_us, Some(1_000_000.0));
@@ -479,8 +479,13 @@ fn a_request_whose_connection_opens_while_a_pause_begins_is_held_back_until_it_i
         let early = sends(&rehearsal.samples).into_iter().filter(|sent| (told.0 + 1..until.0).contains(sent));
         assert_eq!(early.count(), 0, "{:?}", plan.arrivals);
         let report = rehearsal.report(&plan);
-        let (manners, held) = (report.manners, |sample: &&Sample| sample.permit.admitted >= until);
-        assert_eq!((manners.honoured, manners.violated, manners.early_attempts), (1, 0, 0), "{:?}", plan.arrivals);
+        let (throttling, held) = (report.throttling, |sample: &&Sample| sample.permit.admitted >= until);
+        assert_eq!(
+            (throttling.honoured, throttling.violated, throttling.early_attempts),
+            (1, 0, 0),
+            "{:?}",
+            plan.arrivals
+        );
         assert!(rehearsal.samples.iter().filter(held).count() > 9, "{:?}", plan.arrivals);
         let slowest =
             rehearsal.samples.iter().filter(|_| plan.arrivals != Arrivals::Asap).map(Sample::response_ns).max();
@@ -653,7 +658,7 @@ fn a_shard_that_dies_leaves_its_part_of_the_schedule_and_the_report_says_how_muc
 
 /// One shard of an open loop at so many requests per second, for so long.
 /// A run that conditions may stop.
-struct Stoppable(Lookout);
+struct Stoppable(LiveThresholds);
 
 impl Observer for Stoppable {
     fn progress(&mut self, _: &Live) {}
@@ -683,7 +688,7 @@ fn stopped_by_answers(
     answer: fn(u32, Nanos) -> (Outcome, Advice),
 ) -> Report {
     let objective = Objective { condition: condition.parse().unwrap(), breach: Breach::Stops };
-    let mut stoppable = Stoppable(Lookout::new(&[objective], plan));
+    let mut stoppable = Stoppable(LiveThresholds::new(&[objective], plan));
     let target = |_: &ShardPlan, clock| Target { clock, shard: 0, takes, answer };
     let rehearsal = rehearse_before(plan, &[], target, &mut stoppable).unwrap();
     let mut report = rehearsal.as_it_is(plan);
@@ -980,7 +985,7 @@ fn throttled_from_a_second_on(_: u32, sent: Nanos) -> (Outcome, Advice) {
 fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says_so() {
     for arrivals in [crawlmark_harness::plan::Arrivals::Constant, crawlmark_harness::plan::Arrivals::Poisson] {
         let mut plan = RunPlan { arrivals, ..timed(20, 100, 6 * S) };
-        (plan.shards, plan.manners.max_pause) = (2, 7_200 * S);
+        (plan.shards, plan.throttling.max_pause) = (2, 7_200 * S);
         let whole = run(&plan, &[], |_, _| MS).report(&plan).schedule.unwrap();
         let report = run_against(&plan, &[], |_, _| MS, throttled_from_a_second_on).report(&plan);
         let schedule = report.schedule.clone().unwrap();
@@ -1010,7 +1015,7 @@ fn a_pause_to_the_end_leaves_the_rest_of_the_schedule_unsent_and_the_report_says
 fn requests_that_a_paused_host_held_back_are_not_blamed_on_connections() {
     // Of two hosts, the timetable goes on during the pause of one, and waits for it.
     let mut plan = timed(20, 100, 6 * S);
-    (plan.per_host.hosts, plan.manners.max_pause) = (2, 7_200 * S);
+    (plan.per_host.hosts, plan.throttling.max_pause) = (2, 7_200 * S);
     let report = run_against(&plan, &[], |_, _| MS, throttled_from_a_second_on).report(&plan);
     let schedule = report.schedule.clone().unwrap();
     assert!(schedule.dropped > 400, "{schedule:?}");
@@ -1036,7 +1041,7 @@ fn all_that_is_shown_of_a_run_has_the_same_attempts_per_second() {
     let mut short = run_of(1, 20, 12);
     (short.rate, short.burst, short.at_start) = (Some(per_s(10)), 5, 5);
     let mut paused = timed(20, 100, 6 * S);
-    paused.manners.max_pause = 7_200 * S;
+    paused.throttling.max_pause = 7_200 * S;
     let slow: fn(u32, Nanos) -> Duration = |_, _| 1_900 * MS;
     for (plan, takes, answer) in [
         (late, slow, (|_, _| GOOD) as fn(u32, Nanos) -> (Outcome, Advice)),
@@ -1113,7 +1118,7 @@ fn a_wait_to_the_end_of_the_duration_is_in_the_rates() {
     // A closed loop that is told after a second to wait for an hour.
     let plan = RunPlan { duration: Some(6 * S), ..run_of(2, 4, 1 << 40) };
     let mut plan = RunPlan { warmup: 500 * MS, ..plan };
-    plan.manners.max_pause = 7_200 * S;
+    plan.throttling.max_pause = 7_200 * S;
     let report = run_against(&plan, &[], |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
     let (totals, warm) = (&report.totals, report.warmup.unwrap());
     assert!((totals.duration_s - 6.0).abs() < 1e-9, "{}", totals.duration_s);
@@ -1150,7 +1155,7 @@ fn a_target_that_hangs_until_the_end_is_found() {
     let slow = run(&plan, &[], |_, _| 4 * S).report(&plan);
     assert!(slow.ledger.aborted > 0 && !slow.validity.reasons.join("; ").contains("no answer"), "{:?}", slow.validity);
     let mut paused = plan;
-    paused.manners.max_pause = 7_200 * S;
+    paused.throttling.max_pause = 7_200 * S;
     let takes = |_, sent: Nanos| if sent >= Nanos::default().plus(990 * MS) { 50 * MS } else { MS };
     let report = run_against(&paused, &[], takes, throttled_from_a_second_on).report(&paused);
     assert!(!report.validity.reasons.join("; ").contains("no answer"), "{:?}", report.validity);
@@ -1210,7 +1215,7 @@ fn a_side_of_a_comparison_that_a_quota_held_is_slower_and_two_that_it_held_are_a
     use crawlmark_results::studies::compare::{Disturbance, Metric, Order, Pair, Readings, Rule, Verdict, judge};
 
     let mut plan = RunPlan { duration: Some(6 * S), ..run_of(1, 4, 1 << 40) };
-    plan.manners.max_pause = 7_200 * S;
+    plan.throttling.max_pause = 7_200 * S;
     let free = Readings::taken_from(&run(&plan, &[], |_, _| 10 * MS).report(&plan), None);
     let held = run_against(&plan, &[], |_, _| 10 * MS, throttled_from_a_second_on).report(&plan);
     let held = Readings::taken_from(&held, None);
@@ -1324,7 +1329,7 @@ fn a_stop_while_the_target_hangs_and_all_shards_pause_ends_within_the_grace_and_
             assert!(report.ledger.aborted > 0 && report.ledger.adds_up(), "{context:?}: {:?}", report.ledger);
             assert!(report.shards.iter().all(|shard| shard.fault.is_none() && shard.ledger.adds_up()), "{context:?}");
             assert_eq!(report.intervals.iter().map(|row| row.attempts).sum::<u64>(), report.totals.attempts);
-            assert_eq!((report.manners.early_attempts, report.manners.violated), (0, 0), "{context:?}");
+            assert_eq!((report.throttling.early_attempts, report.throttling.violated), (0, 0), "{context:?}");
         }
     }
 }
@@ -1342,7 +1347,10 @@ fn a_run_that_was_stopped_while_it_waited_lasted_until_then() {
     }
     // The same in a throttle pause: nothing was answered after the first second.
     let plan = RunPlan { shards: 2, ..timed(20, 100, 60 * S) };
-    let plan = RunPlan { manners: crawlmark_harness::plan::Manners { max_pause: 7_200 * S, ..plan.manners }, ..plan };
+    let plan = RunPlan {
+        throttling: crawlmark_harness::plan::ThrottlingPolicy { max_pause: 7_200 * S, ..plan.throttling },
+        ..plan
+    };
     let stop = [Incident::Signal { at: 4 * S, number: 2 }];
     let report = run_against(&plan, &stop, |_, _| MS, throttled_from_a_second_on).report(&plan);
     assert!((report.totals.duration_s - 4.0).abs() < 0.01, "{}", report.totals.duration_s);

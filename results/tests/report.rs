@@ -8,21 +8,22 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crawlmark_harness::adaptive::Standing;
+use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::machine::{CpuTicks, HostRecord, NetworkCounts};
 use crawlmark_harness::pacer::WorstWindow;
-use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats};
 use crawlmark_harness::supervisor::{
-    BusiestWindow, Effort, Interval, Moved, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped, ToldStats,
+    BusiestWindow, Interval, Moved, ReceivedStats, RunRecord, ShardFault, ShardRecord, ShardSecond, Stopped,
+    SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Scheduled, Scope, Usage};
+use crawlmark_harness::wire::{BindingTimes, BudgetUse, CpuHealth, Scheduled, Scope, ThrottlingCounts, Usage};
 use crawlmark_results::export;
-use crawlmark_results::run::gates::{Breach, Lookout, Objective};
+use crawlmark_results::run::gates::{Breach, LiveThresholds, Objective};
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source, Verdict, Witness};
 use crawlmark_results::run::result_dir::{RESULT, ResultDir, ResultError, default_path, left_over, made_from, read};
 use crawlmark_results::run::words;
@@ -44,7 +45,7 @@ fn plan() -> RunPlan {
         at_start: 10,
         arrivals: Arrivals::Asap,
         pacing: Pacing::Sleep,
-        manners: Manners::default(),
+        throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: None,
         warmup: Duration::ZERO,
@@ -91,8 +92,8 @@ fn record(stats: &mut ShardStats, id: u64) {
     }
 }
 
-fn courtesy() -> Courtesy {
-    Courtesy {
+fn courtesy() -> ThrottlingCounts {
+    ThrottlingCounts {
         promises: 9,
         longest_promise_ns: 1_500_000_000,
         honoured: 3,
@@ -100,7 +101,7 @@ fn courtesy() -> Courtesy {
         recoveries: 3,
         recovery_sum_ns: 1_200 * MS,
         recovery_max_ns: 450 * MS,
-        ..Courtesy::default()
+        ..ThrottlingCounts::default()
     }
 }
 
@@ -120,7 +121,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
         pid: 4_000 + i32::try_from(plan.shard).unwrap_or(0),
         exit: if whole { ShardExit::Clean } else { ShardExit::Signal(9) },
         fault,
-        stats: ToldStats::of(&stats).unwrap(),
+        stats: ReceivedStats::of(&stats).unwrap(),
         peak_in_flight: if whole { 4 } else { 0 },
         remaining: 0,
         first_sent: whole.then_some(Nanos(3 * MS)),
@@ -153,7 +154,7 @@ fn shard(plan: ShardPlan, fault: Option<ShardFault>) -> ShardRecord {
             pause_ns: 50 * MS,
             ..BindingTimes::default()
         },
-        courtesy: if whole { courtesy() } else { Courtesy::default() },
+        courtesy: if whole { courtesy() } else { ThrottlingCounts::default() },
         plan,
     }
 }
@@ -176,7 +177,7 @@ fn first_second() -> Interval {
         cpu_us: 9_000,
         max_sched_lag_ns: 1_500,
         binding: BindingTimes { rate_ns: 1_700 * MS, target_ns: 300 * MS, ..BindingTimes::default() },
-        standing: Some(Standing { limit: 12, pace_per_s: Some(990.0) }),
+        standing: Some(ControllerState { limit: 12, pace_per_s: Some(990.0) }),
         seconds: [0, 1]
             .map(|shard| ShardSecond { shard, attempts: 500, max_sched_lag_ns: 1_500, cpu_us: 4_500 })
             .to_vec(),
@@ -207,7 +208,7 @@ fn report(fault: Option<ShardFault>, interrupted: Option<i32>) -> Report {
         )]),
         shards: vec![shard(parts.remove(0), None), shard(last, fault)],
         supervisor: Usage { cpu_user_us: 4_000, cpu_system_us: 6_000, max_rss_bytes: 8 << 20, ..Usage::default() },
-        effort: Effort { starting_us: 3_000, running_us: 5_000, running: Duration::from_secs(2) },
+        effort: SupervisorCpu { starting_us: 3_000, running_us: 5_000, running: Duration::from_secs(2) },
         host: HostRecord {
             watched_ns: 10_000 * MS,
             cpu_pressure_us: Some(100_000),
@@ -251,7 +252,7 @@ fn objective((text, breach): (&str, Breach)) -> Objective {
 /// The report with a gate for each of these, of a run without seconds.
 fn gated(mut report: Report, conditions: &[(&str, Breach)]) -> Report {
     let objectives: Vec<Objective> = conditions.iter().copied().map(objective).collect();
-    Lookout::new(&objectives, &plan()).close(&mut report);
+    LiveThresholds::new(&objectives, &plan()).close(&mut report);
     report
 }
 
@@ -304,7 +305,7 @@ fn verdict(spoil: impl FnOnce(&mut ShardRecord)) -> Verdict {
         busiest: BTreeMap::new(),
         shards: vec![shard],
         supervisor: Usage::default(),
-        effort: Effort::default(),
+        effort: SupervisorCpu::default(),
         host: HostRecord::default(),
     };
     let environment = report(None, None).environment;
@@ -417,7 +418,7 @@ fn a_gate_that_stopped_a_run_is_named_and_one_that_came_too_late_is_not() {
     let closed = |interrupted| {
         let mut report = report(None, None);
         report.interrupted = interrupted;
-        let mut lookout = Lookout::new(&stop, &plan());
+        let mut lookout = LiveThresholds::new(&stop, &plan());
         lookout.hear(&first_second());
         assert!(lookout.has_enough());
         lookout.close(&mut report);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crawlmark_results::run::result_dir::foreign::read_bytes;
 use crawlmark_results::run::result_dir::{RESULT, left_over};
-use crawlmark_results::studies::capacity::{Begun, JOURNAL, ProbeReport, journal_line, read_journal, searches_differ};
+use crawlmark_results::studies::capacity::{
+    JOURNAL, ProbeReport, SearchHead, journal_line, read_journal, searches_differ,
+};
 
 use crate::error::Error;
 use crate::terminal;
@@ -23,7 +25,7 @@ pub(super) struct Journal {
 
 /// Probes that an earlier search saved.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(super) struct SavedProbes {
     place: PathBuf,
     probes: Vec<ProbeReport>,
 }
@@ -32,7 +34,7 @@ pub(super) struct Before {
 ///
 /// # Errors
 /// When there is none, it cannot be read, or it is of another search.
-pub(super) fn read(place: &Path, begun: &Begun, check: Check<'_>) -> Result<Before, Error> {
+pub(super) fn read(place: &Path, begun: &SearchHead, check: Check<'_>) -> Result<SavedProbes, Error> {
     let refused = |why: String| Error::Usage(format!("--resume {}: {why}", place.display()));
     let found = candidates(place).into_iter().filter(|place| place.join(JOURNAL).is_file());
     let mut read = found.map(|place| read_one(place, begun, check).map_err(refused));
@@ -53,7 +55,7 @@ pub(super) fn read(place: &Path, begun: &Begun, check: Check<'_>) -> Result<Befo
     best
 }
 
-impl Before {
+impl SavedProbes {
     /// The number of probes.
     pub(super) const fn len(&self) -> usize {
         self.probes.len()
@@ -79,7 +81,7 @@ pub(super) fn discard(left: Option<PathBuf>) {
 }
 
 /// Reads the journal in one directory, or says why not.
-fn read_one(place: PathBuf, begun: &Begun, check: Check<'_>) -> Result<Before, String> {
+fn read_one(place: PathBuf, begun: &SearchHead, check: Check<'_>) -> Result<SavedProbes, String> {
     let bytes = read_bytes(&place.join(JOURNAL)).map_err(|error| format!("{JOURNAL}: {error}"))?;
     // What was cut in the middle of a letter is a line that was not written to its end.
     let text = String::from_utf8_lossy(&bytes);
@@ -88,7 +90,7 @@ fn read_one(place: PathBuf, begun: &Begun, check: Check<'_>) -> Result<Before, S
     if differs.is_empty() {
         let check = |probe| check(&place, probe).map_err(|why| format!("{JOURNAL}: {why}"));
         probes.iter().try_for_each(check)?;
-        return Ok(Before { place, probes });
+        return Ok(SavedProbes { place, probes });
     }
     Err(format!("it is another search: {}; give it the same flags, program and machine", differs.join(", ")))
 }
@@ -115,14 +117,14 @@ impl Journal {
     /// When it cannot be written.
     pub(super) fn begin(
         place: &Path,
-        begun: &Begun,
-        before: Option<Before>,
+        begun: &SearchHead,
+        before: Option<SavedProbes>,
     ) -> Result<(Self, Vec<ProbeReport>), Error> {
         let path = place.join(JOURNAL);
         let file = File::create(&path).map_err(Error::unwritable(&path))?;
         let mut journal = Self { path, file };
         journal.write(&journal_line(begun)?)?;
-        let Some(Before { place: from, probes }) = before else { return Ok((journal, Vec::new())) };
+        let Some(SavedProbes { place: from, probes }) = before else { return Ok((journal, Vec::new())) };
         for probe in &probes {
             copy_result(&from, place, &probe.result).map_err(Error::unwritable(&place.join(&probe.result)))?;
             journal.append(probe)?;
@@ -175,7 +177,7 @@ mod tests {
             probe_s: 4.0,
             seed: 1,
         };
-        let begun = Begun::here(question, Environment::read(Placement::Apart), 7);
+        let begun = SearchHead::here(question, Environment::read(Placement::Apart), 7);
         let probe = |number: usize| {
             let time = "2026-11-22T10:00:00.000Z";
             json!({

@@ -8,7 +8,7 @@ use crawlmark_harness::stats::Series;
 use crawlmark_results::run::gates::{Breach, Condition, Objective, Unit};
 use crawlmark_results::run::report::Placement;
 use crawlmark_results::run::result_dir::{RESULT, agree, read_round};
-use crawlmark_results::studies::capacity::search::{Bounds, Kind, Seen};
+use crawlmark_results::studies::capacity::search::{Bounds, Kind, ProbeResult};
 use crawlmark_results::studies::capacity::{
     Connections, Pace, ProbePlan, ProbeReport, Question, Wanted, fingerprint, times_s,
 };
@@ -230,7 +230,7 @@ impl Probing {
         let failed = |why: String| format!("probe {number}: {why}");
         let plan = ProbePlan { number, pace, kind, connections: self.connections(pace), result: result.clone() };
         let file = folder.join(result).join(RESULT);
-        let again = if probe.seen == Seen::Lost {
+        let again = if probe.seen == ProbeResult::Lost {
             // It may have left no result, and has no figures.
             let times = [&probe.started_at, &probe.finished_at].map(String::clone);
             ProbeReport::lost(plan, times, probe.connections, probe.reasons.join(" "))
@@ -367,8 +367,8 @@ mod tests {
         let run = understood("a probe", &probing.words((3, pace, Kind::Full))).unwrap();
         assert_eq!(run.rate.map(|rate| rate.to_string()), Some("2000/s".to_owned()));
         assert_eq!((run.duration, run.warmup), (Some(Duration::from_secs(5)), Some(Duration::from_secs(1))));
-        assert_eq!((run.manners.retries, run.seed, run.connections), (0, 3, 200));
-        assert_eq!(run.manners.on_throttle.name(), "count");
+        assert_eq!((run.throttling.retries, run.seed, run.connections), (0, 3, 200));
+        assert_eq!(run.throttling.on_throttle.name(), "count");
         assert_eq!(probing.connections(pace), Connections::Enough);
         assert_eq!(probing.connections(Pace::nearest(90_000.0)), Connections::Bounded);
     }

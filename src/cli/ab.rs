@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use crawlmark_harness::units::parse_duration;
 
-use super::{KeepArgs, whole};
+use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A round is `crawlmark run` in a process of its own, with the flags after --, those
@@ -96,7 +96,7 @@ pub struct AbArgs {
 
     /// Output options.
     #[command(flatten)]
-    pub keep: KeepArgs,
+    pub keep: OutputArgs,
 
     /// Flags of `crawlmark run` for both sides, and the URL
     #[arg(last = true, value_name = "RUN FLAGS")]

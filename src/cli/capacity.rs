@@ -8,7 +8,7 @@ use crawlmark_harness::plan::Arrivals;
 use crawlmark_harness::units::{Rate, parse_duration};
 use crawlmark_results::run::gates::Condition;
 
-use super::{KeepArgs, parse_error_rate, parse_limit_time, whole};
+use super::{OutputArgs, parse_error_rate, parse_limit_time, whole};
 
 pub(super) const EXAMPLES: &str = "\
 A probe is an open-loop `crawlmark run` at one rate, in a process of its own, with the
@@ -112,7 +112,7 @@ pub struct CapacityArgs {
 
     /// Output options.
     #[command(flatten)]
-    pub keep: KeepArgs,
+    pub keep: OutputArgs,
 
     /// Flags of `crawlmark run` for every probe
     #[arg(last = true, value_name = "RUN FLAGS")]

@@ -7,7 +7,7 @@ use clap::Args;
 use crawlmark_harness::units::parse_duration;
 use crawlmark_results::studies::ladder::{RUNGS, Rung};
 
-use super::{KeepArgs, whole};
+use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Rungs (published: one crawl of IDs over the Internet, by its author's figures):
@@ -59,7 +59,7 @@ pub struct LadderArgs {
 
     /// Output options.
     #[command(flatten)]
-    pub keep: KeepArgs,
+    pub keep: OutputArgs,
 
     /// Flags of `crawlmark run` for every rung, beyond its own
     #[arg(last = true, value_name = "RUN FLAGS")]

@@ -13,7 +13,7 @@ use crawlmark_results::run::gates::Condition;
 
 use super::export::EXPORT;
 use super::{
-    Auto, Export, Ground, MannersArgs, PerHostArgs, parse_error_rate, parse_limit_time, parse_method, parse_name,
+    Auto, Export, Ground, PerHostArgs, ThrottlingArgs, parse_error_rate, parse_limit_time, parse_method, parse_name,
     parse_tag, whole,
 };
 use crate::crawl::{Expect, LocalIps};
@@ -282,7 +282,7 @@ pub struct RunArgs {
 
     /// Throttling and retries
     #[command(flatten)]
-    pub manners: MannersArgs,
+    pub throttling: ThrottlingArgs,
     /// Limits per host
     #[command(flatten)]
     pub per_host: PerHostArgs,

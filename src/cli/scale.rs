@@ -6,7 +6,7 @@ use clap::Args;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::units::parse_duration;
 
-use super::{KeepArgs, whole};
+use super::{OutputArgs, whole};
 
 pub(super) const EXAMPLES: &str = "\
 Each round is `crawlmark run` in a process of its own, at one size. A replicate is
@@ -81,7 +81,7 @@ pub struct ScaleArgs {
 
     /// Output options.
     #[command(flatten)]
-    pub keep: KeepArgs,
+    pub keep: OutputArgs,
 
     /// Flags of `crawlmark run` for every round
     #[arg(last = true, value_name = "RUN FLAGS")]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::KeepArgs;
+use super::OutputArgs;
 
 pub(super) const EXAMPLES: &str = "\
 Rows (--quick leaves R8 out unless it is named):
@@ -50,7 +50,7 @@ pub struct SelftestArgs {
 
     /// Output options.
     #[command(flatten)]
-    pub keep: KeepArgs,
+    pub keep: OutputArgs,
 }
 
 /// A row of the definition of truth that is measured in real time.

@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use hyper::http::response::Parts;
 
 use super::expect::{Body, Status, Verdict};
-use super::manners::{self, Signals};
+use super::throttling::{self, Signals};
 
 /// Cloudflare's, with `challenge` as its only value, on every challenge page and nowhere else.
 const MITIGATED: HeaderName = HeaderName::from_static("cf-mitigated");
@@ -73,8 +73,8 @@ impl Answer {
 /// Return the signals of a response; none for a success without quota fields, which is spared the cost of reading.
 fn signals(head: &Parts) -> Option<Signals> {
     let received = || wall_time().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let may_ask = !head.status.is_success() || manners::tells_of_quota(&head.headers);
-    may_ask.then(|| manners::read(head.status.as_u16(), &head.headers, received()))
+    let may_ask = !head.status.is_success() || throttling::tells_of_quota(&head.headers);
+    may_ask.then(|| throttling::read(head.status.as_u16(), &head.headers, received()))
 }
 
 /// True if the answer is a challenge page, which asks for a browser and brings no item, whatever its status says: it is

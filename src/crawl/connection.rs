@@ -22,8 +22,8 @@ use super::answer::Answer;
 use super::dial::{Dial, Route, Stream};
 use super::expect::Expected;
 use super::metered::{Meter, Metered};
-use super::origins::Seat;
 use super::reuse::{After, Left};
+use super::source_addresses::ConnectionSlot;
 
 /// Rest, in ns, after which a connection is checked before it is used. After less than 100 µs there is rarely anything new to
 /// see: the runtime receives events only once a turn. The check costs 4 % of a request's instructions.
@@ -46,7 +46,7 @@ pub(super) struct Connection<S: Stream> {
     /// End of the last answer; none before it.
     at_rest_since: Option<Nanos>,
     /// Its place among all connections, where that decides which address it goes out from.
-    _seat: Option<Seat>,
+    _seat: Option<ConnectionSlot>,
 }
 
 /// The half of a connection that reads and writes.
@@ -124,7 +124,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Attach a connection slot, which is taken for as long as the connection is open.
-    pub(super) fn seated(self, seat: Option<Seat>) -> Self {
+    pub(super) fn seated(self, seat: Option<ConnectionSlot>) -> Self {
         Self { _seat: seat, ..self }
     }
 

@@ -12,7 +12,7 @@ use hyper::{HeaderMap, Method, Request, Uri};
 
 use super::redact;
 use super::reuse::After;
-use super::targets::{Asked, Targets};
+use super::targets::{RequestTarget, Targets};
 
 /// Default `User-Agent`.
 const USER_AGENT_VALUE: &str = concat!("crawlmark/", env!("CARGO_PKG_VERSION"));
@@ -150,9 +150,9 @@ impl Writer {
     }
 }
 
-fn path(block: &mut BytesMut, asked: Asked<'_>, id: u64) -> Result<PathAndQuery, ErrorKind> {
+fn path(block: &mut BytesMut, asked: RequestTarget<'_>, id: u64) -> Result<PathAndQuery, ErrorKind> {
     const MOST_DIGITS: usize = 20;
-    let Asked { before, after, .. } = asked;
+    let RequestTarget { before, after, .. } = asked;
     let most = before.len() + MOST_DIGITS + after.map_or(0, str::len);
     if block.capacity() < most {
         // Takes the old block back when every path in it is gone, and gets a new one otherwise.

@@ -21,7 +21,7 @@ pub struct Targets {
     paths: String,
     lines: Vec<Line>,
     first: String,
-    asks_ids: AsksIds,
+    asks_ids: IdUse,
 }
 
 /// A host: what requests at one name and port have in common.
@@ -34,7 +34,7 @@ pub struct Host {
 
 /// Use of the ID in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AsksIds {
+pub enum IdUse {
     /// At least one line has a place for the ID.
     Yes,
     /// Each line is one URL.
@@ -53,7 +53,7 @@ struct Line {
 
 /// Host and path of the request for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestTarget<'a> {
     pub(super) host: usize,
     pub(super) before: &'a str,
     /// Part of the path after the ID; none when there is no place for it.
@@ -94,7 +94,7 @@ impl Targets {
             paths: String::new(),
             lines: Vec::new(),
             first: String::new(),
-            asks_ids: AsksIds::No,
+            asks_ids: IdUse::No,
         };
         for template in templates {
             let template = template?;
@@ -117,7 +117,7 @@ impl Targets {
             let place = after.map_or(NO_PLACE, |_| u32::try_from(before.len()).unwrap_or(NO_PLACE));
             targets.paths.push_str(before);
             if let Some(after) = after {
-                targets.asks_ids = AsksIds::Yes;
+                targets.asks_ids = IdUse::Yes;
                 targets.paths.push_str(after);
             }
             targets.lines.push(Line { end: targets.paths.len(), place, host });
@@ -149,7 +149,7 @@ impl Targets {
 
     /// Use of IDs in the requests.
     #[must_use]
-    pub const fn asks_ids(&self) -> AsksIds {
+    pub const fn asks_ids(&self) -> IdUse {
         self.asks_ids
     }
 
@@ -159,7 +159,7 @@ impl Targets {
     }
 
     /// Return the host and path for item `id`. There is a line, or nothing is crawled.
-    pub(super) fn of(&self, id: u64) -> Asked<'_> {
+    pub(super) fn of(&self, id: u64) -> RequestTarget<'_> {
         let at = self.line(id);
         let start = if at == 0 { 0 } else { self.lines[at - 1].end };
         let Line { end, place, host } = self.lines[at];
@@ -170,7 +170,7 @@ impl Targets {
             let (before, after) = path.split_at(place as usize);
             (before, Some(after))
         };
-        Asked { host: host as usize, before, after }
+        RequestTarget { host: host as usize, before, after }
     }
 
     fn line(&self, id: u64) -> usize {
@@ -204,7 +204,7 @@ mod tests {
     fn items_go_round_the_lines() {
         let targets = targets(&["http://a/x/{id}?b=1", "http://b:81/y", "http://A:80", "http://b:81/{id}"]);
         let of = |id: u64| {
-            let Asked { host, before, after } = targets.of(id);
+            let RequestTarget { host, before, after } = targets.of(id);
             assert_eq!(host, targets.host_of(id) as usize);
             (host, before, after)
         };
@@ -214,7 +214,7 @@ mod tests {
             assert_eq!(of(round + 2), (0, "/", None));
             assert_eq!(of(round + 3), (1, "/", Some("")));
         }
-        assert_eq!((targets.lines(), targets.asks_ids()), (4, AsksIds::Yes));
+        assert_eq!((targets.lines(), targets.asks_ids()), (4, IdUse::Yes));
         assert_eq!(targets.to_string(), "http://a/x/{id}?b=1 and 3 more");
         let hosts: Vec<_> = targets.hosts().iter().map(|host| (host.name(), host.port())).collect();
         assert_eq!(hosts, [("a", 80), ("b", 81)]);
@@ -224,7 +224,7 @@ mod tests {
     fn one_line_is_what_was_typed() {
         let one = Targets::one(&"http://h/items".parse().unwrap()).unwrap();
         assert_eq!((one.to_string(), one.of(7).after), ("http://h/items/{id}".to_owned(), Some("")));
-        assert_eq!(targets(&["http://h/items"]).asks_ids(), AsksIds::No);
+        assert_eq!(targets(&["http://h/items"]).asks_ids(), IdUse::No);
     }
 
     #[test]

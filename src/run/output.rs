@@ -21,7 +21,7 @@ pub(super) enum Output {
 
 /// All of it.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct OutputOptions {
     pub(super) output: Output,
     pub(super) exports: Vec<Export>,
     /// Background of the PNG plots; none when there are to be none.
@@ -36,7 +36,7 @@ enum Codes {
     K6,
 }
 
-impl Wanted {
+impl OutputOptions {
     /// Read the output options, or refuse those that do not fit together. Touches no file except to see whether it could be
     /// written.
     pub(super) fn of(args: &RunArgs) -> Result<Self, Error> {

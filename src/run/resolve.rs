@@ -23,8 +23,7 @@ use super::{Strictness, urls};
 use crate::behaviour::{Typed, check_processes};
 use crate::cli::{Auto, RunArgs};
 use crate::crawl::{
-    AsksIds, CrawlSpec, Expectations, Family, Held, Host, LocalIps, RequestShape, Reuse, Targets, Template,
-    TemplateError,
+    CrawlSpec, Expectations, Family, Held, Host, IdUse, LocalIps, RequestShape, Reuse, Targets, Template, TemplateError,
 };
 use crate::error::Error;
 use crate::target::Target;
@@ -59,20 +58,20 @@ pub(super) struct Resolved {
     /// Objectives of the run.
     pub(super) objectives: Vec<Objective>,
     /// The target to start, when none was named.
-    pub(super) bundled: Option<Bundled>,
+    pub(super) bundled: Option<BundledTarget>,
     /// Hosts without an address, by their number. There is another one that has some.
     pub(super) unresolved: Vec<(usize, Error)>,
 }
 
 /// The bundled target of a run.
 #[derive(Debug)]
-pub(super) struct Bundled {
+pub(super) struct BundledTarget {
     processes: NonZeroUsize,
     config: Config,
     template: Template,
 }
 
-impl Bundled {
+impl BundledTarget {
     /// Starts it on a free port.
     pub(super) fn start(&self) -> Result<Target, Error> {
         Target::start(SocketAddr::from(([127, 0, 0, 1], 0)), self.processes, &self.config)
@@ -92,7 +91,7 @@ impl Resolved {
     }
 }
 
-impl Bundled {
+impl BundledTarget {
     fn template_at(&self, address: SocketAddr) -> Result<Template, Error> {
         let (before, after) = self.template.path();
         let after = after.unwrap_or_default();
@@ -131,7 +130,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
     }
     let rate = args.rate.map(|rate| rate.peak);
     addresses.iter().try_for_each(|addresses| refuse_unlimited_strangers(addresses, rate))?;
-    let is_list = args.urls.is_some() && targets.asks_ids() == AsksIds::No;
+    let is_list = args.urls.is_some() && targets.asks_ids() == IdUse::No;
     let all = if is_list && args.duration.is_none() {
         IdRange { start: 0, end: targets.lines() as u64 }
     } else {
@@ -164,7 +163,7 @@ pub(super) fn resolve(args: RunArgs) -> Result<Resolved, Error> {
         at_start,
         arrivals: args.arrivals,
         pacing: args.pacing,
-        manners: args.manners.resolve(),
+        throttling: args.throttling.resolve(),
         per_host,
         duration: args.duration.or((!bounded).then_some(DEFAULT_DURATION)),
         warmup: args.warmup.unwrap_or_default(),
@@ -330,7 +329,7 @@ fn fitting_shards(cores: usize, connections: u32, per_host: PerHost, burst: Opti
 }
 
 /// The bundled target as it was asked for, with a note of what it does.
-fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, String>) -> Result<Bundled, Error> {
+fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, String>) -> Result<BundledTarget, Error> {
     let processes = args.target_processes.or_cores(usable_cpus().len().max(1));
     check_processes("--target-processes", processes)?;
     let config = Typed {
@@ -349,7 +348,7 @@ fn bundle(args: &RunArgs, template: Template, workload: &mut BTreeMap<String, St
     workload.insert("target_profile".to_owned(), args.target_profile.to_string());
     workload.insert("target_processes".to_owned(), processes.to_string());
     describe(&config, workload);
-    Ok(Bundled { processes, config, template })
+    Ok(BundledTarget { processes, config, template })
 }
 
 /// Record the behaviour of the bundled target in `workload`.

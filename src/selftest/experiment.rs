@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
 use crawlmark_harness::supervisor::{Interval, Live, LiveState, Observer};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
 use crawlmark_mock_server::{Config, Latency, Stall};
@@ -24,7 +24,7 @@ use super::form::{
 };
 use super::judge::Evidence;
 use super::pairs::{CANDIDATE_HOLD, MOST_DISTURBED, PAIRS, pair};
-use super::seen::Seen;
+use super::seen::ObservedRun;
 use crate::cli::Row;
 use crate::crawl::{CrawlSpec, Expectations, Held, RequestShape, Reuse, Targets, Template};
 use crate::error::Error;
@@ -224,7 +224,7 @@ impl Setup {
         Self { connections: OPEN_CONNECTIONS, arrivals: Arrivals::Constant, ..self }
     }
 
-    fn measure(&self, watch: &mut Watch<'_>) -> Result<Seen, Error> {
+    fn measure(&self, watch: &mut Watch<'_>) -> Result<ObservedRun, Error> {
         let target = Target::start(SocketAddr::from(([127, 0, 0, 1], 0)), NonZeroUsize::MIN, &self.config)?;
         let address = target.address();
         let template: Template = format!("http://{address}/items/{{id}}").parse().map_err(usage)?;
@@ -252,7 +252,7 @@ impl Setup {
             environment: Environment::read(Placement::Colocated),
         });
         let books = measure::hear_out(&mut report, target);
-        Ok(Seen::new(&report, &record, &books))
+        Ok(ObservedRun::new(&report, &record, &books))
     }
 
     fn plan(&self, target: String) -> RunPlan {
@@ -268,7 +268,7 @@ impl Setup {
             at_start: 0,
             arrivals: self.arrivals,
             pacing: Pacing::Sleep,
-            manners: Manners::default(),
+            throttling: ThrottlingPolicy::default(),
             per_host: PerHost::default(),
             duration: self.duration,
             warmup: Duration::ZERO,

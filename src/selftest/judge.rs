@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::figure::{Allowed, Figure, Unit};
 use super::form::{FREEZE, HOLD, PER_S, SLOW_HOLD, Scene};
 use super::pairs;
-use super::seen::Seen;
+use super::seen::ObservedRun;
 use crate::cli::Row;
 
 /// Runs of an experiment, to be judged.
@@ -22,7 +22,7 @@ pub(super) enum Evidence {
     /// Two holds, told apart by ID.
     Modes {
         /// The run.
-        run: Seen,
+        run: ObservedRun,
         /// The items that the target was to hold for long.
         slow: u64,
     },
@@ -31,21 +31,21 @@ pub(super) enum Evidence {
         /// Timing of the stall and of the loops.
         scene: Scene,
         /// The open loop.
-        open: Seen,
+        open: ObservedRun,
         /// The closed one, where a row asks for it.
-        closed: Option<Seen>,
+        closed: Option<ObservedRun>,
     },
     /// One shard, and two.
     Shards {
         /// One.
-        one: Seen,
+        one: ObservedRun,
         /// Two.
-        two: Seen,
+        two: ObservedRun,
     },
     /// A shard that was stopped.
     Freeze {
         /// The run.
-        run: Seen,
+        run: ObservedRun,
         /// Time for which it was stopped, by the clock of the process that stopped it; none when it never was.
         stopped: Option<Duration>,
     },
@@ -106,7 +106,7 @@ pub(super) fn judge(row: Row, evidence: &Evidence) -> Option<Attempt> {
 }
 
 /// An attempt of runs that have to be valid.
-fn attempt(runs: &[&Seen], figures: Vec<Figure>) -> Attempt {
+fn attempt(runs: &[&ObservedRun], figures: Vec<Figure>) -> Attempt {
     let disturbed_by = runs.iter().flat_map(|run| run.troubles());
     let broken = runs.iter().filter(|run| run.verdict == Verdict::Incomplete);
     let broken = broken.map(|run| Figure::word("the books", "add up", &run.reasons.join("; ")).never_other());
@@ -130,7 +130,7 @@ fn ms(ms: f64) -> f64 {
     ms * 1e3
 }
 
-fn modes(run: &Seen, slow: u64) -> Vec<Figure> {
+fn modes(run: &ObservedRun, slow: u64) -> Vec<Figure> {
     let time = |what, q, expected, high_ms| {
         let allowed = Allowed::between(us(expected), ms(high_ms));
         Figure::number(what, (Unit::Us, us(expected)), run.quantile_us(Series::ServiceOk, q), allowed).never_less()
@@ -144,7 +144,7 @@ fn modes(run: &Seen, slow: u64) -> Vec<Figure> {
     ]
 }
 
-fn overhead(run: &Seen) -> Vec<Figure> {
+fn overhead(run: &ObservedRun) -> Vec<Figure> {
     let time = |what, q, high_ms| {
         Figure::number(what, (Unit::Us, 0.0), run.quantile_us(Series::Overhead, q), Allowed::between(0.0, ms(high_ms)))
     };
@@ -166,7 +166,7 @@ fn about(expected_s: f64) -> Allowed {
     Allowed::between(ms(expected_s.mul_add(1e3, -10.0)), ms(expected_s.mul_add(1e3, 60.0)))
 }
 
-fn open_loop(scene: &Scene, open: &Seen) -> Vec<Figure> {
+fn open_loop(scene: &Scene, open: &ObservedRun) -> Vec<Figure> {
     let time = |what, q, measured| {
         let expected_s = scene.response_s(q);
         Figure::number(what, (Unit::Us, expected_s * 1e6), measured, about(expected_s))
@@ -178,7 +178,7 @@ fn open_loop(scene: &Scene, open: &Seen) -> Vec<Figure> {
     ]
 }
 
-fn closed_loop(scene: &Scene, open: &Seen, closed: &Seen) -> Vec<Figure> {
+fn closed_loop(scene: &Scene, open: &ObservedRun, closed: &ObservedRun) -> Vec<Figure> {
     let p99 = closed.quantile_us(Series::ServiceOk, 0.99);
     let ratio = open.quantile_us(Series::ResponseOk, 0.99).zip(p99).map(|(open, closed)| open / closed);
     let expected = scene.response_s(0.99) / HOLD.as_secs_f64();
@@ -188,7 +188,7 @@ fn closed_loop(scene: &Scene, open: &Seen, closed: &Seen) -> Vec<Figure> {
     ]
 }
 
-fn achieved(scene: &Scene, open: &Seen) -> Vec<Figure> {
+fn achieved(scene: &Scene, open: &ObservedRun) -> Vec<Figure> {
     let allowed = Allowed::between(0.995, 1.005);
     let asked = open.asked as f64 / scene.scheduled();
     let reported = open.achieved_per_s.map(|per_s| per_s / PER_S as f64);
@@ -198,14 +198,14 @@ fn achieved(scene: &Scene, open: &Seen) -> Vec<Figure> {
     ]
 }
 
-fn scaling(one: &Seen, two: &Seen) -> Vec<Figure> {
+fn scaling(one: &ObservedRun, two: &ObservedRun) -> Vec<Figure> {
     let ratio = (one.items_per_s > 0.0).then(|| two.items_per_s / one.items_per_s);
     vec![Figure::number("items/s, 2 to 1", (Unit::Ratio, 2.0), ratio, Allowed::between(1.94, 2.06))]
 }
 
 /// Here the run has to be found out: an attempt does not count when something graver was found than that, or when the
 /// shard was not stopped.
-fn freeze(run: &Seen, stopped: Option<Duration>) -> Attempt {
+fn freeze(run: &ObservedRun, stopped: Option<Duration>) -> Attempt {
     let expected = us(stopped.unwrap_or(FREEZE));
     let allowed = Allowed::between(expected - ms(50.0), expected + ms(200.0));
     let figures = vec![

@@ -22,7 +22,7 @@ const MISSES: usize = 2;
 /// Result of a row, or of all of them; the gravest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Standing {
+pub(crate) enum RowResult {
     /// An attempt that counts was within every tolerance.
     Passed,
     /// Nothing can be said: too many attempts were disturbed.
@@ -33,7 +33,7 @@ pub(crate) enum Standing {
     Failed,
 }
 
-impl Standing {
+impl RowResult {
     /// The name used in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub(crate) struct RowOutcome {
     /// Short description of the test.
     pub(crate) tests: String,
     /// Result of the row.
-    pub(crate) result: Standing,
+    pub(crate) result: RowResult,
     /// The figures of the attempt that decided: one that shows what cannot be, or else the first that passed, or else the one that counts and misses least, or
     /// else the one that misses least.
     pub(crate) figures: Vec<Figure>,
@@ -71,22 +71,22 @@ impl RowOutcome {
             impossible.or_else(|| counted().min_by_key(missed)).or_else(|| attempts.iter().min_by_key(missed));
         let figures = decided.map(|attempt| attempt.figures.clone()).unwrap_or_default();
         let result = if impossible.is_some() {
-            Standing::Failed
+            RowResult::Failed
         } else if attempts.iter().any(Attempt::passes) {
-            Standing::Passed
+            RowResult::Passed
         } else if attempts.is_empty() {
-            Standing::NotRun
+            RowResult::NotRun
         } else if counted().count() >= MISSES {
-            Standing::Failed
+            RowResult::Failed
         } else {
-            Standing::Disturbed
+            RowResult::Disturbed
         };
         Self { row: row.name().to_owned(), tests: tests(row).to_owned(), result, figures, attempts }
     }
 
     /// True if another attempt can change anything.
     pub(super) fn is_settled(&self) -> bool {
-        let is_sure = self.result == Standing::Passed || self.attempts.iter().any(Attempt::is_impossible);
+        let is_sure = self.result == RowResult::Passed || self.attempts.iter().any(Attempt::is_impossible);
         is_sure || self.attempts.len() >= ATTEMPTS
     }
 }
@@ -123,7 +123,7 @@ impl MeasurementError {
         let row = rows.iter().find(|row| row.row == Row::R2.name())?;
         let mut times = row.figures.iter().filter(|figure| figure.unit == Unit::Us).map(Figure::measured_number);
         let (p50, p99) = (times.next()??, times.next()??);
-        let disturbed = row.result == Standing::Disturbed;
+        let disturbed = row.result == RowResult::Disturbed;
         let caveat = if disturbed { ", disturbed as it was," } else { "" };
         let sentence = format!(
             "service times on this machine{caveat} read {} too high at the median and {} at the 99th percentile",
@@ -153,7 +153,7 @@ pub(crate) struct Outcome {
     /// The number of the signal that ended it early.
     pub(crate) interrupted_by: Option<i32>,
     /// The gravest of the rows'.
-    pub(crate) verdict: Standing,
+    pub(crate) verdict: RowResult,
     /// Explanation of the verdict.
     pub(crate) sentence: String,
     /// Measurement error of this machine; none if it was not measured.
@@ -179,7 +179,7 @@ impl Outcome {
     /// Create the outcome from its rows.
     pub(super) fn new(rows: Vec<RowOutcome>, circumstances: Circumstances) -> Self {
         let Circumstances { name, started_at, finished_at, form, interrupted_by, environment } = circumstances;
-        let verdict = rows.iter().map(|row| row.result).max().unwrap_or(Standing::NotRun);
+        let verdict = rows.iter().map(|row| row.result).max().unwrap_or(RowResult::NotRun);
         Self {
             schema: SCHEMA.to_owned(),
             name,
@@ -199,15 +199,15 @@ impl Outcome {
     /// The exit code of an outcome that no signal cut.
     pub(super) fn exit_code(&self) -> u8 {
         match self.verdict {
-            Standing::Passed => DONE,
-            Standing::Failed => GATE,
-            Standing::Disturbed | Standing::NotRun => INCONCLUSIVE,
+            RowResult::Passed => DONE,
+            RowResult::Failed => GATE,
+            RowResult::Disturbed | RowResult::NotRun => INCONCLUSIVE,
         }
     }
 }
 
 /// The verdict in a sentence.
-fn sentence(verdict: Standing, rows: &[RowOutcome]) -> String {
+fn sentence(verdict: RowResult, rows: &[RowOutcome]) -> String {
     let named = |result| {
         let names: Vec<&str> = rows.iter().filter(|row| row.result == result).map(|row| row.row.as_str()).collect();
         match names.split_last() {
@@ -217,16 +217,16 @@ fn sentence(verdict: Standing, rows: &[RowOutcome]) -> String {
         }
     };
     match verdict {
-        Standing::Passed => "what is measured on this machine is true, within the tolerances shown".to_owned(),
-        Standing::Failed => format!(
+        RowResult::Passed => "what is measured on this machine is true, within the tolerances shown".to_owned(),
+        RowResult::Failed => format!(
             "{} failed: do not believe what is measured here before the reason is known",
-            named(Standing::Failed)
+            named(RowResult::Failed)
         ),
-        Standing::Disturbed => format!(
+        RowResult::Disturbed => format!(
             "nothing failed, but {} could not be judged: the machine did other things meanwhile; try again when it is quiet",
-            named(Standing::Disturbed)
+            named(RowResult::Disturbed)
         ),
-        Standing::NotRun => format!("stopped before {} could be judged", named(Standing::NotRun)),
+        RowResult::NotRun => format!("stopped before {} could be judged", named(RowResult::NotRun)),
     }
 }
 
@@ -248,18 +248,18 @@ mod tests {
         let (good, bad) = (attempt(&[], 50.0), attempt(&[], 500.0));
         let (good_disturbed, bad_disturbed) = (attempt(&["steal"], 50.0), attempt(&["steal"], 500.0));
         for (attempts, result) in [
-            (vec![], Standing::NotRun),
-            (vec![&good], Standing::Passed),
-            (vec![&bad, &bad, &good], Standing::Passed),
-            (vec![&bad_disturbed, &good], Standing::Passed),
-            (vec![&bad, &bad, &bad], Standing::Failed),
-            (vec![&bad, &bad_disturbed, &bad], Standing::Failed),
-            (vec![&bad, &bad_disturbed, &good_disturbed], Standing::Disturbed),
-            (vec![&good_disturbed, &good_disturbed, &good_disturbed], Standing::Disturbed),
+            (vec![], RowResult::NotRun),
+            (vec![&good], RowResult::Passed),
+            (vec![&bad, &bad, &good], RowResult::Passed),
+            (vec![&bad_disturbed, &good], RowResult::Passed),
+            (vec![&bad, &bad, &bad], RowResult::Failed),
+            (vec![&bad, &bad_disturbed, &bad], RowResult::Failed),
+            (vec![&bad, &bad_disturbed, &good_disturbed], RowResult::Disturbed),
+            (vec![&good_disturbed, &good_disturbed, &good_disturbed], RowResult::Disturbed),
         ] {
             let outcome = RowOutcome::of(Row::R2, attempts.iter().map(|attempt| (*attempt).clone()).collect());
             assert_eq!(outcome.result, result, "{attempts:?}");
-            assert_eq!(outcome.is_settled(), result == Standing::Passed || attempts.len() == 3, "{attempts:?}");
+            assert_eq!(outcome.is_settled(), result == RowResult::Passed || attempts.len() == 3, "{attempts:?}");
         }
         let outcome = RowOutcome::of(Row::R2, vec![bad_disturbed, bad.clone(), good_disturbed.clone()]);
         assert_eq!(outcome.figures, bad.figures, "what counts is shown");
@@ -267,7 +267,7 @@ mod tests {
         impossible.figures[0].impossible = true;
         for attempts in [vec![impossible.clone()], vec![good, impossible.clone()]] {
             let outcome = RowOutcome::of(Row::R2, attempts);
-            assert!(outcome.result == Standing::Failed && outcome.is_settled());
+            assert!(outcome.result == RowResult::Failed && outcome.is_settled());
             assert_eq!(outcome.figures, impossible.figures);
         }
     }

@@ -10,7 +10,7 @@ use crawlmark_results::studies::compare::{self, Disturbance, Metric, Order, Pair
 use super::figure::{Allowed, Figure, Unit};
 use super::form::HOLD;
 use super::judge::Attempt;
-use super::seen::Seen;
+use super::seen::ObservedRun;
 
 /// The hold of the candidate's answers; the base's is [`HOLD`].
 pub(super) const CANDIDATE_HOLD: Duration = Duration::from_millis(21);
@@ -22,13 +22,13 @@ pub(super) const PAIRS: usize = 16;
 pub(super) const MOST_DISTURBED: usize = 5;
 
 /// A pair of a run of the base and one of the candidate.
-pub(super) fn pair(order: Order, base: &Seen, candidate: &Seen) -> Pair {
+pub(super) fn pair(order: Order, base: &ObservedRun, candidate: &ObservedRun) -> Pair {
     let disturbance = [base, candidate].map(disturbance).into_iter().find(|found| *found != Disturbance::None);
     let disturbance = disturbance.unwrap_or_default();
     Pair { order, base: readings(base), candidate: readings(candidate), disturbance }
 }
 
-fn disturbance(run: &Seen) -> Disturbance {
+fn disturbance(run: &ObservedRun) -> Disturbance {
     match run.verdict {
         _ if run.troubles().is_empty() => Disturbance::None,
         Verdict::Disturbed => Disturbance::SpeedProbe,
@@ -37,7 +37,7 @@ fn disturbance(run: &Seen) -> Disturbance {
 }
 
 /// The client's CPU is not read: nothing is known beforehand of what an idle millisecond more costs.
-fn readings(run: &Seen) -> Readings {
+fn readings(run: &ObservedRun) -> Readings {
     let count = run.count(Series::ServiceOk);
     let percentile =
         |q, beyond| run.quantile_us(Series::ServiceOk, q).map_or(Reading::Absent, |us| Reading::percentile(us, beyond));

@@ -10,7 +10,7 @@ use crawlmark_results::show::text::micros;
 
 /// One run.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct ObservedRun {
     /// May it be believed?
     pub(super) verdict: Verdict,
     /// Reason why not.
@@ -31,7 +31,7 @@ pub(super) struct Seen {
 /// held, but a target that is late for that is late for everything.
 const TARGET_LATE_US: u64 = 2_000;
 
-impl Seen {
+impl ObservedRun {
     /// Reason why it is no evidence; nothing when it is.
     ///
     /// A run whose parts do not add up is no noise: it is evidence against.

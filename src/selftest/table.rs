@@ -6,7 +6,7 @@ use crawlmark_results::show::text::{grouped_f64, micros};
 use crawlmark_results::studies::StudyResult;
 
 use super::figure::{Figure, Quantity, Unit};
-use super::outcome::{Outcome, RowOutcome, Standing};
+use super::outcome::{Outcome, RowOutcome, RowResult};
 
 impl StudyResult for Outcome {
     const FILE: &'static str = "selftest.json";
@@ -64,7 +64,7 @@ fn rows(row: &RowOutcome, above: &[RowOutcome]) -> Vec<Vec<String>> {
     if let Some(name) = lines.first_mut().and_then(|line| line.first_mut()) {
         *name = format!("{}  {}: {}{attempts}", row.row, row.result.name(), row.tests);
     }
-    if let Some(notes) = lines.last_mut().and_then(|line| line.last_mut()).filter(|_| row.result != Standing::Passed) {
+    if let Some(notes) = lines.last_mut().and_then(|line| line.last_mut()).filter(|_| row.result != RowResult::Passed) {
         *notes = disturbances(row, above).join("\n");
     }
     lines
@@ -76,7 +76,7 @@ fn disturbances(row: &RowOutcome, above: &[RowOutcome]) -> Vec<String> {
         row.attempts.iter().map(|attempt| attempt.disturbed_by.clone()).collect()
     };
     let own = whys(row);
-    let same = above.iter().find(|other| other.result != Standing::Passed && whys(other) == own);
+    let same = above.iter().find(|other| other.result != RowResult::Passed && whys(other) == own);
     if let Some(same) = same.filter(|_| own.iter().any(|reasons| !reasons.is_empty())) {
         return vec![format!("attempts do not count for the reasons of {}", same.row)];
     }

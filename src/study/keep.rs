@@ -6,7 +6,7 @@ use crawlmark_results::run::result_dir::{self, PAGE, ResultDir, holds_measuremen
 use crawlmark_results::show::text;
 use crawlmark_results::studies::StudyResult;
 
-use crate::cli::{FormArgs, KeepArgs};
+use crate::cli::{FormArgs, OutputArgs};
 use crate::error::{Error, INCONCLUSIVE, signalled};
 use crate::run::result_directory;
 use crate::terminal::{self, Stages};
@@ -21,7 +21,7 @@ const NAMED: usize = 3;
 ///
 /// # Errors
 /// When it cannot be made, or would replace something.
-pub(crate) fn directory(keep: &KeepArgs, name: &str) -> Result<ResultDir, Error> {
+pub(crate) fn directory(keep: &OutputArgs, name: &str) -> Result<ResultDir, Error> {
     let directory = result_directory(keep.out.as_deref(), name)?;
     if !keep.quiet {
         terminal::say(&left_over(directory.path()));
@@ -62,7 +62,7 @@ pub(crate) fn stopped(before: &str, directory: ResultDir, signal: Option<i32>) -
 ///
 /// # Errors
 /// When it cannot be saved or printed; both are said.
-pub(crate) fn conclude(keep: &KeepArgs, directory: ResultDir, result: &impl StudyResult) -> Result<(), Error> {
+pub(crate) fn conclude(keep: &OutputArgs, directory: ResultDir, result: &impl StudyResult) -> Result<(), Error> {
     let saved = save(directory, result);
     let printed = if keep.is_printed() { print(result, keep.form) } else { Ok(()) };
     if let (Ok(saved), false) = (&saved, keep.quiet) {
@@ -96,7 +96,7 @@ pub(crate) fn save<R: StudyResult>(directory: ResultDir, result: &R) -> Result<P
 }
 
 /// Says what is going to be done: in a sentence, and what is to be known of it, each with its name.
-pub(crate) fn announce(keep: &KeepArgs, what: &str, rows: &[(&str, String)]) {
+pub(crate) fn announce(keep: &OutputArgs, what: &str, rows: &[(&str, String)]) {
     if keep.quiet {
         return;
     }
@@ -109,7 +109,7 @@ pub(crate) fn announce(keep: &KeepArgs, what: &str, rows: &[(&str, String)]) {
 }
 
 /// Return the display of the stages.
-pub(crate) fn stages(keep: &KeepArgs) -> Stages {
+pub(crate) fn stages(keep: &OutputArgs) -> Stages {
     if keep.quiet || keep.no_progress { Stages::Silent } else { Stages::fitting() }
 }
 

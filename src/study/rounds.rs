@@ -71,12 +71,12 @@ impl Setup {
 }
 
 /// Results of a round.
-pub(crate) struct Taken {
+pub(crate) struct RoundResults {
     pub(crate) report: Report,
     pub(crate) target_cpu: TargetCpu,
 }
 
-impl Taken {
+impl RoundResults {
     /// Refuses a round that ended before its time because its items were done: its figures are of less than was asked for.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl<'a> Rounds<'a> {
     ///
     /// # Errors
     /// When it has no result, or one that is not whole; when a signal asks for a stop; when the last round could not be saved.
-    pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<Taken, Error> {
+    pub(crate) fn run(&mut self, setup: &Setup, folder: &Path) -> Result<RoundResults, Error> {
         self.check_saved()?;
         let place = &self.place.join(folder);
         self.has_begun = false;
@@ -177,7 +177,7 @@ impl<'a> Rounds<'a> {
         }
         keep_result(place);
         let _ = fs::remove_file(target_log);
-        Ok(Taken { report, target_cpu })
+        Ok(RoundResults { report, target_cpu })
     }
 
     /// Warns of the first round whose result breaks a law of results. It has been measured just now, so the law is doubted and not the

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use crawlmark::crawl::{Crawl, CrawlSpec, Expectations, Held, RequestShape, Reuse, Targets, Template};
 use crawlmark_harness::clock::Clock;
-use crawlmark_harness::plan::{Arrivals, Manners, OnThrottle, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, OnThrottle, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::rehearse::{Incident, Rehearsal, rehearse};
 use crawlmark_harness::sample::{Outcome, Sample};
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
@@ -43,7 +43,7 @@ pub(crate) fn closed_loop(connections: u32, duration: Duration) -> RunPlan {
         at_start: 0,
         arrivals: Arrivals::Asap,
         pacing: Pacing::Sleep,
-        manners: Manners { on_throttle: OnThrottle::Count, retries: 0, ..Manners::default() },
+        throttling: ThrottlingPolicy { on_throttle: OnThrottle::Count, retries: 0, ..ThrottlingPolicy::default() },
         per_host: PerHost::default(),
         duration: Some(duration),
         timeout: 10 * S,

@@ -1,6 +1,6 @@
 //! The rows of closed loops and of budgets.
 
-use crawlmark_harness::plan::Manners;
+use crawlmark_harness::plan::ThrottlingPolicy;
 use crawlmark_harness::rehearse::Incident;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_results::run::words;
@@ -30,7 +30,7 @@ fn v6_every_attempt_is_the_sum_of_its_parts() {
     // Everything that takes time at once: a budget that is hard to keep with few connections, a stall that some requests
     // do not survive, connections that take time to open, a limit, pauses, other attempts, a client that is held up.
     let mut plan = budgeted(closed_loop(12, 12 * S), 500, 20);
-    (plan.shards, plan.timeout, plan.manners) = (3, 800 * MS, Manners::default());
+    (plan.shards, plan.timeout, plan.throttling) = (3, 800 * MS, ThrottlingPolicy::default());
     let script = Script {
         connect: 3 * MS,
         base: 7 * MS,
@@ -44,7 +44,7 @@ fn v6_every_attempt_is_the_sum_of_its_parts() {
     // All of it happened.
     let totals = &ran.report.totals;
     assert!(totals.errors_by_kind[&ErrorKind::Timeout] > 0 && totals.retries > 0 && totals.throttled > 0, "{totals:?}");
-    assert!(ran.report.manners.pauses > 0 && ran.latency("sched_lag").max_us >= Some(200_000.0));
+    assert!(ran.report.throttling.pauses > 0 && ran.latency("sched_lag").max_us >= Some(200_000.0));
     assert!(ran.latency("pool_wait").max_us >= Some(3_000.0));
 }
 
@@ -86,7 +86,7 @@ fn v9_what_a_limit_refuses_is_what_it_does_not_admit() {
         let refused = 1_000 - (burst + 800);
         assert!(attempts.abs_diff(1_000) <= 1 && throttled.abs_diff(refused) <= 1, "{throttled} of {attempts}");
         // Nothing was tried again, and nobody waited although the target said for how long.
-        assert_eq!((ran.report.totals.retries, ran.report.manners.pauses), (0, 0));
+        assert_eq!((ran.report.totals.retries, ran.report.throttling.pauses), (0, 0));
         assert_eq!(ran.latency("service_throttled").count, throttled);
         assert_eq!(ran.latency("service").count, attempts - throttled);
     }

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::{Adaptive, Standing};
+use super::{Adaptive, ControllerState};
 use crate::clock::Nanos;
 use crate::pacer::Pace;
 use crate::plan::AdaptiveKind;
@@ -85,7 +85,7 @@ pub(super) struct Outcomes {
     /// Number of episodes of throttling.
     pub(super) episodes: usize,
     /// State of each shard's controller at the end.
-    pub(super) standings: Vec<Standing>,
+    pub(super) standings: Vec<ControllerState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -137,7 +137,7 @@ fn a_target_without_a_limit_costs_nothing() {
         let case = Case { kind, seconds: 2, lanes: 64, ..Case::new(Algorithm::None, 2, 2_000) };
         let outcomes = crawl(&case);
         for standing in outcomes.standings {
-            assert_eq!(standing, Standing { limit: 64, pace_per_s: None }, "{kind:?}");
+            assert_eq!(standing, ControllerState { limit: 64, pace_per_s: None }, "{kind:?}");
         }
     }
 }
@@ -148,7 +148,7 @@ fn without_throttling_there_is_no_pace_and_with_it_there_is() {
     let mut adaptive = Adaptive::new(AdaptiveKind::Aimd, 10, 10, at(0));
     assert_eq!(adaptive.poll(at(1)), Pace::Go(at(1)));
     adaptive.admitted(at(1));
-    assert_eq!(adaptive.standing(), Standing { limit: 10, pace_per_s: None });
+    assert_eq!(adaptive.standing(), ControllerState { limit: 10, pace_per_s: None });
     adaptive.throttled(at(2), at(1_002));
     adaptive.throttled(at(3), at(2_002));
     adaptive.throttled(at(4), at(1_002));

@@ -16,7 +16,7 @@ fn a_plan_that_makes_no_sense_names_its_flag() {
         (|p| (p.rate, p.burst) = (Some(Rate { permits: 5, period_ns: 1 }), 1), "--burst"),
         (|p| p.timeout = Duration::from_hours(2), "--timeout 2h is out of range: 1ms to 1h"),
         (|p| p.duration = Some(Duration::ZERO), "--duration 0s is out of range: at least 1ms"),
-        (|p| p.manners.max_pause = Duration::ZERO, "--max-pause 0s is out of range: 1ms to a year"),
+        (|p| p.throttling.max_pause = Duration::ZERO, "--max-pause 0s is out of range: 1ms to a year"),
         (|p| p.shard_deadline = Duration::ZERO, "--shard-deadline 0s is out of range: at least 1s"),
         (|p| p.arrivals = Arrivals::Constant, "--arrivals constant needs a --rate"),
         (|p| p.pacing = Pacing::Spin, "--pacing spin needs a --rate"),

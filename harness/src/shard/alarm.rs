@@ -51,7 +51,7 @@ pub(super) struct Alarm {
 #[derive(Debug)]
 enum Bell {
     /// The kernel, to within microseconds.
-    Kernel(Box<[KernelBell; 2]>),
+    Kernel(Box<[KernelWakeup; 2]>),
     /// The runtime, to within a millisecond; exactly, in virtual time.
     #[cfg(feature = "virtual-time")]
     Runtime,
@@ -59,7 +59,7 @@ enum Bell {
 
 /// One timer of the kernel's.
 #[derive(Debug)]
-struct KernelBell {
+struct KernelWakeup {
     timer: AsyncFd<Timer>,
     /// Instant that it was last set to; it may have rung since.
     set_to: Nanos,
@@ -87,7 +87,7 @@ impl Alarm {
     /// # Errors
     /// The process is out of descriptors.
     pub(super) fn kernel(clock: Clock, pacing: Pacing) -> io::Result<Self> {
-        let bells = [KernelBell::new()?, KernelBell::new()?];
+        let bells = [KernelWakeup::new()?, KernelWakeup::new()?];
         Ok(Self { clock, bell: Bell::Kernel(Box::new(bells)), awake_ns: duration_ns(pacing.awake()) })
     }
 
@@ -127,7 +127,7 @@ impl Alarm {
 }
 
 /// Waits for one of two bells to ring, perhaps too early, and has the other one set to what comes after.
-async fn next_ring(bells: &mut [KernelBell; 2], ring: Ring, clock: Clock) -> io::Result<()> {
+async fn next_ring(bells: &mut [KernelWakeup; 2], ring: Ring, clock: Clock) -> io::Result<()> {
     let next = bells.iter().position(|bell| bell.set_to == ring.at).unwrap_or_else(|| {
         // The one that is set to be heard last is needed last.
         usize::from(bells[0].set_to < bells[1].set_to)
@@ -142,7 +142,7 @@ async fn next_ring(bells: &mut [KernelBell; 2], ring: Ring, clock: Clock) -> io:
     Ok(())
 }
 
-impl KernelBell {
+impl KernelWakeup {
     fn new() -> io::Result<Self> {
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         #[expect(

@@ -8,13 +8,13 @@ use crate::wire::{Binding, BindingTimes};
 
 /// Record of the limits that have held the shard back so far.
 #[derive(Debug)]
-pub(super) struct Ribbon {
+pub(super) struct LimitHistory {
     now: Binding,
     since: Nanos,
     times: BindingTimes,
 }
 
-impl Ribbon {
+impl LimitHistory {
     /// Begins at `start`. Until something else is said, it is the connections that there are not more of.
     pub(super) fn new(start: Nanos) -> Self {
         Self { now: Binding::Concurrency, since: start, times: BindingTimes::default() }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn all_time_is_some_limits_time() {
-        let mut ribbon = Ribbon::new(Nanos(10));
+        let mut ribbon = LimitHistory::new(Nanos(10));
         ribbon.set(Binding::Rate, Nanos(15));
         ribbon.set(Binding::Rate, Nanos(20));
         ribbon.set(Binding::Pause, Nanos(40));

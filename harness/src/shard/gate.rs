@@ -24,12 +24,12 @@ pub(super) use self::limits::{Dropped, HostOf};
 use super::alarm::{Alarm, Ring};
 use super::messages::Messages;
 use super::supply::Again;
-use crate::adaptive::Standing;
+use crate::adaptive::ControllerState;
 use crate::clock::{Clock, Nanos};
 use crate::plan::ShardPlan;
 use crate::sample::{Attempt, Fate, Permit};
 use crate::units::IdRange;
-use crate::wire::{Binding, BindingTimes, BudgetUse, Courtesy, Frame, PauseOrder, Scope, Sends, TimetableUse};
+use crate::wire::{Binding, BindingTimes, BudgetUse, Frame, PauseOrder, Scope, Sends, ThrottlingCounts, TimetableUse};
 
 /// The gate of one shard.
 pub(super) struct Gate {
@@ -450,7 +450,7 @@ impl Gate {
     }
 
     /// Return the limit and the pace of an adaptive shard now; none for others.
-    pub(super) fn standing(&self) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<ControllerState> {
         self.inner.borrow().standing()
     }
 
@@ -553,7 +553,7 @@ impl Gate {
     }
 
     /// Return the counts of throttle pauses and retries until `now`.
-    pub(super) fn courtesy(&self, now: Nanos) -> Courtesy {
+    pub(super) fn courtesy(&self, now: Nanos) -> ThrottlingCounts {
         self.inner.borrow_mut().courtesy(now)
     }
 

@@ -4,11 +4,11 @@
 //! Called by the gate, which asks before it lets a request go there. It must not read a clock or wait. Most crawls have
 //! one host; what is said of a host is then said of the whole shard.
 
-use super::brake::Brake;
 use super::deferred::Deferred;
 use super::limiter::Limiter;
+use super::pauses::ThrottlePauses;
 use super::spacing::Spacing;
-use crate::adaptive::{Adaptive, Standing};
+use crate::adaptive::{Adaptive, ControllerState};
 use crate::clock::Nanos;
 use crate::pacer::{Pace, Pacer};
 use crate::plan::{ShardPlan, split_share};
@@ -21,7 +21,7 @@ const FIRST: u64 = 10;
 /// One host.
 #[derive(Debug)]
 pub(super) struct Host {
-    brake: Brake,
+    brake: ThrottlePauses,
     /// Its own rate limit.
     pub(super) limiter: Limiter,
     /// Limits that adaptation found; none unless the run is adaptive.
@@ -64,13 +64,13 @@ impl Host {
         let (siblings, shard) = (u64::from(plan.siblings), u64::from(plan.shard));
         let first = u32::try_from(split_share(FIRST, siblings, shard)).unwrap_or(most).max(1);
         Self {
-            brake: Brake::new(host, plan),
+            brake: ThrottlePauses::new(host, plan),
             limiter: Limiter::new(
                 Pacer::new(plan.per_host.budget, start),
                 Spacing::new(plan.per_host.spacing, plan),
                 start,
             ),
-            adaptive: plan.manners.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
+            adaptive: plan.throttling.adaptive.map(|kind| Adaptive::new(kind, most, first, start)),
             most,
             under_way: 0,
             freed: Nanos::default(),
@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// Limits that adaptation found; none unless the run is adaptive.
-    pub(super) fn standing(&self) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<ControllerState> {
         self.adaptive.as_ref().map(Adaptive::standing)
     }
 
@@ -179,7 +179,7 @@ impl Host {
     }
 
     /// The brake, for its draws and its books.
-    pub(super) const fn brake(&mut self) -> &mut Brake {
+    pub(super) const fn brake(&mut self) -> &mut ThrottlePauses {
         &mut self.brake
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::adaptive::Standing;
+use crate::adaptive::ControllerState;
 use crate::clock::{Nanos, duration_ns};
 use crate::sample::Sample;
 use crate::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
@@ -51,7 +51,7 @@ pub(super) struct Meters {
     /// Times for which each limit has held the shard back.
     pub(super) binding: BindingTimes,
     /// Limit and pace of the shard; none unless it is adaptive.
-    pub(super) standing: Option<Standing>,
+    pub(super) standing: Option<ControllerState>,
 }
 
 /// One interval.
@@ -75,7 +75,7 @@ pub(super) struct Interval {
     /// Times for which each limit held the shard back during it.
     pub(super) binding: BindingTimes,
     /// Limit and pace of the shard at its end; none unless it is adaptive.
-    pub(super) standing: Option<Standing>,
+    pub(super) standing: Option<ControllerState>,
     pending: u32,
     over: bool,
 }

@@ -10,7 +10,7 @@ use std::task::{Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-use super::bell::Bell;
+use super::wakeup::Bell;
 use crate::wire::{Frame, WireError, encode};
 
 /// Frames on their way up.
@@ -21,19 +21,19 @@ pub(super) struct Outbox<W> {
     bell: Option<Bell>,
     pending: Vec<u8>,
     written: usize,
-    haste: Haste,
+    haste: Urgency,
 }
 
 /// Urgency of what is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Haste {
+enum Urgency {
     /// Not urgent: progress and measurements.
     Waits,
     /// Urgent: another shard, or the end of the run, waits for it.
     Rings,
 }
 
-impl Haste {
+impl Urgency {
     const fn of(frame: &Frame) -> Self {
         match frame {
             Frame::Progress(_) | Frame::Interval(_) | Frame::Open(_) | Frame::Sends(_) => Self::Waits,
@@ -54,14 +54,14 @@ impl Haste {
 impl<W: AsyncWrite + Unpin> Outbox<W> {
     /// An outbox that writes to `pipe` and rings `bell`.
     pub(super) const fn new(pipe: W, bell: Option<Bell>) -> Self {
-        Self { pipe, bell, pending: Vec::new(), written: 0, haste: Haste::Waits }
+        Self { pipe, bell, pending: Vec::new(), written: 0, haste: Urgency::Waits }
     }
 
     /// Adds a frame to what goes out.
     pub(super) fn queue(&mut self, frame: &Frame) -> Result<(), WireError> {
         self.pending.extend_from_slice(&encode(frame)?);
-        if Haste::of(frame) == Haste::Rings {
-            self.haste = Haste::Rings;
+        if Urgency::of(frame) == Urgency::Rings {
+            self.haste = Urgency::Rings;
         }
         Ok(())
     }
@@ -81,8 +81,8 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         }
         self.pending.clear();
         self.written = 0;
-        if self.haste == Haste::Rings {
-            self.haste = Haste::Waits;
+        if self.haste == Urgency::Rings {
+            self.haste = Urgency::Waits;
             self.ring();
         }
         Ok(())

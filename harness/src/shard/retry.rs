@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{Backoff, Manners, RETRY_RESERVE, ShardPlan, split_share};
+use crate::plan::{Backoff, RETRY_RESERVE, ShardPlan, ThrottlingPolicy, split_share};
 
 /// Cost of one retry, in the unit in which first attempts earn: a hundredth of a retry.
 const COST: u64 = 100;
@@ -24,7 +24,7 @@ pub(super) struct RetryBudget {
 impl RetryBudget {
     /// The budget of a shard.
     pub(super) fn new(plan: &ShardPlan) -> Self {
-        let Manners { retries, retry_budget_percent, .. } = plan.manners;
+        let ThrottlingPolicy { retries, retry_budget_percent, .. } = plan.throttling;
         let reserve = split_share(RETRY_RESERVE, u64::from(plan.siblings), u64::from(plan.shard)).max(1);
         // No budget means none: the reserve is there for runs that have just begun.
         let reserve = if retry_budget_percent == 0 { 0 } else { reserve };
@@ -42,23 +42,23 @@ impl RetryBudget {
     }
 
     /// Takes one retry for an item that was attempted `attempts` times, if it may have one.
-    pub(super) fn spend(&mut self, attempts: u32) -> Spent {
+    pub(super) fn spend(&mut self, attempts: u32) -> RetryDecision {
         if attempts > self.most_retries {
-            return Spent::ItemHadItsShare;
+            return RetryDecision::ItemHadItsShare;
         }
         match self.saved.checked_sub(COST) {
             Some(rest) => {
                 self.saved = rest;
-                Spent::Granted
+                RetryDecision::Granted
             }
-            None => Spent::BudgetIsEmpty,
+            None => RetryDecision::BudgetIsEmpty,
         }
     }
 }
 
 /// Answer to a request for a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spent {
+pub(super) enum RetryDecision {
     /// The item may be tried again.
     Granted,
     /// The item was tried as often as an item may be.
@@ -95,27 +95,30 @@ mod tests {
     fn budget(retries: u32, percent: u32, shards: u32) -> RetryBudget {
         let mut run = plan();
         (run.shards, run.connections) = (shards, shards);
-        (run.manners.retries, run.manners.retry_budget_percent) = (retries, percent);
+        (run.throttling.retries, run.throttling.retry_budget_percent) = (retries, percent);
         RetryBudget::new(&run.split(&[])[0])
     }
 
     #[test]
     fn an_item_has_its_share_and_a_run_its_budget() {
         let mut budget = budget(2, 20, 10);
-        assert_eq!([1, 2, 3].map(|n| budget.spend(n)), [Spent::Granted, Spent::Granted, Spent::ItemHadItsShare]);
+        assert_eq!(
+            [1, 2, 3].map(|n| budget.spend(n)),
+            [RetryDecision::Granted, RetryDecision::Granted, RetryDecision::ItemHadItsShare]
+        );
         let mut rest = 0;
-        while budget.spend(1) == Spent::Granted {
+        while budget.spend(1) == RetryDecision::Granted {
             rest += 1;
         }
         assert_eq!(rest, 8, "a tenth of the reserve, less two");
         (0..9).for_each(|_| budget.earn());
-        assert_eq!([1, 1].map(|n| budget.spend(n)), [Spent::Granted, Spent::BudgetIsEmpty]);
+        assert_eq!([1, 1].map(|n| budget.spend(n)), [RetryDecision::Granted, RetryDecision::BudgetIsEmpty]);
     }
 
     #[test]
     fn who_wants_no_retries_gets_none() {
-        assert_eq!(budget(0, 20, 1).spend(1), Spent::ItemHadItsShare);
-        assert_eq!(budget(4, 0, 1).spend(1), Spent::BudgetIsEmpty);
+        assert_eq!(budget(0, 20, 1).spend(1), RetryDecision::ItemHadItsShare);
+        assert_eq!(budget(4, 0, 1).spend(1), RetryDecision::BudgetIsEmpty);
     }
 
     #[test]
@@ -144,7 +147,7 @@ mod tests {
             for (attempts, wanted) in turns {
                 (0..attempts).for_each(|_| budget.earn());
                 firsts += attempts;
-                retries += (0..wanted).filter(|_| budget.spend(1) == Spent::Granted).count() as u64;
+                retries += (0..wanted).filter(|_| budget.spend(1) == RetryDecision::Granted).count() as u64;
                 prop_assert!(retries <= firsts * u64::from(percent) / 100 + RETRY_RESERVE);
             }
         }

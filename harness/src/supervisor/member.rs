@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::line::{Line, Process};
 use super::shares::User;
-use super::times::ToldStats;
+use super::times::ReceivedStats;
 use crate::clock::Nanos;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
@@ -46,7 +46,7 @@ impl fmt::Display for ShardFault {
 
 /// Event from a shard's pipe.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum PipeEvent {
     /// The workload stands.
     Ready,
     /// The workload could not be built.
@@ -77,7 +77,7 @@ pub(super) enum Heard {
 #[derive(Debug)]
 pub(super) struct Last {
     pub(super) frame: FinalFrame,
-    pub(super) stats: ToldStats,
+    pub(super) stats: ReceivedStats,
 }
 
 /// One shard.
@@ -142,7 +142,7 @@ impl<L: Line> Member<L> {
     }
 
     /// Reads what there is.
-    pub(super) fn read(&mut self, now: Nanos) -> Vec<Heard> {
+    pub(super) fn read(&mut self, now: Nanos) -> Vec<PipeEvent> {
         let mut heard = Vec::new();
         let mut buffer = [0; 16 << 10];
         while self.speaks {
@@ -167,25 +167,25 @@ impl<L: Line> Member<L> {
         heard
     }
 
-    fn decode(&mut self, heard: &mut Vec<Heard>) -> Result<(), WireError> {
+    fn decode(&mut self, heard: &mut Vec<PipeEvent>) -> Result<(), WireError> {
         while let Some(frame) = self.decoder.next_frame()? {
             match frame {
-                Frame::Ready => heard.push(Heard::Ready),
-                Frame::Refused(why) => heard.push(Heard::Refused(why)),
+                Frame::Ready => heard.push(PipeEvent::Ready),
+                Frame::Refused(why) => heard.push(PipeEvent::Refused(why)),
                 Frame::Progress(progress) => self.progress = *progress,
-                Frame::Interval(interval) => heard.push(Heard::Interval(interval)),
-                Frame::Open(seconds) => heard.push(Heard::Open(seconds)),
-                Frame::Sends(sends) => heard.push(Heard::Sends(sends)),
-                Frame::Pause(order) => heard.push(Heard::Pause(order)),
-                Frame::Arrived { scope, at } => heard.push(Heard::Arrived { scope, at }),
-                Frame::AskTurn(scope) => heard.push(Heard::AskTurn(scope)),
-                Frame::EndTurn(scope) => heard.push(Heard::EndTurn(scope)),
-                Frame::Idle => heard.push(Heard::Idle),
-                Frame::Shed(range) => heard.push(Heard::Shed(range)),
-                Frame::Share(share) => heard.push(Heard::Share(share)),
+                Frame::Interval(interval) => heard.push(PipeEvent::Interval(interval)),
+                Frame::Open(seconds) => heard.push(PipeEvent::Open(seconds)),
+                Frame::Sends(sends) => heard.push(PipeEvent::Sends(sends)),
+                Frame::Pause(order) => heard.push(PipeEvent::Pause(order)),
+                Frame::Arrived { scope, at } => heard.push(PipeEvent::Arrived { scope, at }),
+                Frame::AskTurn(scope) => heard.push(PipeEvent::AskTurn(scope)),
+                Frame::EndTurn(scope) => heard.push(PipeEvent::EndTurn(scope)),
+                Frame::Idle => heard.push(PipeEvent::Idle),
+                Frame::Shed(range) => heard.push(PipeEvent::Shed(range)),
+                Frame::Share(share) => heard.push(PipeEvent::Share(share)),
                 Frame::Final(mut frame) => {
                     let timings = std::mem::take(&mut frame.timings);
-                    let stats = ToldStats::hear(self.bounds, frame.counters.clone(), timings)?;
+                    let stats = ReceivedStats::hear(self.bounds, frame.counters.clone(), timings)?;
                     self.progress = Progress {
                         at: frame.last_done,
                         counters: frame.counters.clone(),

@@ -5,8 +5,8 @@
 use super::Supervisor;
 use super::line::Line;
 use super::member::Member;
-use super::ranges::{Rest, Say, give_away};
-use super::shares::{Tell, User};
+use super::ranges::{RangeMessage, RemainingIds, give_away};
+use super::shares::{ShareUpdate, User};
 use crate::units::IdRange;
 use crate::wire::{Control, PauseOrder, Scope};
 
@@ -59,7 +59,7 @@ impl<L: Line> Supervisor<L> {
         for over in (0..self.members.len()).filter(|k| self.members[*k].exit.is_some()) {
             self.ranges.gone(over);
         }
-        let Some(Say::Take(thief, range)) = self.ranges.shed(i, range) else { return };
+        let Some(RangeMessage::Take(thief, range)) = self.ranges.shed(i, range) else { return };
         self.members[thief].give(range);
         // What comes back to the donor has not moved.
         if thief != i {
@@ -73,16 +73,16 @@ impl<L: Line> Supervisor<L> {
         if self.stop.is_some() {
             return;
         }
-        let rest = |member: &Member<L>| Rest {
+        let rest = |member: &Member<L>| RemainingIds {
             ids: member.progress.remaining,
             works: member.is_speaking() && member.last.is_none(),
         };
-        let rests: Vec<Rest> = self.members.iter().map(rest).collect();
+        let rests: Vec<RemainingIds> = self.members.iter().map(rest).collect();
         for say in self.ranges.feed(&rests) {
             match say {
-                Say::Shed(i) => self.members[i].tell(Control::Shed),
-                Say::Take(i, range) => self.members[i].give(range),
-                Say::Finish(i) => self.members[i].tell(Control::Finish),
+                RangeMessage::Shed(i) => self.members[i].tell(Control::Shed),
+                RangeMessage::Take(i, range) => self.members[i].give(range),
+                RangeMessage::Finish(i) => self.members[i].tell(Control::Finish),
             }
         }
     }
@@ -94,8 +94,8 @@ impl<L: Line> Supervisor<L> {
         self.tell_shares(tell);
     }
 
-    pub(super) fn tell_shares(&mut self, tell: Vec<Tell>) {
-        for Tell { shard, share } in tell {
+    pub(super) fn tell_shares(&mut self, tell: Vec<ShareUpdate>) {
+        for ShareUpdate { shard, share } in tell {
             self.members[shard].tell(Control::Share(share));
         }
     }

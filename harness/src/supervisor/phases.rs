@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::view::Effort;
+use super::view::SupervisorCpu;
 use crate::clock::Nanos;
 
 /// CPU that was used by two moments of a run, us, and when they were.
@@ -28,10 +28,10 @@ impl Phases {
         self.closing.get_or_insert_with(|| (used_us(), now));
     }
 
-    pub(super) fn effort(self) -> Effort {
-        let Some((starting_us, began)) = self.start else { return Effort::default() };
+    pub(super) fn effort(self) -> SupervisorCpu {
+        let Some((starting_us, began)) = self.start else { return SupervisorCpu::default() };
         let (used_us, ended) = self.closing.unwrap_or((starting_us, began));
         let running = Duration::from_nanos(ended.since(began));
-        Effort { starting_us, running_us: used_us.saturating_sub(starting_us), running }
+        SupervisorCpu { starting_us, running_us: used_us.saturating_sub(starting_us), running }
     }
 }

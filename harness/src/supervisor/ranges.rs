@@ -12,12 +12,12 @@ use crate::units::IdRange;
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     hungry: VecDeque<usize>,
-    asked: Vec<Ask>,
+    asked: Vec<RangeRequest>,
 }
 
 /// A shard that was asked to share.
 #[derive(Debug, Clone, Copy)]
-struct Ask {
+struct RangeRequest {
     donor: usize,
     /// None once it is gone.
     thief: Option<usize>,
@@ -25,7 +25,7 @@ struct Ask {
 
 /// A shard as far as its IDs are concerned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rest {
+pub(super) struct RemainingIds {
     /// IDs not started, as last heard; never less than there are.
     pub(super) ids: u64,
     /// True if it still works and listens.
@@ -34,7 +34,7 @@ pub(super) struct Rest {
 
 /// Message that has to be sent to a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Say {
+pub(super) enum RangeMessage {
     /// Share what you have.
     Shed(usize),
     /// Crawl this, too.
@@ -50,7 +50,7 @@ impl Ranges {
     }
 
     /// Donor `i` gives `range`, which may be empty. It gets it back when whoever it was for is gone.
-    pub(super) fn shed(&mut self, i: usize, range: IdRange) -> Option<Say> {
+    pub(super) fn shed(&mut self, i: usize, range: IdRange) -> Option<RangeMessage> {
         let at = self.asked.iter().position(|ask| ask.donor == i);
         let thief = at.and_then(|at| self.asked.swap_remove(at).thief);
         match thief {
@@ -59,7 +59,7 @@ impl Ranges {
                 None
             }
             None if range.is_empty() => None,
-            thief => Some(Say::Take(thief.unwrap_or(i), range)),
+            thief => Some(RangeMessage::Take(thief.unwrap_or(i), range)),
         }
     }
 
@@ -69,14 +69,14 @@ impl Ranges {
         for ask in self.asked.iter_mut().filter(|ask| ask.thief == Some(i)) {
             ask.thief = None;
         }
-        let (lost, kept): (Vec<Ask>, Vec<Ask>) =
+        let (lost, kept): (Vec<RangeRequest>, Vec<RangeRequest>) =
             std::mem::take(&mut self.asked).into_iter().partition(|ask| ask.donor == i);
         self.asked = kept;
         self.hungry.extend(lost.iter().filter_map(|ask| ask.thief));
     }
 
     /// Finds somebody to share with each shard that has nothing left, or sends it home.
-    pub(super) fn feed(&mut self, rests: &[Rest]) -> Vec<Say> {
+    pub(super) fn feed(&mut self, rests: &[RemainingIds]) -> Vec<RangeMessage> {
         let mut say = Vec::new();
         for _ in 0..self.hungry.len() {
             let Some(thief) = self.hungry.pop_front() else { break };
@@ -91,12 +91,12 @@ impl Ranges {
                 .max_by_key(|i| rests[*i].ids);
             match donor {
                 Some(donor) => {
-                    self.asked.push(Ask { donor, thief: Some(thief) });
-                    say.push(Say::Shed(donor));
+                    self.asked.push(RangeRequest { donor, thief: Some(thief) });
+                    say.push(RangeMessage::Shed(donor));
                 }
                 // Somebody may still give, and what is given may be shared again.
                 None if !self.asked.is_empty() => self.hungry.push_back(thief),
-                None => say.push(Say::Finish(thief)),
+                None => say.push(RangeMessage::Finish(thief)),
             }
         }
         say
@@ -119,45 +119,45 @@ mod tests {
 
     use super::*;
 
-    fn rests(ids: &[u64]) -> Vec<Rest> {
-        ids.iter().map(|ids| Rest { ids: *ids, works: true }).collect()
+    fn rests(ids: &[u64]) -> Vec<RemainingIds> {
+        ids.iter().map(|ids| RemainingIds { ids: *ids, works: true }).collect()
     }
 
     #[test]
     fn the_largest_rest_is_shared_and_who_gets_nothing_is_sent_home() {
         let mut ranges = Ranges::default();
         ranges.idle(0);
-        assert_eq!(ranges.feed(&rests(&[0, 5, 9, 1])), [Say::Shed(2)]);
+        assert_eq!(ranges.feed(&rests(&[0, 5, 9, 1])), [RangeMessage::Shed(2)]);
         ranges.idle(1);
         // The largest was asked already; whoever has a single ID keeps it.
         assert_eq!(ranges.feed(&rests(&[0, 0, 9, 1])), []);
         let range = IdRange { start: 4, end: 9 };
-        assert_eq!(ranges.shed(2, range), Some(Say::Take(0, range)));
-        assert_eq!(ranges.feed(&rests(&[5, 0, 4, 1])), [Say::Shed(0)]);
+        assert_eq!(ranges.shed(2, range), Some(RangeMessage::Take(0, range)));
+        assert_eq!(ranges.feed(&rests(&[5, 0, 4, 1])), [RangeMessage::Shed(0)]);
         assert_eq!(ranges.shed(0, IdRange { start: 9, end: 9 }), None);
-        assert_eq!(ranges.feed(&rests(&[0, 0, 1, 1])), [Say::Finish(1)]);
-        assert_eq!(ranges.shed(3, range), Some(Say::Take(3, range)), "nobody asked");
+        assert_eq!(ranges.feed(&rests(&[0, 0, 1, 1])), [RangeMessage::Finish(1)]);
+        assert_eq!(ranges.shed(3, range), Some(RangeMessage::Take(3, range)), "nobody asked");
     }
 
     #[test]
     fn a_donor_that_dies_starves_nobody() {
         let mut ranges = Ranges::default();
         ranges.idle(0);
-        assert_eq!(ranges.feed(&rests(&[0, 5, 4])), [Say::Shed(1)]);
+        assert_eq!(ranges.feed(&rests(&[0, 5, 4])), [RangeMessage::Shed(1)]);
         ranges.gone(1);
         let mut rests = rests(&[0, 5, 4]);
         rests[1].works = false;
-        assert_eq!(ranges.feed(&rests), [Say::Shed(2)]);
+        assert_eq!(ranges.feed(&rests), [RangeMessage::Shed(2)]);
     }
 
     #[test]
     fn what_was_meant_for_the_dead_goes_back() {
         let mut ranges = Ranges::default();
         ranges.idle(0);
-        assert_eq!(ranges.feed(&rests(&[0, 5, 9])), [Say::Shed(2)]);
+        assert_eq!(ranges.feed(&rests(&[0, 5, 9])), [RangeMessage::Shed(2)]);
         ranges.gone(0);
         let range = IdRange { start: 4, end: 9 };
-        assert_eq!(ranges.shed(2, range), Some(Say::Take(2, range)));
+        assert_eq!(ranges.shed(2, range), Some(RangeMessage::Take(2, range)));
     }
 
     proptest! {
@@ -198,22 +198,22 @@ mod tests {
                         ranges.idle(i);
                     }
                 }
-                let rests: Vec<Rest> = (0..sizes.len())
-                    .map(|i| Rest { ids: held[i].iter().map(IdRange::len).sum(), works: !home[i] })
+                let rests: Vec<RemainingIds> = (0..sizes.len())
+                    .map(|i| RemainingIds { ids: held[i].iter().map(IdRange::len).sum(), works: !home[i] })
                     .collect();
                 for said in ranges.feed(&rests) {
                     match said {
-                        Say::Shed(donor) => {
+                        RangeMessage::Shed(donor) => {
                             let last = *held[donor].last().unwrap();
                             let given = IdRange { start: last.start + last.len().div_ceil(2), end: last.end };
                             give_away(&mut held[donor], given);
-                            if let Some(Say::Take(thief, range)) = ranges.shed(donor, given) {
+                            if let Some(RangeMessage::Take(thief, range)) = ranges.shed(donor, given) {
                                 held[thief].push(range);
                                 idle[thief] = false;
                             }
                         }
-                        Say::Finish(i) => home[i] = true,
-                        Say::Take(..) => unreachable!("only what was shed is taken"),
+                        RangeMessage::Finish(i) => home[i] = true,
+                        RangeMessage::Take(..) => unreachable!("only what was shed is taken"),
                     }
                 }
             }

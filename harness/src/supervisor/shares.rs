@@ -56,7 +56,7 @@ enum Demand {
 
 /// A share that a shard has to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tell {
+pub(super) struct ShareUpdate {
     /// Number of the shard.
     pub(super) shard: usize,
     /// Its share from now on.
@@ -86,7 +86,7 @@ impl Shares {
     }
 
     /// Shard `i` keeps within `share` now. Returns whom to tell what.
-    pub(super) fn kept(&mut self, i: usize, share: u32) -> Vec<Tell> {
+    pub(super) fn kept(&mut self, i: usize, share: u32) -> Vec<ShareUpdate> {
         self.given[i] = share;
         if let Some(moving) = &mut self.moving
             && moving.target[i] == share
@@ -97,7 +97,7 @@ impl Shares {
     }
 
     /// Looks at what the shards do with their shares. Returns whom to tell what; `per_s` is the whole budget's rate.
-    pub(super) fn look(&mut self, users: &[User<'_>], per_s: f64) -> Vec<Tell> {
+    pub(super) fn look(&mut self, users: &[User<'_>], per_s: f64) -> Vec<ShareUpdate> {
         if let Some(moving) = &mut self.moving {
             // What is gone keeps within anything.
             moving.awaited.retain(|i| matches!(users[*i], User::Works(_)));
@@ -119,7 +119,7 @@ impl Shares {
         for i in lower.iter().filter(|i| !awaited.contains(i)) {
             self.given[*i] = target[*i];
         }
-        let mut tell: Vec<Tell> = awaited.iter().map(|i| Tell { shard: *i, share: target[*i] }).collect();
+        let mut tell: Vec<ShareUpdate> = awaited.iter().map(|i| ShareUpdate { shard: *i, share: target[*i] }).collect();
         self.moving = Some(Move { target, awaited });
         tell.extend(self.raise());
         tell
@@ -153,11 +153,11 @@ impl Shares {
     }
 
     /// Raises shares once everybody who pays for it has said so.
-    fn raise(&mut self) -> Vec<Tell> {
+    fn raise(&mut self) -> Vec<ShareUpdate> {
         let Some(moving) = self.moving.take_if(|moving| moving.awaited.is_empty()) else { return Vec::new() };
         let raised = (0..self.given.len()).filter(|i| moving.target[*i] > self.given[*i]);
-        let tell: Vec<Tell> = raised.map(|shard| Tell { shard, share: moving.target[shard] }).collect();
-        for Tell { shard, share } in &tell {
+        let tell: Vec<ShareUpdate> = raised.map(|shard| ShareUpdate { shard, share: moving.target[shard] }).collect();
+        for ShareUpdate { shard, share } in &tell {
             self.given[*shard] = *share;
         }
         tell
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(shares.look(&[User::Works(&then), User::Works(&then)], 1_000.0), []);
         let later = progress(2_000, 1_980, 1_000);
         let told = shares.look(&[User::Works(&later), User::Gone], 1_000.0);
-        assert_eq!(told, [Tell { shard: 0, share: WHOLE - 2 }]);
+        assert_eq!(told, [ShareUpdate { shard: 0, share: WHOLE - 2 }]);
     }
 
     proptest! {

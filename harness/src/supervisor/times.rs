@@ -8,7 +8,7 @@ use crate::wire::{EncodedTiming, WireError, encode_timings};
 
 /// Counters and distributions of a shard, as it told them.
 #[derive(Debug, Clone)]
-pub struct ToldStats {
+pub struct ReceivedStats {
     bounds: Bounds,
     /// Counts of items, attempts, connections and bytes.
     pub counters: Counters,
@@ -43,7 +43,7 @@ pub struct Recent {
 /// The quantiles of it.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-impl ToldStats {
+impl ReceivedStats {
     /// Those of a shard that told nothing but counters.
     pub(super) const fn counted(bounds: Bounds, counters: Counters) -> Self {
         Self { bounds, counters, timings: Vec::new() }
@@ -172,7 +172,7 @@ mod tests {
                 }
                 stats
             });
-            let told = ToldStats::of(&one).unwrap();
+            let told = ReceivedStats::of(&one).unwrap();
             prop_assert_eq!(told.unpacked(), one.clone());
             let (mut added, mut merged) = (other.clone(), other);
             told.add_to(&mut added);

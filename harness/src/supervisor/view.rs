@@ -7,16 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::line::Line;
 use super::member::{Member, ShardFault};
-use super::times::{Recent, ShardTimes, ToldStats};
+use super::times::{ReceivedStats, Recent, ShardTimes};
 use super::windows::BusiestWindow;
-use crate::adaptive::Standing;
+use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::machine::HostRecord;
 use crate::plan::ShardPlan;
 use crate::process::ShardExit;
 use crate::stats::{Bounds, Counters, ShardStats};
 use crate::units::IdRange;
-use crate::wire::{BindingTimes, BudgetUse, Courtesy, CpuHealth, Progress, Scheduled, Scope, TimetableUse, Usage};
+use crate::wire::{
+    BindingTimes, BudgetUse, CpuHealth, Progress, Scheduled, Scope, ThrottlingCounts, TimetableUse, Usage,
+};
 
 /// Watches a run. Called from the supervisor's loop, so it must be quick and start no thread.
 pub trait Observer {
@@ -55,7 +57,7 @@ pub struct Live {
     /// True if that second is over and not complete: requests that were due in it have not ended, and the times are lower bounds.
     pub is_open: bool,
     /// Limit and pace of adaptive shards at the end of that second, summed over them; none unless they are adaptive.
-    pub standing: Option<Standing>,
+    pub standing: Option<ControllerState>,
     /// Throttle pause of the target; none when no host of it asks for one.
     pub pause: Option<LivePause>,
     /// State of the stop that the run has been asked for; none before.
@@ -145,7 +147,7 @@ pub struct Interval {
     /// Times for which each limit held the shards back in it, summed over them.
     pub binding: BindingTimes,
     /// Limit and pace of adaptive shards at its end, summed over them; none unless they are adaptive.
-    pub standing: Option<Standing>,
+    pub standing: Option<ControllerState>,
     /// Figures of each shard in it.
     pub seconds: Vec<ShardSecond>,
 }
@@ -202,14 +204,14 @@ pub struct RunRecord {
     /// Resource usage of the supervisor itself, from the fork to the end.
     pub supervisor: Usage,
     /// Breakdown of that CPU.
-    pub effort: Effort,
+    pub effort: SupervisorCpu,
     /// Counts of the machine during the run.
     pub host: HostRecord,
 }
 
 /// For what a supervisor used its CPU. What is left of it all was for hearing the shards out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Effort {
+pub struct SupervisorCpu {
     /// From the first fork to the moment at which the common start was given, us: once in a run, more with more shards.
     pub starting_us: u64,
     /// From then on until the first shard told its end, us: with every second more.
@@ -255,7 +257,7 @@ pub struct ShardRecord {
     /// Reason why its result is not whole; none when it is.
     pub fault: Option<ShardFault>,
     /// Its final stats; of a shard with a fault, the counters of its last progress frame and no distributions.
-    pub stats: ToldStats,
+    pub stats: ReceivedStats,
     /// IDs that it never started: by its own count, and those that were given to it after its end.
     pub remaining: u64,
     /// The most requests under way at once.
@@ -275,7 +277,7 @@ pub struct ShardRecord {
     /// Times for which each limit held it back; of a shard with a fault, until its last report.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries; zero for a shard with a fault.
-    pub courtesy: Courtesy,
+    pub courtesy: ThrottlingCounts,
     /// Resource usage of its process; none of a shard with a fault.
     pub usage: Option<Usage>,
     /// Readings of its CPU; none of a shard with a fault.
@@ -390,7 +392,7 @@ impl ShardRecord {
                 cpu: Some(last.frame.cpu),
             },
             _ => {
-                let stats = ToldStats::counted(bounds, std::mem::take(&mut member.progress.counters));
+                let stats = ReceivedStats::counted(bounds, std::mem::take(&mut member.progress.counters));
                 let fault = member.fault.take().unwrap_or(ShardFault::Died);
                 ShardRecord {
                     plan,
@@ -408,7 +410,7 @@ impl ShardRecord {
                     timetable: None,
                     warmup: Counters::default(),
                     binding: member.progress.binding,
-                    courtesy: Courtesy::default(),
+                    courtesy: ThrottlingCounts::default(),
                     usage: None,
                     cpu: None,
                 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::EncodedTiming;
-use crate::adaptive::Standing;
+use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::machine::CpuTicks;
 use crate::pacer::WorstWindow;
@@ -187,7 +187,7 @@ impl BindingTimes {
 counters! {
     /// Counts of a shard's throttle pauses and retries. Promises and pauses are counted by each shard that knew of them.
     #[derive(Copy)]
-    pub struct Courtesy {
+    pub struct ThrottlingCounts {
         /// Throttled answers that said how long to wait.
         promises: u64,
         /// The longest of them, ns.
@@ -272,7 +272,7 @@ pub struct IntervalFrame {
     /// Times for which each limit held the shard back in it.
     pub binding: BindingTimes,
     /// Limit and pace of the shard at its end; none unless it is adaptive.
-    pub standing: Option<Standing>,
+    pub standing: Option<ControllerState>,
     /// Counts of what ended in it, and of what was due in it and never went.
     pub counters: Counters,
     /// Counts of what ended in it and was scheduled in the warm-up.
@@ -333,7 +333,7 @@ pub struct FinalFrame {
     /// Times for which each limit held it back.
     pub binding: BindingTimes,
     /// Counts of throttle pauses and retries.
-    pub courtesy: Courtesy,
+    pub courtesy: ThrottlingCounts,
     /// Resource usage of its process since the start.
     pub usage: Usage,
     /// Readings of its CPU.

@@ -5,11 +5,11 @@
 //! by cell. Nothing here reads files: [`results`](crate::run::result_dir) does.
 
 mod ask;
+mod cells;
 mod cut_report;
 mod cutter;
 mod entry;
 pub mod laws;
-mod pile;
 mod steady;
 mod words;
 
@@ -19,5 +19,5 @@ pub use self::ask::{
 pub use self::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
 pub use self::cutter::{Cutter, Foreign};
 pub use self::entry::{CENSORED, Entry, Fault, Kind, LineReader};
-pub use self::steady::{NotSteady, SHORTEST_S, Settled, Steady, find as find_steady};
+pub use self::steady::{NotSteady, SHORTEST_S, SettledSeries, SteadyState, find as find_steady};
 pub use self::words::doc;

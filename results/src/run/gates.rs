@@ -1,6 +1,6 @@
 //! Objectives of a run, such as `service_p99 < 250ms`: parsed, watched while the run goes on, and judged.
 //!
-//! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`Lookout`] receives the seconds of a run
+//! Called by the commands: a [`Condition`] is what `--fail-if` and `--stop-if` take, a [`LiveThresholds`] receives the seconds of a run
 //! and closes its report with a verdict for each. Everything here is pure; nothing of it runs in a shard. Not to be confused
 //! with the gate of a shard, which lets requests go, or with the checks of validity, which say whether the numbers are
 //! valid.
@@ -10,7 +10,7 @@
 //! than its value breaks `<` when that value does, and leaves it undecided otherwise.
 
 mod condition;
-mod lookout;
+mod live;
 mod measured;
 mod metric;
 mod parse;
@@ -19,7 +19,7 @@ mod shortage;
 use std::time::Duration;
 
 pub use self::condition::{Condition, Op, Window};
-pub use self::lookout::Lookout;
+pub use self::live::LiveThresholds;
 pub use self::measured::{Basis, Measured, SAMPLES_BEYOND, least_of_stats, of_report, of_stats};
 pub use self::metric::{Metric, Quantile, Quantity, Stat, Unit};
 pub use self::parse::{ConditionError, Fault};

@@ -13,10 +13,10 @@ mod host;
 mod interval;
 mod latency;
 mod limit;
-mod manners;
 mod schedule;
 mod shard;
 mod spread;
+mod throttling;
 mod totals;
 mod validity;
 
@@ -38,11 +38,11 @@ pub use self::interval::IntervalRow;
 pub use self::latency::{Detail, Latency};
 pub(crate) use self::limit::more_connections;
 pub(crate) use self::limit::{Held, Limit};
-pub use self::manners::{BindingReport, MannersReport};
 pub(crate) use self::schedule::achieved_per_s as schedule_achieved_per_s;
 pub use self::schedule::{ScheduleReport, WarmUpCounts, WarmUpReport};
 pub use self::shard::{ShardReport, UsageReport};
 pub use self::spread::{CELLS_PER_DECADE, Spread};
+pub use self::throttling::{BindingReport, ThrottlingReport};
 pub use self::totals::{Ledger, Totals};
 pub(crate) use self::totals::{error_in_words, status_in_words};
 pub use self::validity::{Evidence, Validity, Verdict};
@@ -119,7 +119,8 @@ pub struct Report {
     /// Counts of the warm-up; null without a warm-up.
     pub warmup: Option<WarmUpReport>,
     /// Throttling: pauses, waits that the target asked for, and recoveries.
-    pub manners: MannersReport,
+    #[serde(rename = "manners")]
+    pub throttling: ThrottlingReport,
     /// Limits that held the shards back, as parts of their time.
     pub binding: BindingReport,
     /// Work and budget moved between the shards.
@@ -136,7 +137,7 @@ pub struct Report {
     pub host: HostReport,
     /// Validity of the result.
     pub validity: Validity,
-    /// Thresholds and their results. Empty until a [`Lookout`](crate::run::gates::Lookout) closes the report.
+    /// Thresholds and their results. Empty until a [`LiveThresholds`](crate::run::gates::LiveThresholds) closes the report.
     pub gates: Vec<GateReport>,
     /// The target's own books, when they could be read: the second witness.
     pub witness: Option<Witness>,
@@ -290,7 +291,7 @@ impl Report {
             stopped_by: None,
             plan: Plan { run: plan.clone(), config_hash: config_hash(plan) },
             command: None,
-            manners: MannersReport::new(record, &totals, ledger.ok + ledger.not_found),
+            throttling: ThrottlingReport::new(record, &totals, ledger.ok + ledger.not_found),
             binding: BindingReport::new(
                 record.shards.iter().fold(BindingTimes::default(), |all, shard| all.plus(&shard.binding)),
             ),

@@ -61,8 +61,8 @@ pub use self::knee::{Point, knee};
 pub use self::pace::Pace;
 pub use self::probe::{Connections, Counted, Flow, ProbePlan, ProbeReport, SENT, Slow, Wanted, judge};
 pub use self::saved::{
-    Begun, Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, fingerprint, journal_line, next_step,
-    read_journal, search_of, searches_differ,
+    Capacity, End, FILE, JOURNAL, Outcome, Question, RateReport, SCHEMA, SearchHead, fingerprint, journal_line,
+    next_step, read_journal, search_of, searches_differ,
 };
 pub use self::words::{capacity_headline, offered, probe_correction, probe_line};
 use crate::run::gates::{Condition, Unit};

@@ -88,7 +88,7 @@ mod words;
 pub use self::design::{Arm, DesignError, Disturbance, Order, Pair, Round, pair_up};
 pub use self::differences::{Difference, Incomparable, comparable, differences};
 pub use self::estimate::{Interval, LEVEL};
-pub use self::finding::{Comparison, Doubt, Evidence, Finding, LookTaken, Mismatch, Overall, Verdict};
+pub use self::finding::{Comparison, Evidence, FinalLook, Finding, Mismatch, Overall, Undecided, Verdict};
 pub use self::history::{Change, HISTORY_SCHEMA, History, LONGEST, MetricHistory, PastResult, changes};
 pub use self::holm::holm;
 pub use self::metric::{Metric, Reading, Readings, Worse};
@@ -115,7 +115,7 @@ pub fn judge(pairs: &[Pair], rule: &Rule) -> Result<Comparison, DesignError> {
     for (number, &look) in (1..).zip(rule.looks()) {
         let seen = Seen::until(pairs, look.pairs);
         let doubt = seen.doubt(look);
-        if let Some(Doubt::TooFewPairs { needed }) = doubt {
+        if let Some(Undecided::TooFewPairs { needed }) = doubt {
             let so_far = if number == 1 { seen.comparison(look, doubt) } else { standing };
             return Ok(Comparison { pairs_wanted: needed - seen.pairs(), ..so_far });
         }
@@ -123,7 +123,7 @@ pub fn judge(pairs: &[Pair], rule: &Rule) -> Result<Comparison, DesignError> {
         if doubt.is_some() {
             break;
         }
-        standing.look = Some(LookTaken { number, look });
+        standing.look = Some(FinalLook { number, look });
         if standing.is_decided() {
             break;
         }

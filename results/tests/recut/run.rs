@@ -7,15 +7,15 @@ use std::time::{Duration, SystemTime};
 
 use crawlmark_harness::clock::Nanos;
 use crawlmark_harness::machine::HostRecord;
-use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan, ShardPlan};
+use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ShardPlan, ThrottlingPolicy};
 use crawlmark_harness::process::ShardExit;
 use crawlmark_harness::sample::{Advice, Attempt, ErrorKind, Fate, Outcome, Permit, Sample};
 use crawlmark_harness::stats::{Bounds, Counters, Series, ShardStats, Unfinished};
 use crawlmark_harness::supervisor::{
-    Effort, Interval, Moved, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, ToldStats,
+    Interval, Moved, ReceivedStats, RunRecord, ShardRecord, ShardSecond, ShardTimes, Stopped, SupervisorCpu,
 };
 use crawlmark_harness::units::{IdRange, Rate, RateShape};
-use crawlmark_harness::wire::{BindingTimes, Courtesy, CpuHealth, Scheduled, Usage};
+use crawlmark_harness::wire::{BindingTimes, CpuHealth, Scheduled, ThrottlingCounts, Usage};
 use crawlmark_harness::workload::InFlight;
 use crawlmark_results::run::report::{Environment, IntervalRow, Labels, Report, Source};
 use crawlmark_results::run::result_dir::ResultDir;
@@ -59,7 +59,7 @@ pub(crate) fn plan(size: Size) -> RunPlan {
         at_start: 0,
         arrivals: Arrivals::Constant,
         pacing: Pacing::Sleep,
-        manners: Manners::default(),
+        throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: None,
         warmup: size.warmup,
@@ -132,7 +132,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         pid: 4_000,
         exit: ShardExit::Clean,
         fault: None,
-        stats: ToldStats::of(stats).unwrap(),
+        stats: ReceivedStats::of(stats).unwrap(),
         peak_in_flight: 4,
         remaining: 0,
         first_sent: None,
@@ -145,7 +145,7 @@ pub(crate) fn record(plan: ShardPlan, stats: &ShardStats, seconds: u64) -> Shard
         cpu: Some(CpuHealth { measured_ns: seconds * S, ticks: None, speed_before_ns: None, speed_after_ns: None }),
         ids: vec![plan.ids],
         binding: BindingTimes { rate_ns: 3 * S, concurrency_ns: S, ..BindingTimes::default() },
-        courtesy: Courtesy::default(),
+        courtesy: ThrottlingCounts::default(),
         plan,
     }
 }
@@ -165,7 +165,7 @@ pub(crate) fn report(plan: &RunPlan, shards: Vec<ShardRecord>, intervals: Vec<In
         busiest: BTreeMap::new(),
         shards,
         supervisor: Usage::default(),
-        effort: Effort::default(),
+        effort: SupervisorCpu::default(),
         host: HostRecord { watched_ns: S, ..HostRecord::default() },
     };
     let environment = Environment {

@@ -18,7 +18,7 @@ struct Situation {
 /// The result of a run that conditions judge in the end.
 fn judged(mut report: Report, plan: &RunPlan, conditions: &[&str]) -> Report {
     let objective = |text: &&str| Objective { condition: text.parse().unwrap(), breach: Breach::Fails };
-    Lookout::new(&conditions.iter().map(objective).collect::<Vec<_>>(), plan).close(&mut report);
+    LiveThresholds::new(&conditions.iter().map(objective).collect::<Vec<_>>(), plan).close(&mut report);
     report
 }
 

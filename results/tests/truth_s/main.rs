@@ -8,7 +8,7 @@
 mod noise;
 
 use crawlmark_results::studies::compare::{
-    Arm, Comparison, DesignError, Disturbance, Doubt, Metric, Order, Overall, Pair, Reading, Readings, Round, Rule,
+    Arm, Comparison, DesignError, Disturbance, Metric, Order, Overall, Pair, Reading, Readings, Round, Rule, Undecided,
     Verdict, holm, judge, pair_up,
 };
 
@@ -224,7 +224,7 @@ fn s6_too_few_pairs_are_inconclusive_and_say_what_they_could_have_told() {
                 let Verdict::Inconclusive { minimum_detectable_effect: Some(effect), because } = finding.verdict else {
                     panic!("{few} pairs: {finding:?}")
                 };
-                assert!(effect > 0.0 && because == Doubt::TooFewPairs { needed: 16 }, "{few} pairs: {finding:?}");
+                assert!(effect > 0.0 && because == Undecided::TooFewPairs { needed: 16 }, "{few} pairs: {finding:?}");
             }
         }
     }

@@ -40,14 +40,14 @@ fn sample(took: Took) -> Sample {
 }
 
 /// A valid run of these requests.
-fn seen(requests: impl IntoIterator<Item = Took>) -> Seen {
+fn seen(requests: impl IntoIterator<Item = Took>) -> ObservedRun {
     let mut stats = ShardStats::new(Bounds::for_timeout(Duration::from_secs(5)));
     let mut asked = 0;
     for took in requests {
         stats.record(&sample(took));
         asked += 1;
     }
-    Seen {
+    ObservedRun {
         verdict: Verdict::Valid,
         reasons: Vec::new(),
         stats,
@@ -58,8 +58,8 @@ fn seen(requests: impl IntoIterator<Item = Took>) -> Seen {
     }
 }
 
-fn disturbed(run: Seen) -> Seen {
-    Seen { verdict: Verdict::Disturbed, reasons: vec!["CPU 0 was slow".to_owned()], ..run }
+fn disturbed(run: ObservedRun) -> ObservedRun {
+    ObservedRun { verdict: Verdict::Disturbed, reasons: vec!["CPU 0 was slow".to_owned()], ..run }
 }
 
 /// The names of the figures that are not met, of an attempt that counts.
@@ -114,7 +114,7 @@ fn r2_wants_no_answer_before_its_hold_is_over() {
 const FULL: Scene = Form::Full.scene();
 
 /// The 2,000 requests of the open loop, each as long as a stall of so many milliseconds makes it.
-fn open_of(stall_ms: u64) -> Seen {
+fn open_of(stall_ms: u64) -> ObservedRun {
     let response = |i: u64| {
         let at_ms = i * 5;
         let (begin, end) = (3_000, 3_000 + stall_ms);
@@ -125,11 +125,11 @@ fn open_of(stall_ms: u64) -> Seen {
     seen((0..2_000).map(response))
 }
 
-fn closed_of(slow_ms: u64, slow: usize) -> Seen {
+fn closed_of(slow_ms: u64, slow: usize) -> ObservedRun {
     seen(times(1_700 - slow, NORMAL).chain(times(slow, Took { service_us: slow_ms * 1_000, ..NORMAL })))
 }
 
-fn of_stall(open: Seen, closed: Seen) -> Evidence {
+fn of_stall(open: ObservedRun, closed: ObservedRun) -> Evidence {
     Evidence::Stall { scene: FULL, open, closed: Some(closed) }
 }
 
@@ -161,7 +161,7 @@ fn r4_hides_the_stall_as_closed_loops_do() {
 #[test]
 fn r5_compares_the_timetable_with_what_was_said_and_with_what_arrived() {
     let of = |achieved_per_s, asked| {
-        let open = Seen { achieved_per_s, asked, ..open_of(1_000) };
+        let open = ObservedRun { achieved_per_s, asked, ..open_of(1_000) };
         of_stall(open, closed_of(1_000, 4))
     };
     let none: [&str; 0] = [];
@@ -175,7 +175,7 @@ fn r5_compares_the_timetable_with_what_was_said_and_with_what_arrived() {
 
 #[test]
 fn r6_wants_twice_as_much_of_twice_as_many() {
-    let rate = |items_per_s| Seen { items_per_s, ..seen(times(9, NORMAL)) };
+    let rate = |items_per_s| ObservedRun { items_per_s, ..seen(times(9, NORMAL)) };
     let one_per_s = f64::from(super::super::form::SHARD_CONNECTIONS) / SHARD_HOLD.as_secs_f64();
     let of = |ratio: f64| Evidence::Shards { one: rate(one_per_s), two: rate(one_per_s * ratio) };
     let none: [&str; 0] = [];
@@ -193,7 +193,7 @@ fn r7_wants_the_stop_to_be_seen_and_to_be_the_clients() {
     let of = |lag_ms: u64, verdict, stopped| {
         let late = Took { late_us: lag_ms * 1_000, ..NORMAL };
         let run = seen(times(499, NORMAL).chain(times(1, late)));
-        Evidence::Freeze { run: Seen { verdict, reasons: vec!["a reason".to_owned()], ..run }, stopped }
+        Evidence::Freeze { run: ObservedRun { verdict, reasons: vec!["a reason".to_owned()], ..run }, stopped }
     };
     let half = Some(FREEZE);
     let none: [&str; 0] = [];
@@ -236,12 +236,12 @@ fn a_run_that_is_not_valid_does_not_count_whatever_it_shows() {
 
 #[test]
 fn a_target_that_is_late_is_no_evidence_but_where_it_has_to_be() {
-    let late = |us| Seen { target_late_us: us, achieved_per_s: None, ..seen(times(1_700, NORMAL)) };
+    let late = |us| ObservedRun { target_late_us: us, achieved_per_s: None, ..seen(times(1_700, NORMAL)) };
     for (us, counts) in [(500, true), (2_000, true), (2_048, false)] {
         let evidence = Evidence::Shards { one: late(500), two: late(us) };
         assert_eq!(judge(Row::R6, &evidence).unwrap().counts(), counts, "{us}");
         // Two hundred answers at once take their time.
-        let open = Seen { target_late_us: us, ..open_of(1_000) };
+        let open = ObservedRun { target_late_us: us, ..open_of(1_000) };
         assert!(judge(Row::R3, &of_stall(open, closed_of(1_000, 4))).unwrap().passes());
     }
 }
@@ -262,8 +262,11 @@ fn what_no_noise_can_do_is_told_from_what_it_can() {
 
 #[test]
 fn books_that_do_not_add_up_are_no_noise() {
-    let run =
-        Seen { verdict: Verdict::Incomplete, reasons: vec!["requests: 9 here, 8 there".to_owned()], ..open_of(1_000) };
+    let run = ObservedRun {
+        verdict: Verdict::Incomplete,
+        reasons: vec!["requests: 9 here, 8 there".to_owned()],
+        ..open_of(1_000)
+    };
     let evidence = of_stall(run, closed_of(1_000, 4));
     for row in [Row::R3, Row::R4, Row::R5] {
         assert_eq!(missed(row, &evidence), ["the books"]);

@@ -224,7 +224,7 @@ fn waiting(now: &Now<'_>, columns: usize) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use crawlmark_harness::adaptive::Standing;
+    use crawlmark_harness::adaptive::ControllerState;
     use crawlmark_harness::plan::RunPlan;
     use crawlmark_harness::stats::Percentile;
     use crawlmark_harness::supervisor::{Live, LiveState};
@@ -277,7 +277,7 @@ mod tests {
         (counters.requests.attempts, counters.requests.throttled, counters.requests.retries) = (1_000, 250, 249);
         counters.items.ok -= 3;
         throttled.shards[0].waiting_again = 7;
-        throttled.standing = Some(Standing { limit: 12, pace_per_s: Some(123.4) });
+        throttled.standing = Some(ControllerState { limit: 12, pace_per_s: Some(123.4) });
         let shown = lines(&plan(1), &throttled, 99);
         assert_eq!(
             shown[2],

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawlmark_harness::adaptive::Standing;
+use crawlmark_harness::adaptive::ControllerState;
 use crawlmark_harness::clock::Nanos;
-use crawlmark_harness::plan::{Arrivals, Manners, Pacing, PerHost, Pinning, RunPlan};
+use crawlmark_harness::plan::{Arrivals, Pacing, PerHost, Pinning, RunPlan, ThrottlingPolicy};
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::{Counters, Percentile, Series};
 use crawlmark_harness::supervisor::{Live, LivePause, LiveShard, LiveState, Recent, Stopping};
@@ -27,7 +27,7 @@ pub(super) fn plan(shards: u32) -> RunPlan {
         at_start: 0,
         arrivals: Arrivals::Asap,
         pacing: Pacing::Sleep,
-        manners: Manners::default(),
+        throttling: ThrottlingPolicy::default(),
         per_host: PerHost::default(),
         duration: Some(Duration::from_mins(1)),
         warmup: Duration::ZERO,
@@ -128,8 +128,8 @@ pub(super) fn any_run() -> impl Strategy<Value = [Live; 2]> {
         of: 3.max(hosts),
         left: Duration::from_millis(ms),
     });
-    let standing =
-        (any::<u32>(), prop::option::of(0.1..1e9)).prop_map(|(limit, pace_per_s)| Standing { limit, pace_per_s });
+    let standing = (any::<u32>(), prop::option::of(0.1..1e9))
+        .prop_map(|(limit, pace_per_s)| ControllerState { limit, pace_per_s });
     let stopping = prop::sample::select(vec![Stopping::ByObserver, Stopping::BySignal, Stopping::AtOnce]);
     let beside = (
         prop::option::of(pause),

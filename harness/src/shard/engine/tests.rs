@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use super::super::intervals::Meters;
 use super::*;
 use crate::fixtures::plan;
-use crate::plan::{Budget, Manners, OnThrottle, Pacing};
+use crate::plan::{Budget, OnThrottle, Pacing, ThrottlingPolicy};
 use crate::sample::{Advice, Attempt, ErrorKind, Outcome, Repeat};
 use crate::units::{IdRange, Rate};
 use crate::wire::{BindingTimes, Frame, PauseCause, PauseOrder};
@@ -381,11 +381,11 @@ fn who_only_counts_gives_up_at_once_and_never_waits() {
         if id % 2 == 0 { again(Outcome::Throttled, Some(Duration::from_mins(1))) } else { GOOD }
     };
     let mut plan = shard(100, 4, None);
-    plan.manners = Manners { on_throttle: OnThrottle::Count, ..Manners::default() };
+    plan.throttling = ThrottlingPolicy { on_throttle: OnThrottle::Count, ..ThrottlingPolicy::default() };
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
     assert_eq!(engine.ran_for(), 25 * MS);
     engine.totals(|stats, _, _| assert_eq!((stats.counters.items.gave_up, stats.counters.requests.retries), (50, 0)));
-    plan.manners.on_throttle = OnThrottle::Ignore;
+    plan.throttling.on_throttle = OnThrottle::Ignore;
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1_000), answers);
     engine.totals(|stats, _, _| assert_eq!((stats.counters.items.gave_up, stats.counters.items.ended()), (50, 100)));
     assert!(engine.gate().courtesy(engine.ended).early_attempts > 0);
@@ -400,7 +400,7 @@ fn what_waits_for_another_attempt_when_time_is_up_stays_unfinished() {
         _ => GOOD,
     };
     let mut plan = shard(6, 6, None);
-    plan.manners.backoff.base = Duration::from_secs(15);
+    plan.throttling.backoff.base = Duration::from_secs(15);
     let (engine, _) = run_against(&plan, None, Duration::from_secs(1), answers);
     engine.totals(|stats, _, _| {
         let counters = &stats.counters;

@@ -14,21 +14,21 @@ use self::closing::LeftOver;
 pub(super) use self::sending::Clearance;
 use self::sending::Turn;
 use super::super::alarm::Ring;
-use super::super::binding::Ribbon;
+use super::super::binding::LimitHistory;
 use super::super::deferred::Deferred;
 use super::super::host::{Host, Leave};
 use super::super::limiter::Limiter;
-use super::super::retry::{RetryBudget, Spent, backoff};
+use super::super::retry::{RetryBudget, RetryDecision, backoff};
 use super::super::spacing::Spacing;
 use super::super::supply::{Again, Next, Supply, Task};
 use super::lateness::{Going, Stalls, Stamps};
-use crate::adaptive::Standing;
+use crate::adaptive::ControllerState;
 use crate::clock::Nanos;
 use crate::pacer::{Curve, Pace, Pacer, Share, Slack, Timetable};
 use crate::plan::{OnThrottle, ShardPlan};
 use crate::sample::{Attempt, Outcome, Permit, Repeat};
 use crate::units::IdRange;
-use crate::wire::{Binding, BudgetUse, Courtesy, PauseOrder, Scope, Sends};
+use crate::wire::{Binding, BudgetUse, PauseOrder, Scope, Sends, ThrottlingCounts};
 
 /// Create the pacer of a shard: the timetable of an open loop, or a budget.
 fn pacer(plan: &ShardPlan, start: Nanos) -> Pacer {
@@ -59,7 +59,7 @@ pub(super) struct Limits {
     /// In an open loop, since when the hosts of all turns taken have allowed them.
     in_turn_since: Nanos,
     retries: RetryBudget,
-    pub(super) ribbon: Ribbon,
+    pub(super) ribbon: LimitHistory,
     plan: ShardPlan,
     /// Attempts that were let through and have not ended.
     pub(super) under_way: u32,
@@ -137,7 +137,7 @@ impl Limits {
             stalls: Stalls::default(),
             in_turn_since: Nanos::default(),
             retries: RetryBudget::new(plan),
-            ribbon: Ribbon::new(start),
+            ribbon: LimitHistory::new(start),
             plan: plan.clone(),
             under_way: 0,
             waiting: VecDeque::with_capacity(plan.lanes()),
@@ -192,8 +192,8 @@ impl Limits {
     }
 
     /// Return the counts of throttle pauses and retries until `now`.
-    pub(super) fn courtesy(&mut self, now: Nanos) -> Courtesy {
-        self.hosts.iter_mut().fold(Courtesy::default(), |all, host| all.plus(&host.brake().books(now)))
+    pub(super) fn courtesy(&mut self, now: Nanos) -> ThrottlingCounts {
+        self.hosts.iter_mut().fold(ThrottlingCounts::default(), |all, host| all.plus(&host.brake().books(now)))
     }
 
     /// The client did not run from `from` to `to`.
@@ -217,8 +217,8 @@ impl Limits {
     }
 
     /// Return the limit and the pace of adaptive hosts, summed over them; none unless they are adaptive.
-    pub(super) fn standing(&self) -> Option<Standing> {
-        self.hosts.iter().filter_map(Host::standing).reduce(Standing::plus)
+    pub(super) fn standing(&self) -> Option<ControllerState> {
+        self.hosts.iter().filter_map(Host::standing).reduce(ControllerState::plus)
     }
 
     /// True if nothing has to be timed: a lane goes on at the moment at which it became free.
@@ -405,7 +405,7 @@ impl Limits {
     /// would have been.
     pub(super) fn try_again(&mut self, permit: &Permit, attempt: &Attempt) -> Option<Nanos> {
         let is_throttled = attempt.outcome == Outcome::Throttled;
-        let on_throttle = self.plan.manners.on_throttle;
+        let on_throttle = self.plan.throttling.on_throttle;
         if attempt.advice.repeat == Repeat::Never || (is_throttled && on_throttle == OnThrottle::Count) {
             return None;
         }
@@ -415,9 +415,9 @@ impl Limits {
         }
         let attempts = permit.attempt + 1;
         match self.retries.spend(attempts) {
-            Spent::Granted => {}
-            Spent::ItemHadItsShare => return None,
-            Spent::BudgetIsEmpty => {
+            RetryDecision::Granted => {}
+            RetryDecision::ItemHadItsShare => return None,
+            RetryDecision::BudgetIsEmpty => {
                 self.host(permit.id).brake().denied();
                 return None;
             }
@@ -428,8 +428,8 @@ impl Limits {
         } else {
             let told = attempt.advice.wait.filter(|_| on_throttle != OnThrottle::Ignore || !is_throttled);
             let unit = self.host(permit.id).brake().draw();
-            let drawn = backoff(permit.attempt, unit, self.plan.manners.backoff);
-            told.map_or(drawn, |told| told.max(drawn).min(self.plan.manners.max_pause))
+            let drawn = backoff(permit.attempt, unit, self.plan.throttling.backoff);
+            told.map_or(drawn, |told| told.max(drawn).min(self.plan.throttling.max_pause))
         };
         let due = attempt.done.plus(wait);
         if self.state == State::Closed {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::steady::{self, NotSteady, Steady};
+use super::steady::{self, NotSteady, SteadyState};
 use crate::run::report::Report;
 use crawlmark_harness::plan::MAX_SHARDS;
 use crawlmark_harness::stats::Series;
@@ -146,7 +146,7 @@ pub enum Chosen {
     /// They were asked for.
     Asked,
     /// The run went evenly in them.
-    Steady(Steady),
+    SteadyState(SteadyState),
 }
 
 /// A part of one run.
@@ -234,7 +234,7 @@ impl Cut {
             }
             Span::Steady => {
                 let steady = steady::find(report)?;
-                (steady.from_s, steady.to_s, Chosen::Steady(steady))
+                (steady.from_s, steady.to_s, Chosen::SteadyState(steady))
             }
         };
         if whole.1 == 0 {

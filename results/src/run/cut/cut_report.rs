@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::steady::Steady;
+use super::steady::SteadyState;
 use crate::run::report::{BindingReport, Latency, Verdict};
 use crawlmark_harness::stats::SecondCounts;
 
@@ -68,7 +68,7 @@ pub struct Part {
     /// `whole`, `asked` or `steady`.
     pub chosen: String,
     /// Steady state, and the way it was found; null unless requested.
-    pub steady: Option<Steady>,
+    pub steady: Option<SteadyState>,
 }
 
 /// Number and rate of answers of a kind.

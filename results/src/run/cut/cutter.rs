@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cells::CellCounts;
 use super::cut_report::{Answered, Counted, CutReport, Part, SCHEMA, Source};
-use super::pile::Pile;
 use super::{Chosen, Cut, Entry, Kind};
 use crate::run::report::{BindingReport, Detail, IntervalRow, Latency, Report};
 use crawlmark_harness::stats::{Bounds, SecondCounts, Series};
@@ -44,7 +44,7 @@ pub struct Cutter<'a> {
     report: &'a Report,
     cut: Cut,
     bounds: Bounds,
-    piles: BTreeMap<Series, Pile>,
+    piles: BTreeMap<Series, CellCounts>,
     logged: BTreeMap<(u32, Series), Logged>,
     warm_s: u64,
     run_s: u64,
@@ -142,7 +142,7 @@ impl<'a> Cutter<'a> {
         let (chosen, steady) = match &self.cut.chosen {
             Chosen::Whole => ("whole", None),
             Chosen::Asked => ("asked", None),
-            Chosen::Steady(steady) => ("steady", Some(steady.clone())),
+            Chosen::SteadyState(steady) => ("steady", Some(steady.clone())),
         };
         let Cut { from_s, to_s, .. } = self.cut;
         Part { from_s, to_s, duration_s, run_s: self.run_s, chosen: chosen.to_owned(), steady }
@@ -152,7 +152,7 @@ impl<'a> Cutter<'a> {
         let kinds =
             [("ok", Series::ServiceOk), ("throttled", Series::ServiceThrottled), ("error", Series::ServiceError)];
         let answered = |series| {
-            let count = self.piles.get(&series).map_or(0, Pile::count);
+            let count = self.piles.get(&series).map_or(0, CellCounts::count);
             Answered { count, per_s: per(count as f64, duration_s) }
         };
         kinds.map(|(name, series)| (name.to_owned(), answered(series))).into()
@@ -182,7 +182,7 @@ impl<'a> Cutter<'a> {
             ));
         }
         let astray = overflow.saturating_add(censored).saturating_add(missing);
-        let empty = Pile::default();
+        let empty = CellCounts::default();
         let timing = self.piles.get(&series).unwrap_or(&empty).timing(self.bounds, astray);
         Latency::of_timing(&timing, Detail::Histogram)
     }

@@ -49,7 +49,7 @@ const LEAST_SIDE: usize = 2;
 
 /// The stretch that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Steady {
+pub struct SteadyState {
     /// Its first second, from the common start.
     pub from_s: u64,
     /// The second after its last one.
@@ -57,7 +57,7 @@ pub struct Steady {
     /// Seconds that a value of the series is the mean of: 5 (MSER-5), or 1 in a run of less than a minute.
     pub batch_s: u64,
     /// Series that were examined, with the part of its start that MSER left out of each.
-    pub series: Vec<Settled>,
+    pub series: Vec<SettledSeries>,
     /// Time left out at the end, s.
     pub end_left_out_s: u64,
     /// The choice in a sentence.
@@ -66,7 +66,7 @@ pub struct Steady {
 
 /// A series that settles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settled {
+pub struct SettledSeries {
     /// `items_per_s`, `service_p50` or `response_p50`.
     pub name: String,
     /// Time left out at its start, after the warm-up, s.
@@ -141,7 +141,7 @@ enum Ending {
 ///
 /// # Errors
 /// When it is too short to have one that can be told, or has none.
-pub fn find(report: &Report) -> Result<Steady, NotSteady> {
+pub fn find(report: &Report) -> Result<SteadyState, NotSteady> {
     let plan = &report.plan.run;
     if let Some(shaped) = plan.shaped_rate().filter(|shaped| shaped.shape != RateShape::Constant) {
         return Err(NotSteady::Planned(shaped.to_string()));
@@ -159,7 +159,7 @@ pub fn find(report: &Report) -> Result<Steady, NotSteady> {
     let mut series = Vec::new();
     for course in &courses {
         let left_out = settle(&course.values, batch).ok_or_else(|| course.settling())?;
-        series.push(Settled { name: course.name.to_owned(), left_out_s: left_out as u64 });
+        series.push(SettledSeries { name: course.name.to_owned(), left_out_s: left_out as u64 });
     }
     let left_out_s = series.iter().map(|settled| settled.left_out_s).max().ok_or(NotSteady::Nothing)?;
     for course in &courses {
@@ -169,7 +169,7 @@ pub fn find(report: &Report) -> Result<Steady, NotSteady> {
         }
     }
     let from_s = start + left_out_s;
-    let steady = Steady {
+    let steady = SteadyState {
         from_s,
         to_s: end,
         batch_s: batch as u64,
@@ -177,7 +177,7 @@ pub fn find(report: &Report) -> Result<Steady, NotSteady> {
         end_left_out_s: rows_end - end,
         sentence: String::new(),
     };
-    Ok(Steady { sentence: sentence(&steady, start, ending), ..steady })
+    Ok(SteadyState { sentence: sentence(&steady, start, ending), ..steady })
 }
 
 /// The end of the last second that all shards crawled in to its end, and why it is there.
@@ -307,14 +307,14 @@ fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 
-impl fmt::Display for Steady {
+impl fmt::Display for SteadyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.sentence)
     }
 }
 
 /// `steady from 7 s to 58 s: MSER-5 on items per second left out the first 7 s; the last second was not whole`.
-fn sentence(steady: &Steady, start: u64, ending: Ending) -> String {
+fn sentence(steady: &SteadyState, start: u64, ending: Ending) -> String {
     let method = if steady.batch_s == 1 { "MSER".to_owned() } else { format!("MSER-{}", steady.batch_s) };
     let words = |name: &str| match name {
         "items_per_s" => "items per second",

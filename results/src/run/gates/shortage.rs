@@ -74,7 +74,7 @@ impl Supply {
         let each = match metric.series() {
             Some(Series::LoopLag) => return None,
             Some(Series::ServiceOk | Series::ResponseOk | Series::Item) | None => 1,
-            Some(_) => u64::from(plan.manners.retries) + 1,
+            Some(_) => u64::from(plan.throttling.retries) + 1,
         };
         let measured = plan.duration.map(|duration| duration.saturating_sub(plan.warmup).as_secs_f64());
         let windowed = window.map(|window| window.seconds() as f64);

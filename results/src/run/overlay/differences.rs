@@ -105,7 +105,7 @@ fn flattened(name: &str, value: &Value, facts: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {
             for (field, value) in fields {
-                // What a workload or manners hold needs no such word before it.
+                // What a workload or throttling hold needs no such word before it.
                 let name =
                     if ["workload", "manners"].contains(&name) { field.clone() } else { format!("{name}: {field}") };
                 flattened(&name, value, facts);

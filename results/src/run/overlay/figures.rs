@@ -42,7 +42,7 @@ fn rows() -> Vec<(String, Cell)> {
         row("items that ended", |report| Some(grouped(ended(report)))),
         row("of these, ok", |report| Some(part(report.ledger.ok, ended(report)))),
         row("requests", |report| Some(grouped(report.totals.attempts))),
-        row("throttled, of requests", |report| Some(rounded_percent(report.manners.throttled_share))),
+        row("throttled, of requests", |report| Some(rounded_percent(report.throttling.throttled_share))),
         row("due and never sent", |report| Some(grouped(report.totals.dropped)).filter(|_| report.totals.dropped > 0)),
         row("CPU of the client per request", |report| cpu_us_per_attempt(report).map(micros)),
         row("memory of the largest shard", |report| largest(report).map(bytes)),

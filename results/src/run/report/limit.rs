@@ -112,7 +112,9 @@ impl Limit {
             Self::PerHostConnections => "--per-host-connections",
             Self::PerHostRate => "--per-host-rate",
             Self::Pause => "a throttle pause to end",
-            Self::Target if plan.manners.adaptive.is_some() => "the rate that --adaptive found, or the target's quota",
+            Self::Target if plan.throttling.adaptive.is_some() => {
+                "the rate that --adaptive found, or the target's quota"
+            }
             Self::Target => "the target's quota",
             Self::Unknown => "another limit than --rate",
         }

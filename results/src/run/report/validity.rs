@@ -124,7 +124,7 @@ pub struct Evidence<'a> {
 
 /// Result of a check.
 #[derive(Debug, PartialEq)]
-enum Seen {
+enum CheckResult {
     /// Its findings; none when all is well.
     Findings(Vec<String>),
     /// Nothing of what it looks at, and why.
@@ -152,7 +152,7 @@ impl Missing {
     }
 }
 
-impl Seen {
+impl CheckResult {
     /// At most one finding.
     fn perhaps(finding: Option<String>) -> Self {
         Self::Findings(finding.into_iter().collect())
@@ -160,20 +160,20 @@ impl Seen {
 }
 
 /// A check.
-struct Gate {
+struct Check {
     name: &'static str,
     /// Least grave verdict that a finding leads to.
     verdict: Verdict,
-    look: fn(&Evidence<'_>) -> Seen,
+    look: fn(&Evidence<'_>) -> CheckResult,
 }
 
-const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> Seen) -> Gate {
-    Gate { name, verdict, look }
+const fn gate(name: &'static str, verdict: Verdict, look: fn(&Evidence<'_>) -> CheckResult) -> Check {
+    Check { name, verdict, look }
 }
 
 /// Every check that is made of what the run itself saw. The target's books and its processes are checked where they are
 /// known.
-const GATES: [Gate; 27] = [
+const GATES: [Check; 27] = [
     gate("every shard's end", Verdict::Incomplete, shards::ends),
     gate("the sums", Verdict::Incomplete, shards::sums),
     gate("answers", Verdict::TargetLimited, answers::most_failed),
@@ -214,10 +214,10 @@ impl Validity {
             unavailable: Vec::new(),
             unavailable_reasons: BTreeMap::new(),
         };
-        for Gate { name, verdict, look } in GATES {
+        for Check { name, verdict, look } in GATES {
             match look(evidence) {
-                Seen::Findings(findings) => validity.check(name, findings, verdict),
-                Seen::Unavailable(missing) => {
+                CheckResult::Findings(findings) => validity.check(name, findings, verdict),
+                CheckResult::Unavailable(missing) => {
                     validity.unavailable.push(name.to_owned());
                     validity.unavailable_reasons.insert(name.to_owned(), missing.reason());
                 }
@@ -231,8 +231,8 @@ impl Validity {
     pub fn findings(evidence: &Evidence<'_>, verdicts: &[Verdict]) -> Vec<String> {
         let checks = GATES.iter().filter(|gate| verdicts.contains(&gate.verdict));
         let found = checks.filter_map(|gate| match (gate.look)(evidence) {
-            Seen::Findings(findings) => Some(findings),
-            Seen::Unavailable(_) => None,
+            CheckResult::Findings(findings) => Some(findings),
+            CheckResult::Unavailable(_) => None,
         });
         found.flatten().collect()
     }

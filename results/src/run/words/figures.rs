@@ -27,7 +27,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         figure("errors", failed, causes_in_words(report).unwrap_or_else(|| "of requests".to_owned())),
     ];
     if totals.throttled > 0 {
-        figures.push(figure("throttled", rounded_percent(report.manners.throttled_share), "of requests".to_owned()));
+        figures.push(figure("throttled", rounded_percent(report.throttling.throttled_share), "of requests".to_owned()));
     }
     figures.extend(times(report));
     let requests = format!("{} in all, peak in flight {}", grouped(totals.attempts), grouped(totals.peak_in_flight));

@@ -4,8 +4,8 @@ use std::fmt::{Display, Write};
 
 use super::times;
 use crate::run::report::{
-    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, MannersReport, Report, WindowReport, Witness,
-    error_in_words,
+    BindingReport, BudgetReport, BusiestReport, Held, HostBudgetReport, Report, ThrottlingReport, WindowReport,
+    Witness, error_in_words,
 };
 use crate::show::text::{bytes, counted, decimal, grouped, micros, seconds};
 use crawlmark_harness::stats::Series;
@@ -33,10 +33,10 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
     if totals.soft_blocked > 0 {
         rows.push(("blocked", format!("{} challenge pages in place of answers", grouped(totals.soft_blocked))));
     }
-    if totals.retries > 0 || report.manners.retries_denied > 0 {
+    if totals.retries > 0 || report.throttling.retries_denied > 0 {
         rows.push(("retries", retries(report)));
     }
-    if totals.throttled > 0 || report.manners.pauses > 0 {
+    if totals.throttled > 0 || report.throttling.pauses > 0 {
         rows.push(("throttling", throttling(report)));
     }
     if let Some(schedule) = &report.schedule {
@@ -124,23 +124,23 @@ fn retries(report: &Report) -> String {
         grouped(report.totals.ok_at_first),
         report.latency(Series::Item).map_or_else(String::new, times::spectrum)
     );
-    if report.manners.retries_denied > 0 {
+    if report.throttling.retries_denied > 0 {
         let _ = write!(
             row,
             "\n{} items not retried: retry budget exhausted or queue full",
-            grouped(report.manners.retries_denied)
+            grouped(report.throttling.retries_denied)
         );
     }
     row
 }
 
 fn throttling(report: &Report) -> String {
-    let MannersReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
-        report.manners;
+    let ThrottlingReport { pauses, paused_s, promises, honoured, violated, early_attempts, cut_pauses, .. } =
+        report.throttling;
     let mut row = format!(
         "{} of attempts throttled, {} brought no item",
-        rounded_percent(report.manners.throttled_share),
-        rounded_percent(report.manners.wasted_share)
+        rounded_percent(report.throttling.throttled_share),
+        rounded_percent(report.throttling.wasted_share)
     );
     if pauses > 0 {
         let _ = write!(
@@ -150,7 +150,7 @@ fn throttling(report: &Report) -> String {
             seconds(paused_s)
         );
     }
-    if let (Some(mean), Some(max)) = (report.manners.recovery_mean_s, report.manners.recovery_max_s) {
+    if let (Some(mean), Some(max)) = (report.throttling.recovery_mean_s, report.throttling.recovery_max_s) {
         let _ = write!(row, "; recovery took {} on average, {} at most", seconds(mean), seconds(max));
     }
     if honoured + violated > 0 {

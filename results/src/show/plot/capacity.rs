@@ -4,7 +4,7 @@ use super::Plot;
 use crate::run::gates::{Condition, Unit};
 use crate::show::chart::{Axis, Chart, Dash, Dot, Format, Mark, Panel, Range, Role, Shape};
 use crate::studies::capacity::capacity_headline;
-use crate::studies::capacity::search::Standing;
+use crate::studies::capacity::search::RateState;
 use crate::studies::capacity::{Capacity, Failure, Point, RateReport};
 
 /// The plot of a capacity.
@@ -65,7 +65,7 @@ pub fn capacity(capacity: &Capacity) -> Plot {
 
 /// Return the points of the rates at which the probes read a time.
 fn points(rates: &[RateReport], read: impl Fn(&RateReport) -> Option<f64>) -> Vec<Point> {
-    let known = rates.iter().filter(|rate| rate.standing != Standing::Unknown);
+    let known = rates.iter().filter(|rate| rate.standing != RateState::Unknown);
     let point = |rate: &RateReport| Some(Point { rate_per_s: rate.rate_per_s, us: read(rate)? });
     known.filter_map(point).filter(|point| point.us > 0.0).collect()
 }

@@ -41,10 +41,14 @@ fn caption(report: &Report, worst: Option<(String, f64)>) -> String {
     let requested = report.plan.run.shaped_rate().map_or_else(String::new, |rate| format!(" of {rate} requested"));
     let throttled = match (worst, totals.throttled) {
         (Some((at, rate)), _) => {
-            format!("{} throttled, most at {at} ({}/s)", rounded_percent(report.manners.throttled_share), spoken(rate))
+            format!(
+                "{} throttled, most at {at} ({}/s)",
+                rounded_percent(report.throttling.throttled_share),
+                spoken(rate)
+            )
         }
         // The second of it may be too short to be drawn.
-        (None, 1..) => format!("{} throttled", rounded_percent(report.manners.throttled_share)),
+        (None, 1..) => format!("{} throttled", rounded_percent(report.throttling.throttled_share)),
         (None, 0) => "none throttled".to_owned(),
     };
     let failed = match totals.failed(&report.ledger) {

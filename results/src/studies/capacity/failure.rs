@@ -2,7 +2,7 @@
 
 use super::hindsight::{BY_BURST, BY_TARGET};
 use super::probe::{ProbeReport, STARVED};
-use super::search::Seen;
+use super::search::ProbeResult;
 use crate::run::gates::{Condition, Metric, Quantity, Unit};
 
 /// Cause of a failed probe.
@@ -24,7 +24,7 @@ impl Failure {
     /// The cause of this probe's failure, given the objectives of its search; none of one that did not fail.
     #[must_use]
     pub fn of(probe: &ProbeReport, objectives: &[Condition]) -> Option<Self> {
-        if !matches!(probe.seen, Seen::Fail | Seen::Collapse) {
+        if !matches!(probe.seen, ProbeResult::Fail | ProbeResult::Collapse) {
             return None;
         }
         let why = probe.reasons.first().map_or("", String::as_str);

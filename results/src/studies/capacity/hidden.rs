@@ -15,7 +15,7 @@
 
 use super::hindsight::{Limit, TOGETHER};
 use super::probe::{Flow, ProbeReport};
-use super::search::{Kind, Seen};
+use super::search::{Kind, ProbeResult};
 use super::{Failure, Pace, Question, resolution, sees_growth, times_s};
 use crate::run::gates::{Condition, Unit};
 
@@ -81,7 +81,8 @@ pub fn hidden(question: &Question, probes: &[ProbeReport], [pass, fail]: [Option
 /// A limit over a longer period, where requests were refused and the limit could not be read.
 fn refusals(question: &Question, probes: &[ProbeReport], [pass, fail]: [Pace; 2]) -> Option<Hidden> {
     let is_refused = |probe: &&ProbeReport| {
-        matches!(probe.seen, Seen::Fail | Seen::Collapse) && probe.throttled_share + probe.error_share > 0.0
+        matches!(probe.seen, ProbeResult::Fail | ProbeResult::Collapse)
+            && probe.throttled_share + probe.error_share > 0.0
     };
     let failed = probes.iter().filter(|probe| probe.per_min == fail).filter(is_refused);
     if failed.clone().next().is_none() || Limit::of(probes).is_some() {

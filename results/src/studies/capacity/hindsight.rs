@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use super::probe::{Flow, ProbeReport};
-use super::search::{Kind, Seen};
+use super::search::{Kind, ProbeResult};
 use super::{Pace, Question};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
 
@@ -65,7 +65,10 @@ impl Limit {
         let by_itself = |probe: &&ProbeReport| {
             !probe.bunched && !probe.reasons.first().is_some_and(|why| why.starts_with(BY_BURST))
         };
-        let failed = probes.iter().filter(|probe| matches!(probe.seen, Seen::Fail | Seen::Collapse)).filter(by_itself);
+        let failed = probes
+            .iter()
+            .filter(|probe| matches!(probe.seen, ProbeResult::Fail | ProbeResult::Collapse))
+            .filter(by_itself);
         let read: Vec<(f64, Self)> = failed
             .filter_map(|probe| {
                 let per_s = probe.let_through_per_s?;
@@ -120,14 +123,14 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
     };
     let why = |probe: &ProbeReport| {
         let why = match (probe.seen, refused(probe.rate_per_s)) {
-            (Seen::Pass, Some(limit)) => format!(
+            (ProbeResult::Pass, Some(limit)) => format!(
                 "{BY_BURST}: once this target refuses requests, it lets {limit:.0}/s through and not {:.0}/s",
                 probe.rate_per_s
             ),
-            (Seen::Void, Some(limit)) if probe.bunched => {
+            (ProbeResult::Void, Some(limit)) if probe.bunched => {
                 format!("{BY_TARGET}: it lets {limit:.0}/s through once it refuses requests")
             }
-            (Seen::Void, None) if probe.bunched && repeats(&probes, probe.per_min) => format!(
+            (ProbeResult::Void, None) if probe.bunched && repeats(&probes, probe.per_min) => format!(
                 "{BY_TARGET}: {:.2} % of the requests, and as many in each of {REPEATS} probes or more",
                 probe.throttled_share * 100.0
             ),
@@ -138,7 +141,7 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
     let whys: Vec<Option<String>> = probes.iter().map(why).collect();
     for (probe, why) in probes.iter_mut().zip(whys) {
         if let Some(why) = why {
-            (probe.seen, probe.reasons) = (Seen::Fail, vec![why]);
+            (probe.seen, probe.reasons) = (ProbeResult::Fail, vec![why]);
         }
     }
     probes
@@ -146,7 +149,8 @@ pub fn in_hindsight(question: &Question, mut probes: Vec<ProbeReport>) -> Vec<Pr
 
 /// True if the same share was refused in each void probe of this rate.
 fn repeats(probes: &[ProbeReport], pace: Pace) -> bool {
-    let bunched = probes.iter().filter(|probe| probe.per_min == pace && probe.seen == Seen::Void && probe.bunched);
+    let bunched =
+        probes.iter().filter(|probe| probe.per_min == pace && probe.seen == ProbeResult::Void && probe.bunched);
     let shares: Vec<f64> = bunched.map(|probe| probe.throttled_share).collect();
     let (least, most) = shares.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), share| (a.min(*share), b.max(*share)));
     let mean = shares.iter().sum::<f64>() / (shares.len() as f64).max(1.0);

@@ -3,7 +3,7 @@
 
 use super::Question;
 use super::probe::{Counted, ProbeReport, SENT};
-use super::search::{Kind, Seen};
+use super::search::{Kind, ProbeResult};
 use crate::run::gates::{Condition, Measured, Metric, Quantity};
 use crate::run::result_dir::is_inside;
 use crate::show::visible;
@@ -56,7 +56,7 @@ pub(super) fn check(question: &Question, position: usize, probe: &ProbeReport) -
 
 /// A pass has no reason against it, and no reading that breaks an objective; anything else has a reason.
 fn verdict(question: &Question, probe: &ProbeReport) -> Result<(), String> {
-    let is_pass = probe.seen == Seen::Pass;
+    let is_pass = probe.seen == ProbeResult::Pass;
     if is_pass != probe.reasons.is_empty() {
         let (is, count) = (if is_pass { "pass" } else { "no pass" }, probe.reasons.len());
         return Err(format!("`seen` is {is}, but `reasons` holds {count}"));

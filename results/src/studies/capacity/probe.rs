@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::growth::LEAST_SECONDS;
-use super::search::{Kind, Seen};
+use super::search::{Kind, ProbeResult};
 use super::{Growth, Pace};
 use crate::run::gates::{Condition, Measured, Metric, Quantity, Stat, Unit, of_report};
 use crate::run::report::thresholds::{SCHED_LAG_OF_SERVICE, SCHED_LAG_US};
@@ -49,7 +49,7 @@ pub struct ProbeReport {
     /// Kind of the probe.
     pub kind: Kind,
     /// Result of the probe.
-    pub seen: Seen,
+    pub seen: ProbeResult,
     /// Reason why it was no pass, in sentences.
     pub reasons: Vec<String>,
     /// The directory of its result.
@@ -195,7 +195,7 @@ impl ProbeReport {
             per_min: plan.pace,
             rate_per_s: plan.pace.per_s(),
             kind: plan.kind,
-            seen: Seen::Lost,
+            seen: ProbeResult::Lost,
             reasons: vec![why],
             result: plan.result,
             started_at,
@@ -253,7 +253,7 @@ impl ProbeReport {
             response_p99_at_least: response.is_some_and(|latency| latency.is_at_least("p99_us")),
             service_p50_us: report.latency(Series::ServiceOk).and_then(|latency| latency.p50_us),
             sched_lag_p99_us: p99(Series::SchedLag),
-            longest_promise_s: report.manners.longest_promise_s,
+            longest_promise_s: report.throttling.longest_promise_s,
             counted: Some(Counted::of(measured_rows(report))),
             refused_by_s: refused_by_s(report),
             flow: Flow::of(&whole_seconds(report.intervals.iter(), report)),
@@ -273,14 +273,14 @@ impl ProbeReport {
 /// A run that met them passes, whatever disturbed it: what this side does wrong only makes things look worse. One that did not
 /// speaks against the target only if this side was not the limit, see the module above.
 #[must_use]
-pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (Seen, Vec<String>) {
+pub fn judge(report: &Report, wanted: Wanted<'_>, connections: Connections) -> (ProbeResult, Vec<String>) {
     let Judged { seen, reasons, .. } = judged(report, wanted, connections);
     (seen, reasons)
 }
 
 /// Judge a run by its report.
 struct Judged {
-    seen: Seen,
+    seen: ProbeResult,
     reasons: Vec<String>,
     /// See [`ProbeReport::bunched`].
     bunched: bool,
@@ -289,7 +289,7 @@ struct Judged {
 }
 
 impl Judged {
-    const fn new(seen: Seen, reasons: Vec<String>) -> Self {
+    const fn new(seen: ProbeResult, reasons: Vec<String>) -> Self {
         Self { seen, reasons, bunched: false, busy: false }
     }
 }
@@ -299,14 +299,14 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
     let local = local_failures(report);
     if local > 0 {
         let what = format!("{} attempts found no local port or descriptor", grouped(local));
-        return Judged::new(Seen::Void, vec![what]);
+        return Judged::new(ProbeResult::Void, vec![what]);
     }
     if let Some(gate) = &report.stopped_by {
-        return Judged::new(Seen::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
+        return Judged::new(ProbeResult::Collapse, vec![format!("stopped, for `{gate}` did not hold")]);
     }
     let short = shortfall(report);
     if let Some(why) = late_beyond(report, forgiven_us(report).max(passable_us(objectives))).or(short) {
-        return Judged { busy: true, ..Judged::new(Seen::Void, vec![why]) };
+        return Judged { busy: true, ..Judged::new(ProbeResult::Void, vec![why]) };
     }
     let starved = starved(report);
     let broken: Vec<(Condition, String)> =
@@ -317,7 +317,7 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
         starved.iter().chain(broken).chain(&behind).cloned().collect::<Vec<_>>()
     };
     if broken.is_empty() && behind.is_none() && not_dropped(report) >= SENT {
-        return Judged::new(Seen::Pass, Vec::new());
+        return Judged::new(ProbeResult::Pass, Vec::new());
     }
     // What could not be measured speaks neither for nor against the target.
     let unknown = |objective: &Condition| matches!(measured(objective, report), Measured::Unknown(_));
@@ -326,7 +326,7 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
         && !broken.is_empty()
         && broken.iter().all(|(objective, _)| unknown(objective))
     {
-        return Judged::new(Seen::Void, reasons());
+        return Judged::new(ProbeResult::Void, reasons());
     }
     let late = late_share(report);
     let own = own_findings(report);
@@ -360,9 +360,9 @@ fn judged(report: &Report, wanted: Wanted<'_>, connections: Connections) -> Judg
             objective.metric.unit() == Unit::Share && within_bunches(objective, report, late)
         };
         let bunched = broken.iter().all(by_bunches) && starved.is_none() && behind.is_none();
-        return Judged { seen: Seen::Void, reasons: why, bunched, busy: is_busy && !bunched };
+        return Judged { seen: ProbeResult::Void, reasons: why, bunched, busy: is_busy && !bunched };
     }
-    Judged::new(Seen::Fail, reasons())
+    Judged::new(ProbeResult::Fail, reasons())
 }
 
 /// Findings that this client or its machine was the limit; none when there is no such finding.

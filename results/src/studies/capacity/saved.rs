@@ -8,7 +8,7 @@ use super::hidden::{CERTAIN, Hidden, hidden, unevenness};
 use super::hindsight::{Limit, behind_together, in_hindsight, slow_together};
 use super::knee::{Point, knee};
 use super::probe::ProbeReport;
-use super::search::{Bounds, Ending, Kind, Search, Seen, Standing, Step};
+use super::search::{Bounds, Ending, Kind, ProbeResult, RateState, Search, Step};
 use super::{Pace, is_random, laws, times_s};
 use crate::run::report::Environment;
 use crate::run::result_dir::foreign;
@@ -49,7 +49,7 @@ pub struct Question {
 
 /// Question, program and machine: probes of another program or machine do not belong to the same search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Begun {
+pub struct SearchHead {
     /// The version that probed.
     pub crawlmark_version: String,
     /// The machine that it ran on.
@@ -60,7 +60,7 @@ pub struct Begun {
     pub fingerprint: u32,
 }
 
-impl Begun {
+impl SearchHead {
     /// A search of this program, on the machine that it runs on.
     #[must_use]
     pub fn here(question: Question, environment: Environment, fingerprint: u32) -> Self {
@@ -124,8 +124,8 @@ pub struct RateReport {
     pub fails: u32,
     /// Probes that said nothing of the target.
     pub voids: u32,
-    /// Standing of the rate, from its probes.
-    pub standing: Standing,
+    /// State of the rate, from its probes.
+    pub standing: RateState,
     /// The median over its probes that were not void; null where none read it.
     pub response_p50_us: Option<f64>,
     /// Median of the 99th percentile over its probes that were not void; null where none read it.
@@ -233,8 +233,8 @@ fn search_in_hindsight(question: &Question, probes: &[ProbeReport]) -> Search {
 impl Capacity {
     /// Build the capacity from these probes.
     #[must_use]
-    pub fn new(name: String, begun: Begun, probes: Vec<ProbeReport>, end: End) -> Self {
-        let Begun { crawlmark_version, environment, question, .. } = begun;
+    pub fn new(name: String, begun: SearchHead, probes: Vec<ProbeReport>, end: End) -> Self {
+        let SearchHead { crawlmark_version, environment, question, .. } = begun;
         let probes = in_hindsight(&question, probes);
         let search = search_in_hindsight(&question, &probes);
         let (pass, fail) = search.settled();
@@ -324,7 +324,7 @@ impl Outcome {
 fn accepted_per_s(probes: &[ProbeReport], pace: Pace) -> f64 {
     let passed = probes
         .iter()
-        .filter(|probe| probe.per_min == pace && probe.kind == Kind::Full && probe.seen == Seen::Pass)
+        .filter(|probe| probe.per_min == pace && probe.kind == Kind::Full && probe.seen == ProbeResult::Pass)
         .filter_map(|probe| probe.accepted_per_s);
     passed.fold(pace.per_s(), f64::min)
 }
@@ -352,10 +352,11 @@ fn typical(
 ///
 /// # Errors
 /// When it has no first line, or a line before the last is none of its own: what is wrong, in words.
-pub fn read_journal(text: &str) -> Result<(Begun, Vec<ProbeReport>), String> {
+pub fn read_journal(text: &str) -> Result<(SearchHead, Vec<ProbeReport>), String> {
     let mut lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let (first, _) = lines.next().ok_or("it is empty")?;
-    let begun: Begun = foreign::from_str(first).map_err(|error| format!("line 1: {}", foreign::one_line(&error)))?;
+    let begun: SearchHead =
+        foreign::from_str(first).map_err(|error| format!("line 1: {}", foreign::one_line(&error)))?;
     let Bounds { least, greatest, .. } = begun.question.bounds;
     let rest: Vec<(&str, usize)> = lines.collect();
     let mut probes: Vec<ProbeReport> = Vec::new();
@@ -384,8 +385,8 @@ pub fn journal_line(line: &impl Serialize) -> Result<String, serde_json::Error> 
 /// List the differences between two searches, by name and as saved: why one cannot go on from the other. Of the machines only what
 /// makes another one of them: limits and the kernel's settings may change.
 #[must_use]
-pub fn searches_differ(saved: &Begun, asked: &Begun) -> Vec<String> {
-    let fields = |begun: &Begun| -> BTreeMap<String, String> {
+pub fn searches_differ(saved: &SearchHead, asked: &SearchHead) -> Vec<String> {
+    let fields = |begun: &SearchHead| -> BTreeMap<String, String> {
         let value = serde_json::to_value(&begun.question).unwrap_or_default();
         let fields = value.as_object().cloned().unwrap_or_default();
         let cpu = begun.environment.cpu_model.as_deref().unwrap_or("unknown");

@@ -33,7 +33,7 @@ pub enum Kind {
 /// Result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Seen {
+pub enum ProbeResult {
     /// All objectives held.
     Pass,
     /// One did not.
@@ -46,7 +46,7 @@ pub enum Seen {
     Lost,
 }
 
-impl Seen {
+impl ProbeResult {
     /// True if it speaks for or against the target.
     #[must_use]
     pub const fn speaks(self) -> bool {
@@ -120,10 +120,10 @@ pub struct Tally {
     fails_together: bool,
 }
 
-/// Standing of a rate.
+/// State of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum RateState {
     /// The rate passes.
     Passes,
     /// The rate passed more often than not.
@@ -148,33 +148,33 @@ impl Tally {
         i64::from(self.passes) + i64::from(self.fails)
     }
 
-    fn note(&mut self, kind: Kind, seen: Seen) {
-        self.void_in_a_row = if seen == Seen::Void { self.void_in_a_row + 1 } else { 0 };
+    fn note(&mut self, kind: Kind, seen: ProbeResult) {
+        self.void_in_a_row = if seen == ProbeResult::Void { self.void_in_a_row + 1 } else { 0 };
         match (kind, seen) {
-            (_, Seen::Lost) => {}
-            (_, Seen::Void) => self.voids += 1,
-            (Kind::Scout, Seen::Pass) => self.scouts += 1,
-            (Kind::Scout, Seen::Fail) => self.scouts -= 1,
-            (Kind::Scout, Seen::Collapse) => (self.scouts, self.collapsed) = (self.scouts - 1, true),
-            (Kind::Full, Seen::Pass) => self.passes += 1,
-            (Kind::Full, Seen::Fail) => self.fails += 1,
-            (Kind::Full, Seen::Collapse) => (self.fails, self.collapsed) = (self.fails + 1, true),
+            (_, ProbeResult::Lost) => {}
+            (_, ProbeResult::Void) => self.voids += 1,
+            (Kind::Scout, ProbeResult::Pass) => self.scouts += 1,
+            (Kind::Scout, ProbeResult::Fail) => self.scouts -= 1,
+            (Kind::Scout, ProbeResult::Collapse) => (self.scouts, self.collapsed) = (self.scouts - 1, true),
+            (Kind::Full, ProbeResult::Pass) => self.passes += 1,
+            (Kind::Full, ProbeResult::Fail) => self.fails += 1,
+            (Kind::Full, ProbeResult::Collapse) => (self.fails, self.collapsed) = (self.fails + 1, true),
         }
     }
 
     /// Return the standing of the rate. A full probe outweighs a scout.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> RateState {
         let settled = self.net().abs() >= MARGIN;
         match (2 * self.net() + self.scouts.signum()).signum() {
-            _ if self.counted() == 0 && self.scouts == 0 => Standing::Unknown,
-            sign if settled && sign > 0 && !self.fails_together => Standing::Passes,
-            sign if settled && sign < 0 => Standing::Fails,
-            _ if self.counted() >= MOST_PROBES => Standing::Undecided,
-            1 if settled => Standing::Undecided,
-            1 => Standing::SeemsToPass,
-            -1 => Standing::SeemsToFail,
-            _ => Standing::Undecided,
+            _ if self.counted() == 0 && self.scouts == 0 => RateState::Unknown,
+            sign if settled && sign > 0 && !self.fails_together => RateState::Passes,
+            sign if settled && sign < 0 => RateState::Fails,
+            _ if self.counted() >= MOST_PROBES => RateState::Undecided,
+            1 if settled => RateState::Undecided,
+            1 => RateState::SeemsToPass,
+            -1 => RateState::SeemsToFail,
+            _ => RateState::Undecided,
         }
     }
 
@@ -205,9 +205,9 @@ impl Search {
     }
 
     /// Takes in a probe.
-    pub fn note(&mut self, pace: Pace, kind: Kind, seen: Seen) {
+    pub fn note(&mut self, pace: Pace, kind: Kind, seen: ProbeResult) {
         // A rate of lost probes alone was not probed.
-        if seen != Seen::Lost {
+        if seen != ProbeResult::Lost {
             self.rates.entry(pace).or_default().note(kind, seen);
         }
     }
@@ -223,11 +223,11 @@ impl Search {
         self.rates.iter().map(|(pace, tally)| (*pace, tally))
     }
 
-    fn standing(&self, pace: Pace) -> Standing {
-        self.rates.get(&pace).map_or(Standing::Unknown, Tally::standing)
+    fn standing(&self, pace: Pace) -> RateState {
+        self.rates.get(&pace).map_or(RateState::Unknown, Tally::standing)
     }
 
-    fn where_it(&self, is: impl Fn(Standing) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
+    fn where_it(&self, is: impl Fn(RateState) -> bool) -> impl DoubleEndedIterator<Item = Pace> {
         self.rates().filter(move |(_, tally)| is(tally.standing())).map(|(pace, _)| pace)
     }
 
@@ -235,23 +235,23 @@ impl Search {
     /// fails.
     #[must_use]
     pub fn settled(&self) -> (Option<Pace>, Option<Pace>) {
-        let fail = self.where_it(|standing| standing == Standing::Fails).next();
-        let doubtful = self.where_it(Standing::leans_to_fail).next();
+        let fail = self.where_it(|standing| standing == RateState::Fails).next();
+        let doubtful = self.where_it(RateState::leans_to_fail).next();
         let below = |pace: &Pace| doubtful.is_none_or(|fail| *pace < fail);
-        (self.where_it(|standing| standing == Standing::Passes).rfind(below), fail)
+        (self.where_it(|standing| standing == RateState::Passes).rfind(below), fail)
     }
 
     /// Return the next step.
     #[must_use]
     pub fn next(&self) -> Step {
         // A rate is beyond this client only if no higher one was sent, whatever became of that.
-        let sent = self.where_it(|standing| standing != Standing::Unknown).next_back();
+        let sent = self.where_it(|standing| standing != RateState::Unknown).next_back();
         let ceiling =
             self.rates().find(|(pace, tally)| tally.is_beyond_this_client() && sent.is_none_or(|sent| *pace >= sent));
         let ceiling = ceiling.map(|(pace, _)| pace);
-        let fail = self.where_it(Standing::leans_to_fail).next();
+        let fail = self.where_it(RateState::leans_to_fail).next();
         // What passed now and then at a rate that this client cannot keep is not what is settled: one below is.
-        let is_in_reach = |tally: &Tally| tally.standing() == Standing::Passes || !tally.is_beyond_this_client();
+        let is_in_reach = |tally: &Tally| tally.standing() == RateState::Passes || !tally.is_beyond_this_client();
         let passes = self.rates().filter(|(_, tally)| tally.standing().leans_to_pass() && is_in_reach(tally));
         let pass = passes.map(|(pace, _)| pace).next_back();
         match (pass, fail) {
@@ -262,7 +262,7 @@ impl Search {
         let inside = |pace: Pace| pass.is_none_or(|pass| pace > pass) && fail.is_none_or(|fail| pace < fail);
         let tied = self.rates().find(|(pace, tally)| {
             let standing = tally.standing();
-            inside(*pace) && matches!(standing, Standing::Undecided | Standing::Unknown) && tally.is_open()
+            inside(*pace) && matches!(standing, RateState::Undecided | RateState::Unknown) && tally.is_open()
         });
         if let Some((pace, _)) = tied {
             return Step::Probe(pace, Kind::Full);
@@ -292,9 +292,9 @@ impl Search {
         let least = self.bounds.least;
         let is_closed = self.rates.get(&least).is_some_and(|tally| !tally.is_open());
         match self.standing(least) {
-            Standing::Fails => Step::Done(Ending::LeastFails(least)),
-            Standing::Undecided | Standing::Unknown if is_closed => Step::Done(Ending::Undecided),
-            Standing::Unknown => Step::Probe(least, Kind::Scout),
+            RateState::Fails => Step::Done(Ending::LeastFails(least)),
+            RateState::Undecided | RateState::Unknown if is_closed => Step::Done(Ending::Undecided),
+            RateState::Unknown => Step::Probe(least, Kind::Scout),
             _ => Step::Probe(least, Kind::Full),
         }
     }
@@ -306,7 +306,7 @@ impl Search {
         let next = self.rates().map(|(pace, _)| pace).find(|pace| *pace > pass).map_or(next, |tried| next.min(tried));
         match self.standing(next) {
             _ if next <= pass => self.settle(pass).unwrap_or(Step::Done(Ending::GreatestPasses(pass))),
-            Standing::Unknown if !self.rates.contains_key(&next) => Step::Probe(next, Kind::Scout),
+            RateState::Unknown if !self.rates.contains_key(&next) => Step::Probe(next, Kind::Scout),
             _ => self.above_the_undecided(pass),
         }
     }
@@ -325,7 +325,7 @@ impl Search {
     /// Rates from `ceiling` on are beyond this client.
     fn below_the_ceiling(&self, pass: Pace, ceiling: Pace) -> Step {
         let middle = pass.between(ceiling);
-        let is_tried = self.rates.contains_key(&middle) && self.standing(middle) != Standing::Unknown;
+        let is_tried = self.rates.contains_key(&middle) && self.standing(middle) != RateState::Unknown;
         if ceiling.over(pass) > NEAR_CEILING && middle > pass && middle < ceiling && !is_tried {
             return Step::Probe(middle, Kind::Full);
         }
@@ -363,7 +363,7 @@ impl Search {
     }
 }
 
-impl Standing {
+impl RateState {
     const fn leans_to_pass(self) -> bool {
         matches!(self, Self::Passes | Self::SeemsToPass)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::search::{Bounds, Ending, Kind, Search, Seen, Step};
+use super::search::{Bounds, Ending, Kind, ProbeResult, Search, Step};
 use super::*;
 
 /// Searches of each kind.
@@ -19,7 +19,7 @@ fn bounds(least: f64, greatest: f64) -> Bounds {
 }
 
 /// A search to its end, and how many probes it took.
-fn run(bounds: Bounds, mut probe: impl FnMut(f64, Kind) -> Seen) -> (Ending, Vec<(Pace, Kind, Seen)>) {
+fn run(bounds: Bounds, mut probe: impl FnMut(f64, Kind) -> ProbeResult) -> (Ending, Vec<(Pace, Kind, ProbeResult)>) {
     let (mut search, mut probes) = (Search::new(bounds), Vec::new());
     loop {
         match search.next() {
@@ -28,9 +28,10 @@ fn run(bounds: Bounds, mut probe: impl FnMut(f64, Kind) -> Seen) -> (Ending, Vec
                 assert!(probes.len() < MOST, "no end: {:?}", &probes[MOST - 20..]);
                 let highest = search
                     .rates()
-                    .filter(|(_, tally)| tally.standing() != search::Standing::Fails)
+                    .filter(|(_, tally)| tally.standing() != search::RateState::Fails)
                     .map(|(pace, _)| pace);
-                let passed = probes.iter().filter(|(_, _, seen)| *seen == Seen::Pass).map(|(pace, ..)| *pace).max();
+                let passed =
+                    probes.iter().filter(|(_, _, seen)| *seen == ProbeResult::Pass).map(|(pace, ..)| *pace).max();
                 let most = passed.map_or(bounds.least, Pace::doubled).max(highest.min().unwrap_or(bounds.least));
                 assert!(pace <= most && pace <= bounds.greatest && pace >= bounds.least, "{pace} after {probes:?}");
                 let seen = probe(pace.per_s(), kind);
@@ -123,10 +124,10 @@ fn score<T: Target>(target: impl Fn(f64) -> T) -> Score {
             // A scout is short: what a target holds in reserve hides a third more from it.
             let rate = if kind == Kind::Scout { rate / 1.3 } else { rate };
             match draw.f64() {
-                x if x < 0.02 => Seen::Void,
-                _ if draw.f64() < target.passes(rate) => Seen::Pass,
-                _ if rate > 2.0 * target.capacity() => Seen::Collapse,
-                _ => Seen::Fail,
+                x if x < 0.02 => ProbeResult::Void,
+                _ if draw.f64() < target.passes(rate) => ProbeResult::Pass,
+                _ if rate > 2.0 * target.capacity() => ProbeResult::Collapse,
+                _ => ProbeResult::Fail,
             }
         });
         score.probes.push(probes.len());
@@ -183,31 +184,32 @@ fn a_queue_is_found_where_its_tail_is_as_long_as_it_may_be() {
 
 #[test]
 fn the_least_rate_that_fails_is_an_answer() {
-    let (ending, probes) = run(bounds(50.0, 1e4), |_, _| Seen::Fail);
+    let (ending, probes) = run(bounds(50.0, 1e4), |_, _| ProbeResult::Fail);
     assert_eq!(ending, Ending::LeastFails(Pace::nearest(50.0)));
     assert_eq!(probes.len(), 4, "a scout, and three in full");
 }
 
 #[test]
 fn the_greatest_rate_that_passes_is_an_answer() {
-    let (ending, probes) = run(bounds(50.0, 1_000.0), |_, _| Seen::Pass);
+    let (ending, probes) = run(bounds(50.0, 1_000.0), |_, _| ProbeResult::Pass);
     assert_eq!(ending, Ending::GreatestPasses(Pace::nearest(1_000.0)));
     assert_eq!(probes.iter().filter(|(_, kind, _)| *kind == Kind::Full).count(), 3);
 }
 
 #[test]
 fn a_client_that_cannot_send_more_says_what_it_could() {
-    let (ending, probes) = run(bounds(50.0, 1e6), |rate, _| if rate > 3_000.0 { Seen::Void } else { Seen::Pass });
+    let (ending, probes) =
+        run(bounds(50.0, 1e6), |rate, _| if rate > 3_000.0 { ProbeResult::Void } else { ProbeResult::Pass });
     let Ending::ClientLimited(Some(pass)) = ending else { panic!("{ending:?}") };
     assert!((2_400.0..=3_000.0).contains(&pass.per_s()), "{pass}");
     assert!(probes.len() < 25, "{probes:?}");
-    let (ending, _) = run(bounds(50.0, 1e6), |_, _| Seen::Void);
+    let (ending, _) = run(bounds(50.0, 1e6), |_, _| ProbeResult::Void);
     assert_eq!(ending, Ending::ClientLimited(None));
     // What fails only above what it can send is beyond it as well.
     let (ending, _) = run(bounds(50.0, 1e6), |rate, _| match rate {
-        r if r > 3_500.0 => Seen::Collapse,
-        r if r > 3_000.0 => Seen::Void,
-        _ => Seen::Pass,
+        r if r > 3_500.0 => ProbeResult::Collapse,
+        r if r > 3_000.0 => ProbeResult::Void,
+        _ => ProbeResult::Pass,
     });
     assert!(matches!(ending, Ending::ClientLimited(Some(_)) | Ending::Found { .. }), "{ending:?}");
 }
@@ -219,7 +221,7 @@ fn what_a_client_can_send_only_now_and_then_is_not_the_end_of_what_is_known() {
         // From 3,000/s on, ever more of the probes are void, until at 6,000/s all are; a scout asks for less.
         let (ending, _) = run(bounds(50.0, 1e6), |rate, kind| {
             let rate = if kind == Kind::Scout { rate / 2.0 } else { rate };
-            if draw.f64() < (rate - 3_000.0) / 3_000.0 { Seen::Void } else { Seen::Pass }
+            if draw.f64() < (rate - 3_000.0) / 3_000.0 { ProbeResult::Void } else { ProbeResult::Pass }
         });
         let Ending::ClientLimited(Some(pass)) = ending else { panic!("{seed}: {ending:?}") };
         assert!((1_500.0..6_000.0).contains(&pass.per_s()), "{seed}: {pass}");
@@ -231,14 +233,14 @@ fn a_target_that_surely_fails_below_what_it_surely_passes_is_unsteady() {
     let [low, high] = [200.0, 400.0].map(Pace::nearest);
     let mut search = Search::new(bounds(100.0, 400.0));
     for _ in 0..search::MARGIN {
-        search.note(low, Kind::Full, Seen::Fail);
-        search.note(high, Kind::Full, Seen::Pass);
+        search.note(low, Kind::Full, ProbeResult::Fail);
+        search.note(high, Kind::Full, ProbeResult::Pass);
     }
     assert_eq!(search.next(), Step::Done(Ending::Unsteady { fail: low, pass: high }));
     // One that is less sure of it is asked again first.
     let mut search = Search::new(bounds(100.0, 400.0));
-    search.note(low, Kind::Full, Seen::Fail);
-    search.note(high, Kind::Scout, Seen::Pass);
+    search.note(low, Kind::Full, ProbeResult::Fail);
+    search.note(high, Kind::Scout, ProbeResult::Pass);
     assert_eq!(search.next(), Step::Probe(high, Kind::Full));
 }
 
@@ -246,15 +248,16 @@ fn a_target_that_surely_fails_below_what_it_surely_passes_is_unsteady() {
 fn whatever_probes_say_a_search_ends() {
     for seed in 0..2_000 {
         let mut draw = fastrand::Rng::with_seed(seed);
-        let (ending, _) =
-            run(bounds(50.0, 5_000.0), |_, _| [Seen::Pass, Seen::Fail, Seen::Collapse, Seen::Void][draw.usize(..4)]);
+        let (ending, _) = run(bounds(50.0, 5_000.0), |_, _| {
+            [ProbeResult::Pass, ProbeResult::Fail, ProbeResult::Collapse, ProbeResult::Void][draw.usize(..4)]
+        });
         assert!(!matches!(ending, Ending::Found { pass, fail } if pass >= fail), "{ending:?}");
     }
 }
 
 #[test]
 fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
-    let target = |rate: f64, _| if rate <= 777.0 { Seen::Pass } else { Seen::Fail };
+    let target = |rate: f64, _| if rate <= 777.0 { ProbeResult::Pass } else { ProbeResult::Fail };
     let (ending, probes) = run(bounds(50.0, 1e6), target);
     for cut in 0..probes.len() {
         let mut search = Search::new(bounds(50.0, 1e6));
@@ -269,15 +272,15 @@ fn a_search_goes_on_from_its_probes_as_if_it_had_not_ended() {
 fn a_client_that_sent_more_than_a_void_rate_is_not_its_limit() {
     // From 900/s to 1,500/s every probe is void; above that the target fails.
     let (ending, probes) = run(bounds(50.0, 1e6), |rate, _| match rate {
-        r if r > 3_000.0 => Seen::Collapse,
-        r if r > 1_500.0 => Seen::Fail,
-        r if r > 900.0 => Seen::Void,
-        _ => Seen::Pass,
+        r if r > 3_000.0 => ProbeResult::Collapse,
+        r if r > 1_500.0 => ProbeResult::Fail,
+        r if r > 900.0 => ProbeResult::Void,
+        _ => ProbeResult::Pass,
     });
     let Ending::Found { pass, fail } = ending else { panic!("{ending:?} after {probes:?}") };
     assert!(pass.per_s() <= 900.0 && pass.per_s() > 850.0 && fail.per_s() > 1_500.0, "{pass} to {fail}");
     // Nothing passes, and what is not void fails.
-    let (ending, _) = run(bounds(50.0, 1e6), |rate, _| if rate > 60.0 { Seen::Fail } else { Seen::Void });
+    let (ending, _) = run(bounds(50.0, 1e6), |rate, _| if rate > 60.0 { ProbeResult::Fail } else { ProbeResult::Void });
     assert_eq!(ending, Ending::ClientLimited(None), "nothing higher was sent");
 }
 
@@ -286,10 +289,10 @@ fn no_capacity_is_named_above_a_rate_that_seems_to_fail() {
     let mut search = Search::new(bounds(100.0, 800.0));
     let [low, middle, high] = [200.0, 300.0, 400.0].map(Pace::nearest);
     for _ in 0..search::MARGIN {
-        search.note(low, Kind::Full, Seen::Pass);
-        search.note(high, Kind::Full, Seen::Pass);
+        search.note(low, Kind::Full, ProbeResult::Pass);
+        search.note(high, Kind::Full, ProbeResult::Pass);
     }
-    search.note(middle, Kind::Full, Seen::Fail);
+    search.note(middle, Kind::Full, ProbeResult::Fail);
     assert_eq!(search.settled(), (Some(low), None));
 }
 
@@ -298,15 +301,15 @@ fn a_rate_whose_probes_fail_together_does_not_pass_until_more_of_them_outweigh_t
     let [pass, fail] = [200.0, 203.0].map(Pace::nearest);
     let mut search = Search::new(bounds(100.0, 400.0));
     for _ in 0..search::MARGIN {
-        search.note(pass, Kind::Full, Seen::Pass);
-        search.note(fail, Kind::Full, Seen::Fail);
+        search.note(pass, Kind::Full, ProbeResult::Pass);
+        search.note(fail, Kind::Full, ProbeResult::Fail);
     }
     assert_eq!(search.next(), Step::Done(Ending::Found { pass, fail }));
     search.doubt(pass);
     assert_eq!(search.next(), Step::Probe(pass, Kind::Full));
     assert_eq!(search.settled(), (None, Some(fail)));
     for _ in search::MARGIN..search::MOST_PROBES {
-        search.note(pass, Kind::Full, Seen::Pass);
+        search.note(pass, Kind::Full, ProbeResult::Pass);
     }
     assert!(
         !matches!(search.next(), Step::Done(Ending::Found { pass: found, .. }) if found == pass),

@@ -3,7 +3,7 @@
 use crawlmark_harness::units::grouped;
 
 use super::probe::STARVED;
-use super::search::{Seen, Standing};
+use super::search::{ProbeResult, RateState};
 use super::{
     BY_BURST, Capacity, Cause, FILE, Hidden, Outcome, Pace, ProbeReport, Question, RateReport, backlog, credit,
     times_s, unevenness, used_up,
@@ -59,7 +59,7 @@ fn longer_limit(capacity: &Capacity) -> Option<String> {
 
 /// Reason why this client could not send more.
 fn limited_by(capacity: &Capacity) -> String {
-    let void = capacity.probes.iter().filter(|probe| probe.seen == Seen::Void);
+    let void = capacity.probes.iter().filter(|probe| probe.seen == ProbeResult::Void);
     match (void.clone().count(), void.filter(|probe| probe.busy).count()) {
         (all, by_load) if by_load > 0 && by_load * 2 >= all => format!(
             "this machine was too busy (the client was late or disturbed in {by_load} probes; use an idle machine, or another one \
@@ -195,24 +195,24 @@ pub fn probe_line(probe: &ProbeReport) -> String {
     format!("{} {seen}{p99}{}", rate(probe.rate_per_s), why(probe))
 }
 
-const fn seen(seen: Seen) -> &'static str {
+const fn seen(seen: ProbeResult) -> &'static str {
     match seen {
-        Seen::Pass => "passes",
-        Seen::Fail => "fails",
-        Seen::Collapse => "fails badly",
-        Seen::Void => "says nothing",
-        Seen::Lost => "did not end",
+        ProbeResult::Pass => "passes",
+        ProbeResult::Fail => "fails",
+        ProbeResult::Collapse => "fails badly",
+        ProbeResult::Void => "says nothing",
+        ProbeResult::Lost => "did not end",
     }
 }
 
-const fn standing(standing: Standing) -> &'static str {
+const fn standing(standing: RateState) -> &'static str {
     match standing {
-        Standing::Passes => "passes",
-        Standing::SeemsToPass => "seems to pass",
-        Standing::Undecided => "undecided",
-        Standing::SeemsToFail => "seems to fail",
-        Standing::Fails => "fails",
-        Standing::Unknown => "unknown",
+        RateState::Passes => "passes",
+        RateState::SeemsToPass => "seems to pass",
+        RateState::Undecided => "undecided",
+        RateState::SeemsToFail => "seems to fail",
+        RateState::Fails => "fails",
+        RateState::Unknown => "unknown",
     }
 }
 
@@ -248,7 +248,7 @@ fn table(capacity: &Capacity) -> Table {
     let row = |report: &RateReport| {
         let RateReport { passes, fails, voids, .. } = *report;
         let full = match (passes, fails) {
-            (0, 0) if report.standing == Standing::Unknown => String::new(),
+            (0, 0) if report.standing == RateState::Unknown => String::new(),
             (0, 0) => "short".to_owned(),
             _ => format!("+{passes} -{fails}"),
         };
@@ -290,7 +290,8 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         };
         rows.push(("interval", format!("{} to {}, {:.1} % apart{wider}", rate(least), rate(fail), width(least))));
     }
-    let of_pass = |probe: &&ProbeReport| Some(probe.rate_per_s) == capacity.passes_at_per_s && probe.seen == Seen::Pass;
+    let of_pass =
+        |probe: &&ProbeReport| Some(probe.rate_per_s) == capacity.passes_at_per_s && probe.seen == ProbeResult::Pass;
     let missing =
         capacity.probes.iter().filter(of_pass).filter_map(|probe| probe.counted).map(|counted| counted.missing());
     if let Some(missing) = missing.reduce(f64::max).filter(|missing| *missing > MANY_MISSING) {
@@ -320,19 +321,23 @@ fn rows(capacity: &Capacity) -> Vec<(&'static str, String)> {
         let (at, us) = (rate(knee.rate_per_s), micros(knee.us));
         rows.push(("knee", format!("from {at} on, at {us}, p99 of the response time turns upward")));
     }
-    let count = |wanted: &[Seen]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen)).count();
-    let (all, passed, void) = (capacity.probes.len(), count(&[Seen::Pass]), count(&[Seen::Void]));
-    let failed = count(&[Seen::Fail, Seen::Collapse]);
+    let count = |wanted: &[ProbeResult]| capacity.probes.iter().filter(|probe| wanted.contains(&probe.seen)).count();
+    let (all, passed, void) = (capacity.probes.len(), count(&[ProbeResult::Pass]), count(&[ProbeResult::Void]));
+    let failed = count(&[ProbeResult::Fail, ProbeResult::Collapse]);
     let said_nothing = if void > 0 { format!(", {void} said nothing of the target") } else { String::new() };
-    let lost = count(&[Seen::Lost]);
+    let lost = count(&[ProbeResult::Lost]);
     let did_not_end = if lost > 0 { format!(", {lost} did not end") } else { String::new() };
     rows.push(("probes", format!("{all}: {passed} passed, {failed} failed{said_nothing}{did_not_end}")));
-    rows.extend(capacity.probes.iter().filter(|probe| probe.seen == Seen::Lost).map(|probe| {
+    rows.extend(capacity.probes.iter().filter(|probe| probe.seen == ProbeResult::Lost).map(|probe| {
         let (number, at) = (probe.number, rate(probe.rate_per_s));
         ("lost", format!("probe {number} at {at}{}", why(probe)))
     }));
-    if let Some(why) =
-        capacity.probes.iter().rev().filter(|probe| probe.seen == Seen::Void).find_map(|probe| probe.reasons.first())
+    if let Some(why) = capacity
+        .probes
+        .iter()
+        .rev()
+        .filter(|probe| probe.seen == ProbeResult::Void)
+        .find_map(|probe| probe.reasons.first())
     {
         rows.push(("void", why.clone()));
     }

@@ -22,7 +22,7 @@ pub enum Verdict {
         /// comparisons; null when there are too few pairs to know their noise.
         minimum_detectable_effect: Option<f64>,
         /// Reason.
-        because: Doubt,
+        because: Undecided,
     },
     /// The readings are not there, or are no readings.
     Incomparable {
@@ -36,7 +36,7 @@ pub enum Verdict {
 /// Reason why a metric is undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Doubt {
+pub enum Undecided {
     /// The first look needs more pairs than there are.
     TooFewPairs {
         /// So many, undisturbed.
@@ -123,7 +123,7 @@ pub struct Finding {
 
 /// The look at which a comparison stands.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct LookTaken {
+pub struct FinalLook {
     /// Counted from 1.
     pub number: usize,
     /// Pairs and alpha.
@@ -137,7 +137,7 @@ pub struct Comparison {
     /// Over all metrics.
     pub verdict: Overall,
     /// The look that decided, or the last one that was taken; null before the first.
-    pub look: Option<LookTaken>,
+    pub look: Option<FinalLook>,
     /// Disturbed pairs that were run on the way, and not looked at.
     pub disturbed_pairs: usize,
     /// Undisturbed pairs that would lead to the next look; 0 when the comparison is over.
@@ -198,7 +198,7 @@ impl Comparison {
     pub(super) fn is_decided(&self) -> bool {
         // More pairs make no reading finer.
         let undecided = |finding: &Finding| match finding.verdict {
-            Verdict::Inconclusive { because, .. } => !matches!(because, Doubt::Coarse { .. }),
+            Verdict::Inconclusive { because, .. } => !matches!(because, Undecided::Coarse { .. }),
             _ => false,
         };
         self.verdict == Overall::Regression || !self.findings.iter().any(undecided)
@@ -217,7 +217,7 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooFewPairs { needed } => write!(f, "a verdict needs {needed} counted pairs"),

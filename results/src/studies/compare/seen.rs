@@ -4,7 +4,7 @@
 
 use super::design::Pair;
 use super::estimate::{Centre, standard_deviation};
-use super::finding::{Comparison, Doubt, Evidence, Finding, Mismatch, Verdict};
+use super::finding::{Comparison, Evidence, Finding, Mismatch, Undecided, Verdict};
 use super::holm::holm;
 use super::metric::{Metric, Reading, Worse};
 use super::rule::{Look, Noise, PASSES_BELOW};
@@ -56,20 +56,20 @@ impl<'a> Seen<'a> {
     }
 
     /// Reason why this look cannot be taken.
-    pub(super) fn doubt(&self, look: Look) -> Option<Doubt> {
+    pub(super) fn doubt(&self, look: Look) -> Option<Undecided> {
         if look.is_too_disturbed(self.disturbed()) {
-            return Some(Doubt::TooDisturbed { disturbed: self.disturbed() });
+            return Some(Undecided::TooDisturbed { disturbed: self.disturbed() });
         }
-        (self.pairs() < look.pairs).then_some(Doubt::TooFewPairs { needed: look.pairs })
+        (self.pairs() < look.pairs).then_some(Undecided::TooFewPairs { needed: look.pairs })
     }
 
     /// Return the comparison at this look; see [`Seen::findings`].
-    pub(super) fn comparison(&self, look: Look, doubt: Option<Doubt>) -> Comparison {
+    pub(super) fn comparison(&self, look: Look, doubt: Option<Undecided>) -> Comparison {
         Comparison::new(self.findings(look, doubt), self.disturbed())
     }
 
     /// Return the finding of each metric that was read; a `doubt` leaves every metric undecided.
-    fn findings(&self, look: Look, doubt: Option<Doubt>) -> Vec<Finding> {
+    fn findings(&self, look: Look, doubt: Option<Undecided>) -> Vec<Finding> {
         let series: Vec<Series> = Metric::ALL.into_iter().filter_map(|metric| self.series(metric)).collect();
         let evidence: Vec<Option<Evidence>> = series.iter().map(Series::evidence).collect();
         let gating: Vec<usize> = (0..series.len()).filter(|&i| series[i].role == Role::Gating).collect();
@@ -85,7 +85,7 @@ impl<'a> Seen<'a> {
                 let gates = series.role == Role::Gating;
                 let evidence =
                     evidence.map(|e| Evidence { p_adjusted: if gates { adjusted.next() } else { None }, ..e });
-                let verdict = series.verdict(evidence.as_ref(), Terms { look, family, doubt });
+                let verdict = series.verdict(evidence.as_ref(), JudgedBy { look, family, doubt });
                 Finding { metric: series.metric, verdict, evidence }
             })
             .collect()
@@ -142,11 +142,11 @@ fn is_positive(reading: f64) -> bool {
 
 /// On what terms a metric is judged.
 #[derive(Debug, Clone, Copy)]
-struct Terms {
+struct JudgedBy {
     look: Look,
     /// Number of metrics that share the error.
     family: usize,
-    doubt: Option<Doubt>,
+    doubt: Option<Undecided>,
 }
 
 impl Series {
@@ -167,7 +167,7 @@ impl Series {
         })
     }
 
-    fn verdict(&self, evidence: Option<&Evidence>, terms: Terms) -> Verdict {
+    fn verdict(&self, evidence: Option<&Evidence>, terms: JudgedBy) -> Verdict {
         if self.role == Role::Informational {
             return Verdict::Informational;
         }
@@ -177,13 +177,13 @@ impl Series {
         let minimum_detectable_effect = evidence.and_then(|evidence| self.minimum_detectable(evidence, terms));
         let undecided = |because| Verdict::Inconclusive { minimum_detectable_effect, because };
         if let (Role::Lopsided(pairs), None) = (self.role, terms.doubt) {
-            return undecided(Doubt::Coarse { pairs });
+            return undecided(Undecided::Coarse { pairs });
         }
         match (terms.doubt, evidence) {
             (Some(doubt), _) => undecided(doubt),
             (None, Some(evidence)) if self.is_regression(evidence, terms.look) => Verdict::Regression,
             (None, Some(evidence)) if self.passes(evidence) => Verdict::Pass,
-            (None, _) => undecided(Doubt::Noise),
+            (None, _) => undecided(Undecided::Noise),
         }
     }
 
@@ -203,7 +203,7 @@ impl Series {
     }
 
     /// As a fraction of the base.
-    fn minimum_detectable(&self, evidence: &Evidence, Terms { look, family, .. }: Terms) -> Option<f64> {
+    fn minimum_detectable(&self, evidence: &Evidence, JudgedBy { look, family, .. }: JudgedBy) -> Option<f64> {
         let smallest = self.metric.loss(self.metric.smallest_effect());
         let noise = Noise { pairs: evidence.pairs, deviation: evidence.log_ratio_sd?, family, smallest };
         look.minimum_detectable(noise).map(|loss| self.metric.fraction(loss))

@@ -61,7 +61,7 @@ fn a_loss_of_throughput_is_found_at_the_first_look_with_its_size() {
     // A target of 20 ms against one of 21 ms, 16 pairs.
     let comparison = judged(&throughput_only(around(20.0 / 21.0, 0.003, 16)));
     assert_eq!(comparison.verdict, Overall::Regression);
-    assert_eq!(comparison.look, Some(LookTaken { number: 1, look: Look { pairs: 16, alpha: 0.0015 } }));
+    assert_eq!(comparison.look, Some(FinalLook { number: 1, look: Look { pairs: 16, alpha: 0.0015 } }));
     assert!(comparison.is_over());
     let finding = comparison.finding(Metric::Throughput).unwrap();
     let evidence = finding.evidence.unwrap();
@@ -95,7 +95,7 @@ fn a_loss_counts_from_its_metrics_smallest_effect_on() {
     assert_eq!(of(1.0 - 0.019, Metric::Throughput), Verdict::Pass);
     assert_eq!(of(1.0 - 0.021, Metric::Throughput), Verdict::Regression);
     assert_eq!(of(1.039, Metric::ServiceP99), Verdict::Pass);
-    assert!(matches!(of(1.045, Metric::ServiceP99), Verdict::Inconclusive { because: Doubt::Noise, .. }));
+    assert!(matches!(of(1.045, Metric::ServiceP99), Verdict::Inconclusive { because: Undecided::Noise, .. }));
     assert_eq!(of(1.051, Metric::ServiceP99), Verdict::Regression);
 }
 
@@ -117,7 +117,7 @@ fn noise_wants_more_pairs_until_there_are_no_more_looks() {
     let last = noisy(44);
     assert_eq!((last.verdict, last.look.map(|taken| taken.number)), (Overall::Inconclusive, Some(3)));
     assert!(last.is_over());
-    let Verdict::Inconclusive { minimum_detectable_effect: Some(effect), because: Doubt::Noise } =
+    let Verdict::Inconclusive { minimum_detectable_effect: Some(effect), because: Undecided::Noise } =
         verdict(&last, Metric::ServiceP50)
     else {
         panic!("{last:?}")
@@ -155,7 +155,7 @@ fn disturbed_pairs_are_not_looked_at() {
     pairs.insert(4, pairs[4]);
     let comparison = judged(&pairs);
     assert_eq!((comparison.verdict, comparison.pairs_wanted), (Overall::Inconclusive, 0));
-    let because = Doubt::TooDisturbed { disturbed: 6 };
+    let because = Undecided::TooDisturbed { disturbed: 6 };
     assert!(
         matches!(verdict(&comparison, Metric::Throughput), Verdict::Inconclusive { because: b, .. } if b == because)
     );
@@ -199,7 +199,7 @@ fn a_candidate_that_is_too_slow_to_tell_how_slow_does_not_pass() {
     pairs[3].candidate.service_p99 = Reading::Informational(9.0);
     let comparison = judged(&pairs);
     assert_eq!((comparison.verdict, comparison.is_over()), (Overall::Inconclusive, true));
-    let because = Doubt::Coarse { pairs: 1 };
+    let because = Undecided::Coarse { pairs: 1 };
     assert!(
         matches!(verdict(&comparison, Metric::ServiceP99), Verdict::Inconclusive { because: b, .. } if b == because)
     );

@@ -7,8 +7,8 @@ use crawlmark_harness::units::grouped;
 
 use super::saved::had_no_good;
 use super::{
-    Arm, Comparison, Contest, Difference, Disturbance, Doubt, Evidence, FILE, Finding, Metric, Overall, RoundReport,
-    Verdict,
+    Arm, Comparison, Contest, Difference, Disturbance, Evidence, FILE, Finding, Metric, Overall, RoundReport,
+    Undecided, Verdict,
 };
 use crate::export::contest_junit;
 use crate::show::doc::{Column, Doc, Table};
@@ -134,7 +134,7 @@ fn undecided(contest: &Contest) -> String {
         _ => None,
     });
     match why {
-        Some(Doubt::TooFewPairs { needed }) => format!("a verdict needs {needed} counted pairs"),
+        Some(Undecided::TooFewPairs { needed }) => format!("a verdict needs {needed} counted pairs"),
         Some(because) => because.to_string(),
         None => "nothing was decided".to_owned(),
     }
@@ -303,9 +303,9 @@ fn said(finding: &Finding) -> (&'static str, String) {
             });
             // The headline says how many are missing.
             match because {
-                Doubt::TooFewPairs { .. } => ("undecided", String::new()),
-                Doubt::Coarse { .. } => ("inconclusive", because.to_string()),
-                Doubt::TooDisturbed { .. } | Doubt::Noise => ("inconclusive", format!("{because}{found}")),
+                Undecided::TooFewPairs { .. } => ("undecided", String::new()),
+                Undecided::Coarse { .. } => ("inconclusive", because.to_string()),
+                Undecided::TooDisturbed { .. } | Undecided::Noise => ("inconclusive", format!("{because}{found}")),
             }
         }
         Verdict::Incomparable { because } => ("incomparable", because.to_string()),

@@ -4,7 +4,7 @@ use super::thresholds::{
     DEAD, FAILED, HARDLY_ANY, LEAST_DEAD_S, LEAST_PARTLY_DEAD_S, LONGER_THAN_SLOWEST, MOST_FAILED, PARTLY_DEAD, PAUSED,
     THROTTLED,
 };
-use super::{Evidence, Seen};
+use super::{CheckResult, Evidence};
 use crate::run::report::{IntervalRow, WarmUpReport, error_in_words, share, status_in_words};
 use crawlmark_harness::plan::OnThrottle;
 use crawlmark_harness::sample::ErrorKind;
@@ -19,9 +19,9 @@ pub(super) fn failed_with(evidence: &Evidence<'_>, kind: ErrorKind) -> u64 {
 
 /// Finding: too many requests failed for the figures to describe normal responses. The response times of an open loop leave them
 /// out.
-pub(super) fn most_failed(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn most_failed(evidence: &Evidence<'_>) -> CheckResult {
     let is_open_loop = evidence.plan.arrivals.gaps().is_some();
-    Seen::perhaps(failed_share(evidence).and_then(|part| match part {
+    CheckResult::perhaps(failed_share(evidence).and_then(|part| match part {
         part if part >= MOST_FAILED => Some(format!("{}, so the rate shows how fast they failed", failures(evidence))),
         part if part >= FAILED && is_open_loop => {
             Some(format!("{}, so the response times leave them out", failures(evidence)))
@@ -31,23 +31,23 @@ pub(super) fn most_failed(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Failed requests in a closed loop, which its rate counts as well.
-pub(super) fn some_failed(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn some_failed(evidence: &Evidence<'_>) -> CheckResult {
     let is_open_loop = evidence.plan.arrivals.gaps().is_some();
     let part = failed_share(evidence).filter(|part| (FAILED..MOST_FAILED).contains(part) && !is_open_loop);
-    Seen::perhaps(part.map(|_| format!("{}, and the rate counts them as well", failures(evidence))))
+    CheckResult::perhaps(part.map(|_| format!("{}, and the rate counts them as well", failures(evidence))))
 }
 
 /// Finding: the target was dead for so much of the run that its rate is not that of a working target, however few requests failed
 /// meanwhile: each may take a timeout, or the backoff before the next one.
-pub(super) fn dead(evidence: &Evidence<'_>) -> Seen {
-    Seen::perhaps(Dead::of(evidence).filter(Dead::is_much).map(Dead::words))
+pub(super) fn dead(evidence: &Evidence<'_>) -> CheckResult {
+    CheckResult::perhaps(Dead::of(evidence).filter(Dead::is_much).map(Dead::words))
 }
 
 /// Finding: the target was dead for a notable part of the run.
-pub(super) fn partly_dead(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn partly_dead(evidence: &Evidence<'_>) -> CheckResult {
     let is_notable =
         |dead: &Dead| !dead.is_much() && dead.s >= LEAST_PARTLY_DEAD_S && dead.s >= dead.of_s * PARTLY_DEAD;
-    Seen::perhaps(Dead::of(evidence).filter(is_notable).map(Dead::words))
+    CheckResult::perhaps(Dead::of(evidence).filter(is_notable).map(Dead::words))
 }
 
 /// Time without a good answer while requests failed.
@@ -101,7 +101,7 @@ impl Dead {
 
 /// A target that gave no answer any more, however few requests waited for one when the run ended. Not one whose answers take as
 /// long, and not one that had asked for the pause.
-pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> CheckResult {
     let Evidence { intervals, shards, totals, ledger, .. } = evidence;
     let answered = |row: &&IntervalRow| row.ok + row.not_found + row.throttled + row.failed > 0;
     let by_rows = || intervals.iter().rev().find(answered).map_or(0.0, |row| row.start_s as f64 + 1.0);
@@ -117,7 +117,7 @@ pub(super) fn silent_at_the_end(evidence: &Evidence<'_>) -> Seen {
         && !paused
         && silent_s >= LEAST_DEAD_S.max(totals.duration_s * DEAD)
         && silent_s > slowest_s * LONGER_THAN_SLOWEST;
-    Seen::perhaps(is_silent.then(|| {
+    CheckResult::perhaps(is_silent.then(|| {
         format!(
             "no answer came in the last {silent_s:.1} of {:.1} seconds, and {} items were cut off without one, so the rate \
              includes a time in which the target did not work; check its log, or give it longer with --grace",
@@ -160,11 +160,11 @@ fn failures(evidence: &Evidence<'_>) -> String {
 }
 
 /// A run of which nothing was measured.
-pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> CheckResult {
     let Evidence { plan, shards, totals, .. } = evidence;
     let measured =
         shards.iter().filter_map(|shard| shard.latency.get(Series::SchedLag.name())).any(|lag| lag.count > 0);
-    Seen::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {
+    CheckResult::perhaps((!plan.warmup.is_zero() && totals.attempts > 0 && !measured).then(|| {
         format!(
             "all {} attempts were within the warm-up, so nothing was measured. Use a shorter --warmup, or a longer run",
             grouped(totals.attempts)
@@ -173,16 +173,16 @@ pub(super) fn nothing_measured(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// A run that was mostly turned away.
-pub(super) fn throttled(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn throttled(evidence: &Evidence<'_>) -> CheckResult {
     let plan = evidence.plan;
     let Counters { items, requests } = measured(evidence);
     let throttled = share(requests.throttled as f64, requests.attempts as f64);
     let good = share((items.ok + items.not_found) as f64, requests.attempts as f64);
     if throttled <= THROTTLED {
-        return Seen::Findings(Vec::new());
+        return CheckResult::Findings(Vec::new());
     }
-    let patient = plan.manners.on_throttle == OnThrottle::Honor;
-    Seen::perhaps(match (patient, good < HARDLY_ANY) {
+    let patient = plan.throttling.on_throttle == OnThrottle::Honor;
+    CheckResult::perhaps(match (patient, good < HARDLY_ANY) {
         (false, _) => Some(format!(
             "{} of requests were throttled and the run did not wait, so the rate shows how fast the target refuses. \
              Use --on-throttle honor, or a lower --rate",

@@ -5,7 +5,7 @@ use super::thresholds::{
     CPU_PRESSURE, OPENED_AGAIN_US, PORTS_HELD_BACK, RETRANSMITS, SENT_AGAIN_US, STRAY_RETRANSMITS,
 };
 use super::wording::more_room;
-use super::{Evidence, Missing, Seen};
+use super::{CheckResult, Evidence, Missing};
 use crate::run::report::SHORTEST_FOR_PRESSURE;
 use crawlmark_harness::sample::ErrorKind;
 use crawlmark_harness::stats::Series;
@@ -26,16 +26,16 @@ const ANSWERED: [Series; 7] = [
 const MORE_PORTS: &str = "use fewer connections, keep them alive, or widen net.ipv4.ip_local_port_range";
 
 /// Something waited for a CPU, where the kernel does not say whether it was a shard.
-pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> CheckResult {
     if evidence.shards.iter().any(|shard| shard.usage.run_delay_share.is_some()) {
-        return Seen::Findings(Vec::new());
+        return CheckResult::Findings(Vec::new());
     }
     let Some(pressure) = evidence.host.cpu_pressure else {
         let shortest_s = SHORTEST_FOR_PRESSURE.as_secs_f64();
         let is_short = evidence.totals.duration_s < shortest_s;
-        return Seen::Unavailable(if is_short { Missing::TooShort(shortest_s) } else { Missing::NotGiven });
+        return CheckResult::Unavailable(if is_short { Missing::TooShort(shortest_s) } else { Missing::NotGiven });
     };
-    Seen::perhaps((pressure > CPU_PRESSURE).then(|| {
+    CheckResult::perhaps((pressure > CPU_PRESSURE).then(|| {
         format!(
             "some process of this machine waited for a CPU {} of the time, and the kernel does not say if it was a shard, so \
              times may include delays of the client. {}",
@@ -46,9 +46,9 @@ pub(super) fn cpu_pressure(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Attempts that found no free port.
-pub(super) fn local_ports(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn local_ports(evidence: &Evidence<'_>) -> CheckResult {
     let failed = failed_with(evidence, ErrorKind::AddressUnavailable);
-    Seen::perhaps((failed > 0).then(|| {
+    CheckResult::perhaps((failed > 0).then(|| {
         format!(
             "{} attempts found no free local port: this machine has {} for connections from one address to another, and a \
              connection that this side closed first holds its port back for a minute, or for a second over loopback; \
@@ -60,14 +60,14 @@ pub(super) fn local_ports(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Ports that closed connections still hold, of a run that opened more than there were left.
-pub(super) fn ports_held_back(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn ports_held_back(evidence: &Evidence<'_>) -> CheckResult {
     let (Some(held), Some(ports)) = (evidence.host.ports_held, ports(evidence)) else {
-        return Seen::Unavailable(Missing::NotGiven);
+        return CheckResult::Unavailable(Missing::NotGiven);
     };
     // What others left behind does no harm to a run that keeps its connections.
     let needed = evidence.totals.connections_opened > ports.saturating_sub(held);
     let tripped = needed && held as f64 > ports as f64 * PORTS_HELD_BACK;
-    Seen::perhaps(tripped.then(|| {
+    CheckResult::perhaps(tripped.then(|| {
         format!(
             "closed connections kept {} of {} in TIME_WAIT, which slows opening connections and soon stops it: {MORE_PORTS}",
             grouped(held),
@@ -89,9 +89,9 @@ fn ports_in_words(evidence: &Evidence<'_>) -> String {
 }
 
 /// Attempts that had no descriptor to connect with.
-pub(super) fn descriptors(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn descriptors(evidence: &Evidence<'_>) -> CheckResult {
     let failed = failed_with(evidence, ErrorKind::TooManyFiles);
-    Seen::perhaps((failed > 0).then(|| {
+    CheckResult::perhaps((failed > 0).then(|| {
         let limit = evidence.environment.nofile.map_or_else(|| "so many".to_owned(), grouped);
         format!(
             "{} attempts had no descriptor to connect with: a process here may open {limit}; raise that (ulimit -Hn), use \
@@ -116,12 +116,12 @@ fn waited_to_connect(evidence: &Evidence<'_>) -> bool {
 }
 
 /// Segments lost on the way to a target on this machine, where nothing is lost by itself.
-pub(super) fn retransmits(evidence: &Evidence<'_>) -> Seen {
-    let Some(again) = evidence.host.tcp_retransmits else { return Seen::Unavailable(Missing::NotGiven) };
+pub(super) fn retransmits(evidence: &Evidence<'_>) -> CheckResult {
+    let Some(again) = evidence.host.tcp_retransmits else { return CheckResult::Unavailable(Missing::NotGiven) };
     let allowed = STRAY_RETRANSMITS as f64 + evidence.totals.attempts as f64 * RETRANSMITS;
     let was_late = || waited(evidence, &ANSWERED, (SENT_AGAIN_US, ErrorKind::Timeout)) || waited_to_connect(evidence);
     let tripped = evidence.environment.colocated && again as f64 > allowed && was_late();
-    Seen::perhaps(tripped.then(|| {
+    CheckResult::perhaps(tripped.then(|| {
         format!(
             "TCP retransmitted {} segments although the target is on this machine; each adds 200 ms or more to a service \
              time. Look for a full queue, a packet filter or traffic shaping",
@@ -131,14 +131,14 @@ pub(super) fn retransmits(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Connections that the target did not take in time.
-pub(super) fn listen_queue(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn listen_queue(evidence: &Evidence<'_>) -> CheckResult {
     let (Some(full), Some(dropped)) = (evidence.host.listen_overflows, evidence.host.listen_drops) else {
-        return Seen::Unavailable(Missing::NotGiven);
+        return CheckResult::Unavailable(Missing::NotGiven);
     };
     // Every overflow is a drop as well. Of a target elsewhere these count somebody else's connections.
     let turned_away = full.max(dropped);
     let tripped = evidence.environment.colocated && turned_away > 0 && waited_to_connect(evidence);
-    Seen::perhaps(tripped.then(|| {
+    CheckResult::perhaps(tripped.then(|| {
         format!(
             "{} connections met a full listen queue on this machine and were retried after a second, which counts as time to \
              connect. Increase the target's backlog, or open fewer connections (-c)",

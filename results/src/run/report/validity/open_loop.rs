@@ -3,14 +3,14 @@
 use super::shards::times;
 use super::thresholds::{DROPPED, WAIT_OF_RESPONSE, WAIT_US};
 use super::wording::Worst;
-use super::{Evidence, Seen};
+use super::{CheckResult, Evidence};
 use crate::run::report::{Held, Latency, Limit, ShardReport, share};
 use crawlmark_harness::plan::REQUESTS_PER_CONNECTION;
 use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// Requests that were due and never went for lack of a connection.
-pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> CheckResult {
     let connections = evidence.plan.connections;
     dropped(evidence, &[Limit::Connections, Limit::Unknown], |_| {
         format!(
@@ -21,7 +21,7 @@ pub(super) fn dropped_for_connections(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Requests that were due and never went because another limit did not allow them.
-pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[Limit::PerHostRate, Limit::PerHostConnections], |limit| {
         format!(
             "{} did not allow them; they count in response times at the age they had reached. {}",
@@ -32,7 +32,7 @@ pub(super) fn dropped_for_limits(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Requests that were due and never went because the target throttled.
-pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> CheckResult {
     dropped(evidence, &[Limit::Pause, Limit::Target], |_| {
         "a host throttled, or its quota was used up; they count in response times at the age they had reached. Use a lower \
          --rate, or --on-throttle count to send them nevertheless"
@@ -41,7 +41,7 @@ pub(super) fn dropped_for_throttling(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// The shard that dropped the greatest part of its requests, of those that did so because of one of `limits`.
-fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> String) -> Seen {
+fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> String) -> CheckResult {
     let part = |shard: &ShardReport| Some(share(shard.totals.dropped as f64, shard.scheduled? as f64));
     // An older version blamed the connections for all of them.
     let limit = |shard: &ShardReport| {
@@ -49,7 +49,7 @@ fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> Str
     };
     let is_by = |shard: &&ShardReport| limits.contains(&limit(shard));
     let beyond = evidence.shards.iter().filter(is_by).filter_map(|shard| Some((shard, part(shard)?)));
-    Seen::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
+    CheckResult::perhaps(Worst::of(beyond.filter(|(_, part)| *part > DROPPED)).map(|worst| {
         format!(
             "{} never sent {} of the requests that were due ({}) because {}",
             worst.who(),
@@ -61,11 +61,11 @@ fn dropped(evidence: &Evidence<'_>, limits: &[Limit], why: impl Fn(Limit) -> Str
 }
 
 /// Requests of the timetable that throttle pauses moved past the end.
-pub(super) fn postponed(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn postponed(evidence: &Evidence<'_>) -> CheckResult {
     let total = |count: fn(&ShardReport) -> Option<u64>| evidence.shards.iter().filter_map(count).sum::<u64>();
     let (postponed, scheduled) = (total(|shard| shard.postponed), total(|shard| shard.scheduled));
     let part = share(postponed as f64, scheduled as f64);
-    Seen::perhaps((part > DROPPED).then(|| {
+    CheckResult::perhaps((part > DROPPED).then(|| {
         format!(
             "{} of the requests on the schedule ({}) were never sent, because the target throttled and its pauses moved them past \
              the end: the figures are those of a lower rate than was asked for; use a lower --rate, or --on-throttle count to send \
@@ -78,7 +78,7 @@ pub(super) fn postponed(evidence: &Evidence<'_>) -> Seen {
 
 /// Waits for a connection while all were in use. Of a crawl that is to open new ones all the time, opening them is what is
 /// measured, and no lack of them.
-pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn connections(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
         let is_full = Held::shard(evidence.plan, shard).for_connection() == Limit::Connections;
         is_full.then(|| Wait::of(evidence, shard, Series::PoolWait, Limit::Connections)).flatten()
@@ -86,7 +86,7 @@ pub(super) fn connections(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Waits for another limit than the timetable.
-pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn limits(evidence: &Evidence<'_>) -> CheckResult {
     waits(evidence, |shard| {
         let held = Held::shard(evidence.plan, shard);
         Wait::of(evidence, shard, Series::BudgetWait, held.before_connection())
@@ -94,11 +94,11 @@ pub(super) fn limits(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// The shard with the longest wait that is a notable part of the response time.
-fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Wait>) -> Seen {
+fn waits(evidence: &Evidence<'_>, wait: impl Fn(&ShardReport) -> Option<Wait>) -> CheckResult {
     let notable =
         |shard: &ShardReport| wait(shard).filter(|wait| wait.us > WAIT_US.max(wait.response_us * WAIT_OF_RESPONSE));
     let found = evidence.shards.iter().filter_map(|shard| Some((shard, notable(shard)?.us)));
-    Seen::perhaps(Worst::of(found).and_then(|worst| {
+    CheckResult::perhaps(Worst::of(found).and_then(|worst| {
         let Wait { us, response_us, one_in, limit } = notable(worst.shard)?;
         let of_response = if us < response_us {
             format!("of a response time of {}", micros(response_us))

@@ -8,7 +8,7 @@ use super::thresholds::{
     SPEED, STEAL,
 };
 use super::wording::{Worst, more_room};
-use super::{Evidence, Missing, Seen};
+use super::{CheckResult, Evidence, Missing};
 use crate::run::report::{Latency, Ledger, ShardReport};
 use crawlmark_harness::plan::Pacing;
 use crawlmark_harness::process::ShardExit;
@@ -16,8 +16,8 @@ use crawlmark_harness::stats::Series;
 use crawlmark_harness::units::{grouped, micros, rounded_percent};
 
 /// A shard that did not tell everything, or that failed after it had.
-pub(super) fn ends(evidence: &Evidence<'_>) -> Seen {
-    Seen::Findings(evidence.shards.iter().filter_map(unclean).collect())
+pub(super) fn ends(evidence: &Evidence<'_>) -> CheckResult {
+    CheckResult::Findings(evidence.shards.iter().filter_map(unclean).collect())
 }
 
 fn unclean(shard: &ShardReport) -> Option<String> {
@@ -40,9 +40,9 @@ fn unclean(shard: &ShardReport) -> Option<String> {
 }
 
 /// A shard whose items are not all in one state.
-pub(super) fn sums(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn sums(evidence: &Evidence<'_>) -> CheckResult {
     let shards = || evidence.shards.iter();
-    Seen::Findings(shards().filter_map(out_of_sum).chain(shards().filter_map(out_of_schedule)).collect())
+    CheckResult::Findings(shards().filter_map(out_of_sum).chain(shards().filter_map(out_of_schedule)).collect())
 }
 
 /// Report a shard whose scheduled requests are not the sum of those sent, dropped and postponed.
@@ -71,17 +71,17 @@ fn out_of_sum(shard: &ShardReport) -> Option<String> {
 }
 
 /// No room left on its CPU.
-pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn cpu_use(evidence: &Evidence<'_>) -> CheckResult {
     if evidence.plan.pacing == Pacing::Spin {
         // It burns what it does not need; whether it came in time, its lateness tells.
-        return Seen::Findings(Vec::new());
+        return CheckResult::Findings(Vec::new());
     }
     let used = match readings(evidence, SHORTEST_S, |shard| shard.usage.cpu_share) {
         Ok(used) => used,
-        Err(missing) => return Seen::Unavailable(missing),
+        Err(missing) => return CheckResult::Unavailable(missing),
     };
     let beyond = used.into_iter().filter(|(_, used)| *used > CPU_USE);
-    Seen::perhaps(Worst::of(beyond).map(|worst| {
+    CheckResult::perhaps(Worst::of(beyond).map(|worst| {
         let (cores, shards) = (evidence.environment.cores, evidence.shards.len());
         let advice = if shards < cores && !evidence.environment.colocated {
             format!("This machine has {cores} CPUs: use more shards (--shards)")
@@ -97,12 +97,12 @@ pub(super) fn cpu_use(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Ready to run, and something else ran.
-pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn run_delay(evidence: &Evidence<'_>) -> CheckResult {
     let waits = match readings(evidence, SHORTEST_S, |shard| shard.usage.run_delay_share) {
         Ok(waits) => waits,
-        Err(missing) => return Seen::Unavailable(missing),
+        Err(missing) => return CheckResult::Unavailable(missing),
     };
-    Seen::perhaps(Worst::of(waits.into_iter().filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
+    CheckResult::perhaps(Worst::of(waits.into_iter().filter(|(_, waited)| *waited > RUN_DELAY)).map(|worst| {
         format!(
             "{} spent {} of the run waiting for a CPU, so some responses were read late and look slower than they were. {}",
             worst.who(),
@@ -113,9 +113,9 @@ pub(super) fn run_delay(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// Requests of a paced run that went late.
-pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn sched_lag(evidence: &Evidence<'_>) -> CheckResult {
     if none_reported(evidence) {
-        return Seen::Unavailable(Missing::NoShard);
+        return CheckResult::Unavailable(Missing::NoShard);
     }
     // A run without a budget has nothing to be late for.
     let paced = evidence.plan.rate.is_some();
@@ -124,7 +124,7 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
         let service = times(shard, Series::ServiceOk).and_then(|service| service.p50_us).unwrap_or(0.0);
         (us > SCHED_LAG_US.max(service * SCHED_LAG_OF_SERVICE)).then_some((shard, us))
     });
-    Seen::perhaps(Worst::of(late).map(|worst| {
+    CheckResult::perhaps(Worst::of(late).map(|worst| {
         format!(
             "{} sent {} of its requests at least {} late, because the client did not keep the pace. {}",
             worst.who(),
@@ -139,15 +139,15 @@ pub(super) fn sched_lag(evidence: &Evidence<'_>) -> Seen {
 const STARVED: &str = " (stopped, or starved of CPU)";
 
 /// A loop that did not get to run when it was to.
-pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn loop_lag(evidence: &Evidence<'_>) -> CheckResult {
     if none_reported(evidence) {
-        return Seen::Unavailable(Missing::NoShard);
+        return CheckResult::Unavailable(Missing::NoShard);
     }
     let lag = |shard| times(shard, Series::LoopLag);
     let frozen =
         evidence.shards.iter().filter_map(|shard| Some((shard, lag(shard)?.max_us?))).filter(|(_, us)| *us > FREEZE_US);
     if let Some(worst) = Worst::of(frozen) {
-        return Seen::Findings(vec![format!(
+        return CheckResult::Findings(vec![format!(
             "{} was paused for {}{STARVED}, so requests in flight look slower by that. Run again; if it \
              recurs: {}",
             worst.who(),
@@ -156,7 +156,7 @@ pub(super) fn loop_lag(evidence: &Evidence<'_>) -> Seen {
         )]);
     }
     let late = evidence.shards.iter().filter_map(|shard| Some((shard, highest_known(lag(shard)?)?.0)));
-    Seen::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
+    CheckResult::perhaps(Worst::of(late.filter(|(_, us)| *us > LOOP_LAG_US)).map(|worst| {
         format!(
             "{} read events at least {} late {} of the time (event-loop delay), so slow responses are partly its own delay. {}",
             worst.who(),
@@ -182,12 +182,12 @@ pub(super) fn blame_suspension(reasons: &mut [String], suspended: Duration, shar
 }
 
 /// Time that a hypervisor gave to others.
-pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn steal(evidence: &Evidence<'_>) -> CheckResult {
     let stolen = match readings(evidence, SHORTEST_FOR_STEAL_S, |shard| shard.usage.steal_share) {
         Ok(stolen) => stolen,
-        Err(missing) => return Seen::Unavailable(missing),
+        Err(missing) => return CheckResult::Unavailable(missing),
     };
-    Seen::perhaps(Worst::of(stolen.into_iter().filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
+    CheckResult::perhaps(Worst::of(stolen.into_iter().filter(|(_, stolen)| *stolen > STEAL)).map(|worst| {
         let cpu = worst.shard.cpu.map_or_else(|| "its CPUs'".to_owned(), |cpu| format!("CPU {cpu}'s"));
         format!(
             "{} lost {} of {cpu} time to other virtual machines of the host, so rates are too low and times too long. Run \
@@ -199,16 +199,16 @@ pub(super) fn steal(evidence: &Evidence<'_>) -> Seen {
 }
 
 /// A CPU that was not as fast after the run as before it.
-pub(super) fn speed(evidence: &Evidence<'_>) -> Seen {
+pub(super) fn speed(evidence: &Evidence<'_>) -> CheckResult {
     let ratio = |shard: &ShardReport| {
         let (before, after) = (shard.usage.speed_before_us?, shard.usage.speed_after_us?);
         (before > 0.0 && after > 0.0).then(|| before.max(after) / before.min(after) - 1.0)
     };
     let changed = match readings(evidence, 0.0, ratio) {
         Ok(changed) => changed,
-        Err(missing) => return Seen::Unavailable(missing),
+        Err(missing) => return CheckResult::Unavailable(missing),
     };
-    Seen::perhaps(Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED)).map(|worst| {
+    CheckResult::perhaps(Worst::of(changed.into_iter().filter(|(_, change)| *change > SPEED)).map(|worst| {
         let shown = |us: Option<f64>| us.map(micros).unwrap_or_default();
         format!(
             "{}: the same work took {} of CPU time before the run and {} after it, so the speed of the CPU changed during the \

@@ -375,7 +375,7 @@ proptest! {
 #[test]
 fn g_throttling() {
     let throttled = |run: &mut Run, attempts: u64, how: OnThrottle| {
-        run.plan.manners.on_throttle = how;
+        run.plan.throttling.on_throttle = how;
         run.counters.requests.throttled = attempts;
         run.ledger.ok -= attempts;
         run.ledger.gave_up += attempts;

@@ -262,7 +262,7 @@ fn binding(place: &str, binding: BindingReport) -> Result<(), String> {
 
 /// Shares of what was throttled, and of what brought no item.
 fn throttling(report: &Report) -> Result<(), String> {
-    let (throttling, totals, ledger) = (&report.manners, &report.totals, &report.ledger);
+    let (throttling, totals, ledger) = (&report.throttling, &report.totals, &report.ledger);
     let share = |part: u64| if totals.attempts > 0 { part as f64 / totals.attempts as f64 } else { 0.0 };
     let wasted = totals.attempts.saturating_sub(ledger.ok + ledger.not_found);
     close(

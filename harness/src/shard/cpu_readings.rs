@@ -40,7 +40,7 @@ impl Probing {
 
 /// The readings before.
 #[derive(Debug)]
-pub(super) struct Vitals {
+pub(super) struct CpuReadings {
     proc: Proc,
     cpu: Option<usize>,
     probing: Probing,
@@ -51,7 +51,7 @@ pub(super) struct Vitals {
     start: Nanos,
 }
 
-impl Vitals {
+impl CpuReadings {
     /// Those of a shard on `cpu`, of one that may run on any when that is none. May take milliseconds of CPU.
     pub(super) fn before(cpu: Option<usize>, probing: Probing) -> Self {
         let proc = Proc::default();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_was_used_before_the_start_does_not_count() {
-        let mut vitals = Vitals::before(None, Probing::Probes);
+        let mut vitals = CpuReadings::before(None, Probing::Probes);
         vitals.begin(Nanos(1_000));
         let before = vitals.cpu_us();
         let (usage, cpu) = vitals.end(Nanos(5_000));

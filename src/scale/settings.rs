@@ -37,7 +37,7 @@ const TARGET: &str = "--target-";
 
 /// Rounds that can be run.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ScaleSettings {
     /// Arguments of a round, except its size.
     pub(super) words: Vec<String>,
     /// Arguments of the round that shows what this client could do; none when it is not to be run.
@@ -54,7 +54,7 @@ pub(super) struct Asked {
     pub(super) target_processes: Option<u32>,
 }
 
-impl Asked {
+impl ScaleSettings {
     /// Rounds as typed.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ fn refuse_paced(typed: &RunArgs) -> Result<(), Error> {
             "--per-host-rate caps throughput, and scale asks how throughput grows",
         ),
         (
-            typed.manners.adaptive.is_some(),
+            typed.throttling.adaptive.is_some(),
             "--adaptive chooses the connections by itself, and here they are what is tried",
         ),
         (typed.requests.is_some(), "-n ends a run by its count, and rounds end by the clock (see -d)"),
@@ -339,7 +339,7 @@ mod tests {
         ] {
             let line = format!("crawlmark scale {typed}");
             let Command::Scale(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
-            let refusal = Asked::of(&args).unwrap_err().message();
+            let refusal = ScaleSettings::of(&args).unwrap_err().message();
             assert!(refusal.contains(why), "{typed}: {refusal}");
         }
         for repeats in ["0", "1001", "18446744073709551615"] {

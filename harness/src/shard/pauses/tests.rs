@@ -8,10 +8,10 @@ use crate::sample::{Advice, ErrorKind, Quota};
 
 const S: u64 = 1_000_000_000;
 
-fn brake(shard: usize, manners: Manners) -> Brake {
+fn brake(shard: usize, throttling: ThrottlingPolicy) -> ThrottlePauses {
     let mut run = plan();
-    (run.shards, run.connections, run.manners) = (4, 4, manners);
-    Brake::new(0, &run.split(&[])[shard])
+    (run.shards, run.connections, run.throttling) = (4, 4, throttling);
+    ThrottlePauses::new(0, &run.split(&[])[shard])
 }
 
 fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
@@ -30,7 +30,7 @@ fn ended(at: u64, outcome: Outcome, advice: Advice) -> (Permit, Attempt) {
     (permit, attempt)
 }
 
-fn hear(brake: &mut Brake, at: u64, outcome: Outcome, advice: Advice) -> Option<PauseOrder> {
+fn hear(brake: &mut ThrottlePauses, at: u64, outcome: Outcome, advice: Advice) -> Option<PauseOrder> {
     let (permit, attempt) = ended(at, outcome, advice);
     brake.ended(&permit, &attempt)
 }
@@ -41,7 +41,7 @@ fn wait(seconds: u64) -> Advice {
 
 #[test]
 fn the_shards_resume_one_after_another_and_none_too_early() {
-    let mut brakes: Vec<Brake> = (0..4).map(|shard| brake(shard, Manners::default())).collect();
+    let mut brakes: Vec<ThrottlePauses> = (0..4).map(|shard| brake(shard, ThrottlingPolicy::default())).collect();
     let order = hear(&mut brakes[2], 5, Outcome::Throttled, wait(10)).unwrap();
     assert_eq!((order.until, order.promised), (Nanos(5 + 10 * S), Nanos(5 + 10 * S)));
     for i in [0, 1, 3] {
@@ -55,7 +55,7 @@ fn the_shards_resume_one_after_another_and_none_too_early() {
 
 #[test]
 fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
-    let mut brake = brake(0, Manners::default());
+    let mut brake = brake(0, ThrottlingPolicy::default());
     for at in [0, 10, 20] {
         hear(&mut brake, at, Outcome::Throttled, wait(1));
     }
@@ -71,8 +71,8 @@ fn a_promise_is_kept_or_broken_once_however_often_it_is_made() {
 
 #[test]
 fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
-    let manners = Manners { max_pause: Duration::from_secs(2), ..Manners::default() };
-    let mut brake = brake(3, manners);
+    let throttling = ThrottlingPolicy { max_pause: Duration::from_secs(2), ..ThrottlingPolicy::default() };
+    let mut brake = brake(3, throttling);
     let order = hear(&mut brake, 0, Outcome::Throttled, wait(60)).unwrap();
     assert_eq!((order.until, brake.resume(), order.promised), (Nanos(2 * S), Nanos(2 * S), Nanos(60 * S)));
     brake.sent(Nanos(2 * S));
@@ -83,7 +83,7 @@ fn a_wait_that_is_cut_is_a_promise_that_may_be_broken() {
 #[test]
 fn who_only_counts_waits_for_nobody_and_says_what_that_broke() {
     for on_throttle in [OnThrottle::Count, OnThrottle::Ignore] {
-        let mut brake = brake(0, Manners { on_throttle, ..Manners::default() });
+        let mut brake = brake(0, ThrottlingPolicy { on_throttle, ..ThrottlingPolicy::default() });
         assert_eq!(hear(&mut brake, 0, Outcome::Throttled, wait(60)), None);
         assert_eq!(brake.resume(), Nanos(0));
         brake.sent(Nanos(1));
@@ -93,7 +93,7 @@ fn who_only_counts_waits_for_nobody_and_says_what_that_broke() {
 
 #[test]
 fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
-    let mut brake = brake(0, Manners::default());
+    let mut brake = brake(0, ThrottlingPolicy::default());
     let mut at = 0;
     for base_ms in [100, 200, 400, 800] {
         let order = hear(&mut brake, at, Outcome::Throttled, Advice::default()).unwrap();
@@ -111,7 +111,7 @@ fn a_refusal_without_a_time_is_answered_by_ever_longer_waits() {
 
 #[test]
 fn recovery_is_timed_from_the_first_refusal_to_the_first_good_answer_after_the_pause() {
-    let mut brake = brake(0, Manners::default());
+    let mut brake = brake(0, ThrottlingPolicy::default());
     hear(&mut brake, 7 * S, Outcome::Throttled, wait(1));
     // Sent before the pause: no sign that it is over.
     hear(&mut brake, 7 * S + 5, Outcome::Ok, Advice::default());
@@ -128,7 +128,7 @@ fn left(remaining: u64, limit: Option<u64>, resets_in_s: u64) -> Advice {
 }
 
 /// Requests that go between two instants at most.
-fn greedy(brake: &mut Brake, from: u64, to: u64) -> u64 {
+fn greedy(brake: &mut ThrottlePauses, from: u64, to: u64) -> u64 {
     let (mut now, mut went) = (Nanos(from), 0);
     while now.0 < to {
         match brake.poll_quota(now) {
@@ -148,7 +148,7 @@ fn greedy(brake: &mut Brake, from: u64, to: u64) -> u64 {
 
 #[test]
 fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
-    let mut brake = brake(0, Manners::default());
+    let mut brake = brake(0, ThrottlingPolicy::default());
     hear(&mut brake, 0, Outcome::Ok, left(60, Some(100), 10));
     assert_eq!(greedy(&mut brake, 0, S / 1_000), 1_000, "more than half is left");
     hear(&mut brake, S, Outcome::Ok, left(40, Some(100), 10));
@@ -163,7 +163,7 @@ fn the_second_half_of_a_quota_is_spread_over_the_time_it_has_to_last() {
 #[test]
 fn a_quota_with_nothing_left_pauses_whatever_its_size() {
     for (limit, resets_in_s) in [(None, 60), (None, 1), (Some(5), 60), (Some(100), 1)] {
-        let mut brake = brake(0, Manners::default());
+        let mut brake = brake(0, ThrottlingPolicy::default());
         let order = hear(&mut brake, 0, Outcome::Ok, left(0, limit, resets_in_s)).unwrap();
         assert_eq!((order.cause, order.until), (PauseCause::UsedUp, Nanos(resets_in_s * S)), "{limit:?}");
     }
@@ -171,7 +171,7 @@ fn a_quota_with_nothing_left_pauses_whatever_its_size() {
 
 #[test]
 fn a_quota_too_small_to_plan_with_does_not_slow_anybody() {
-    let mut brake = brake(0, Manners::default());
+    let mut brake = brake(0, ThrottlingPolicy::default());
     assert_eq!(hear(&mut brake, 0, Outcome::Ok, left(0, Some(1), 1)), None);
     assert_eq!(greedy(&mut brake, 0, S / 1_000), 1_000);
 }
@@ -194,7 +194,7 @@ proptest! {
         said in prop::collection::vec((0..50_000_u64, 0..3_u8, any_advice()), 1..60), max_pause_ms in 1..20_000_u64,
     ) {
         let max_pause = Duration::from_millis(max_pause_ms);
-        let mut brake = brake(1, Manners { max_pause, ..Manners::default() });
+        let mut brake = brake(1, ThrottlingPolicy { max_pause, ..ThrottlingPolicy::default() });
         let mut now = 0;
         for (later_ms, kind, advice) in said {
             now += later_ms * 1_000_000;

@@ -12,9 +12,9 @@ use super::quota::QuotaPace;
 use super::retry::backoff_ceiling;
 use crate::clock::{Nanos, duration_ns};
 use crate::pacer::Pace;
-use crate::plan::{Manners, OnThrottle, ShardPlan};
+use crate::plan::{OnThrottle, ShardPlan, ThrottlingPolicy};
 use crate::sample::{Attempt, Outcome, Permit};
-use crate::wire::{Courtesy, PauseCause, PauseOrder};
+use crate::wire::{PauseCause, PauseOrder, ThrottlingCounts};
 
 /// Divisor that gives the most by which a pause is made longer than promised: a tenth of it, enough to spread shards that received the
 /// same wait, too little to be felt.
@@ -22,9 +22,9 @@ const SPREAD: u32 = 10;
 
 /// The brake of one shard.
 #[derive(Debug)]
-pub(super) struct Brake {
+pub(super) struct ThrottlePauses {
     host: u32,
-    manners: Manners,
+    throttling: ThrottlingPolicy,
     shard: u32,
     siblings: u32,
     draw: fastrand::Rng,
@@ -39,7 +39,7 @@ pub(super) struct Brake {
     /// Number of throttled answers in a row that did not say how long to wait.
     untold: u32,
     quota: QuotaPace,
-    books: Courtesy,
+    books: ThrottlingCounts,
 }
 
 /// True if the running promise was broken.
@@ -53,12 +53,12 @@ enum Broken {
     Yes,
 }
 
-impl Brake {
+impl ThrottlePauses {
     /// The brake of a shard for host number `host`.
     pub(super) fn new(host: u32, plan: &ShardPlan) -> Self {
         Self {
             host,
-            manners: plan.manners,
+            throttling: plan.throttling,
             shard: plan.shard,
             siblings: plan.siblings.max(1),
             draw: fastrand::Rng::with_seed(plan.seed ^ (u64::from(plan.shard) << 32) ^ u64::from(host)),
@@ -67,8 +67,8 @@ impl Brake {
             broken: Broken::NoPromise,
             throttled_since: None,
             untold: 0,
-            quota: QuotaPace::new(plan.siblings.max(1), plan.manners.max_pause),
-            books: Courtesy::default(),
+            quota: QuotaPace::new(plan.siblings.max(1), plan.throttling.max_pause),
+            books: ThrottlingCounts::default(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Brake {
             Outcome::Ok | Outcome::NotFound => self.recovered(permit, attempt),
             Outcome::SoftBlocked | Outcome::Rejected | Outcome::Error(_) => {}
         }
-        let quota = attempt.advice.quota.filter(|_| self.manners.on_throttle == OnThrottle::Honor)?;
+        let quota = attempt.advice.quota.filter(|_| self.throttling.on_throttle == OnThrottle::Honor)?;
         let wait = self.quota.hear(attempt.done, quota)?;
         Some(self.order(PauseCause::UsedUp, attempt.done, wait, attempt.done))
     }
@@ -124,13 +124,13 @@ impl Brake {
             self.books.longest_promise_ns = self.books.longest_promise_ns.max(duration_ns(told));
             self.promise(attempt.done, attempt.done.plus(told));
         }
-        if self.manners.on_throttle != OnThrottle::Honor {
+        if self.throttling.on_throttle != OnThrottle::Honor {
             return None;
         }
         let wait = match told {
             Some(told) => told,
             // Half of it at least: a wait of nothing is no answer to a refusal.
-            None => backoff_ceiling(self.untold, self.manners.backoff).mul_f64(0.5 + self.draw() / 2.0),
+            None => backoff_ceiling(self.untold, self.throttling.backoff).mul_f64(0.5 + self.draw() / 2.0),
         };
         if told.is_none() && attempt.done >= self.resume {
             self.untold = self.untold.saturating_add(1);
@@ -144,7 +144,7 @@ impl Brake {
     }
 
     fn order(&mut self, cause: PauseCause, at: Nanos, wait: Duration, promised: Nanos) -> PauseOrder {
-        let taken = wait.min(self.manners.max_pause);
+        let taken = wait.min(self.throttling.max_pause);
         let spread = if taken < wait { Duration::ZERO } else { taken / SPREAD };
         self.books.cut_pauses += u64::from(taken < wait);
         let order =
@@ -209,8 +209,8 @@ impl Brake {
     }
 
     /// The books as they would be if the run ended at `now`.
-    pub(super) fn books(&self, now: Nanos) -> Courtesy {
-        let mut end = Courtesy { paused_ns: self.books.paused_ns - self.resume.since(now), ..self.books };
+    pub(super) fn books(&self, now: Nanos) -> ThrottlingCounts {
+        let mut end = ThrottlingCounts { paused_ns: self.books.paused_ns - self.resume.since(now), ..self.books };
         match self.broken {
             Broken::NoPromise => {}
             Broken::No => end.honoured += 1,

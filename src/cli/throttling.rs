@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
-use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, Manners, OnThrottle, PerHost};
+use crawlmark_harness::plan::{AdaptiveKind, Backoff, MAX_RETRIES, OnThrottle, PerHost, ThrottlingPolicy};
 use crawlmark_harness::units::{Rate, parse_duration};
 
 use super::whole;
 
-/// Manners as typed.
+/// Throttling options as typed.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Politeness")]
-pub struct MannersArgs {
+pub struct ThrottlingArgs {
     /// React to throttling: honor, count or ignore
     ///
     /// Throttling is 429, 403 or 503 with Retry-After, or an empty quota. honor: all shards wait as long as the target asks, then the item is retried. count: the answer is counted and its item
@@ -60,11 +60,11 @@ impl PerHostArgs {
     }
 }
 
-impl MannersArgs {
+impl ThrottlingArgs {
     /// As the plan has them.
     #[must_use]
-    pub fn resolve(&self) -> Manners {
-        Manners {
+    pub fn resolve(&self) -> ThrottlingPolicy {
+        ThrottlingPolicy {
             on_throttle: self.on_throttle,
             max_pause: self.max_pause,
             retries: self.retries,

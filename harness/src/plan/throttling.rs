@@ -1,4 +1,4 @@
-//! `Manners`: reaction of a run to throttling, and its retries.
+//! `ThrottlingPolicy`: reaction of a run to throttling, and its retries.
 //!
 //! Part of the plan; the shard's gate acts on it. It must not decide anything itself.
 
@@ -20,7 +20,7 @@ pub const RETRY_RESERVE: u64 = 100;
 
 /// Reaction of a run to throttling, and its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manners {
+pub struct ThrottlingPolicy {
     /// Reaction to a throttled attempt.
     pub on_throttle: OnThrottle,
     /// The longest that a target can make the run wait.
@@ -77,7 +77,7 @@ impl Default for Backoff {
     }
 }
 
-impl Default for Manners {
+impl Default for ThrottlingPolicy {
     fn default() -> Self {
         Self {
             on_throttle: OnThrottle::Honor,
@@ -91,7 +91,7 @@ impl Default for Manners {
     }
 }
 
-impl Manners {
+impl ThrottlingPolicy {
     /// Checks the ranges.
     ///
     /// # Errors

@@ -13,9 +13,9 @@ use crate::workload::Workload;
 
 /// A pulse. Dropped, it ends.
 #[derive(Debug)]
-pub(super) struct Pulse(JoinHandle<()>);
+pub(super) struct LoopDelayProbe(JoinHandle<()>);
 
-impl Pulse {
+impl LoopDelayProbe {
     /// The pulse of `engine`, a task of its own in the current runtime.
     pub(super) fn start<W: Workload>(engine: &Rc<Engine<W>>) -> Self {
         engine.begin_beats();
@@ -30,7 +30,7 @@ impl Pulse {
     }
 }
 
-impl Drop for Pulse {
+impl Drop for LoopDelayProbe {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -65,7 +65,7 @@ mod tests {
         runtime.block_on(async {
             let clock = Clock::start();
             let engine = Engine::new(Nothing, &plan().split(&[]).remove(0), clock, clock.now());
-            let pulse = Pulse::start(&engine);
+            let pulse = LoopDelayProbe::start(&engine);
             tokio::time::sleep_until(clock.instant(clock.now().plus(Duration::from_millis(405)))).await;
             // Nothing runs while time goes on.
             tokio::time::advance(stopped).await;

@@ -69,9 +69,9 @@ fn what_may_pass_is_tried_again_and_the_books_know_each_time() {
     assert_eq!(report.statuses(), [("200".to_owned(), expected.ok), ("503".to_owned(), expected.errors)].into());
     assert_eq!(report.errors(), [("reset".to_owned(), expected.resets)].into());
     assert!(expected.retries * 100 <= 20 * IDS + 100 * 100);
-    let manners = report.at("/manners");
+    let throttling = report.at("/manners");
     assert_eq!(
-        (&manners["retries_denied"], &manners["pauses"], &manners["paused_s"]),
+        (&throttling["retries_denied"], &throttling["pauses"], &throttling["paused_s"]),
         (&json!(0), &json!(0), &json!(0.0))
     );
     assert_eq!(report.count("/latency/item/count"), IDS);
@@ -164,8 +164,8 @@ fn who_only_counts_never_waits_and_never_repeats() {
     let (report, books) = confirmed(&target, "--ids 0..300 --shards 2 -c 8 --on-throttle count");
     report.assert_states(&[("ok", 50), ("gave_up", 250)]);
     assert_eq!((&books["duplicate_ids"], &books["rejected"]), (&json!(0), &json!(250)));
-    let manners = report.at("/manners");
-    assert_eq!((&manners["pauses"], &manners["paused_s"]), (&json!(0), &json!(0.0)));
+    let throttling = report.at("/manners");
+    assert_eq!((&throttling["pauses"], &throttling["paused_s"]), (&json!(0), &json!(0.0)));
     assert_eq!((report.count("/totals/retries"), report.number("/binding/pause").to_bits()), (0, 0.0_f64.to_bits()));
     assert!(report.count("/manners/violated") >= 1, "it says so, though");
 }

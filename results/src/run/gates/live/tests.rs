@@ -26,10 +26,10 @@ fn second(index: u64, [count, errors, ms]: [u64; 3]) -> Interval {
     }
 }
 
-fn lookout(text: &str, breach: Breach, warmup_s: f64) -> Lookout {
+fn lookout(text: &str, breach: Breach, warmup_s: f64) -> LiveThresholds {
     let mut plan = plan();
     plan.warmup = Duration::from_secs_f64(warmup_s);
-    Lookout::new(&[Objective { condition: text.parse().unwrap(), breach }], &plan)
+    LiveThresholds::new(&[Objective { condition: text.parse().unwrap(), breach }], &plan)
 }
 
 /// Return the number of these seconds that it takes until the run is stopped; none if it is never stopped.
@@ -188,7 +188,7 @@ fn a_rate_is_judged_of_whole_seconds_only() {
 fn a_rate_is_not_judged_while_only_the_last_answers_come() {
     let judged = |duration: Option<Duration>| {
         let objective = Objective { condition: "rate[1s] > 100".parse().unwrap(), breach: Breach::Fails };
-        let mut lookout = Lookout::new(&[objective], &crawlmark_harness::plan::RunPlan { duration, ..plan() });
+        let mut lookout = LiveThresholds::new(&[objective], &crawlmark_harness::plan::RunPlan { duration, ..plan() });
         for (numbers, i) in [GOOD, GOOD, [50, 0, 5], [1, 0, 5]].iter().zip(0..) {
             lookout.hear(&second(i, *numbers));
         }
@@ -229,7 +229,7 @@ fn a_condition_that_another_one_cuts_short_is_judged_to_the_end() {
         let conditions = ["rate[1s] > 100", "service_max[1s] < 50ms", "errors[1s] < 60"];
         let conditions = conditions.map(|text| Objective { condition: text.parse().unwrap(), breach: Breach::Stops });
         let mut lookout =
-            Lookout::new(&conditions, &RunPlan { duration: None, grace: Duration::from_secs(1), ..plan() });
+            LiveThresholds::new(&conditions, &RunPlan { duration: None, grace: Duration::from_secs(1), ..plan() });
         for (numbers, i) in [GOOD, BAD, [1, 0, 90], [200, 70, 5], [2, 0, 5]].iter().zip(0..) {
             lookout.hear(&second(i, *numbers));
         }

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Totals, share};
 use crawlmark_harness::supervisor::RunRecord;
-use crawlmark_harness::wire::{BindingTimes, Courtesy};
+use crawlmark_harness::wire::{BindingTimes, ThrottlingCounts};
 
 /// Throttling during the run: pauses, waits that the target asked for, and recoveries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MannersReport {
+pub struct ThrottlingReport {
     /// Throttled attempts over all attempts.
     pub throttled_share: f64,
     /// Attempts that brought no item, over all attempts: throttled, failed, or tried again.
@@ -40,10 +40,10 @@ pub struct MannersReport {
     pub retries_denied: u64,
 }
 
-impl MannersReport {
+impl ThrottlingReport {
     pub(super) fn new(record: &RunRecord, totals: &Totals, items: u64) -> Self {
-        let all = record.shards.iter().fold(Courtesy::default(), |all, shard| all.plus(&shard.courtesy));
-        let Courtesy {
+        let all = record.shards.iter().fold(ThrottlingCounts::default(), |all, shard| all.plus(&shard.courtesy));
+        let ThrottlingCounts {
             promises,
             longest_promise_ns,
             honoured,

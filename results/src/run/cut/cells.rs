@@ -7,12 +7,12 @@ use crawlmark_harness::stats::{Bounds, Exact, Timing};
 
 /// Counts by cell of histograms of the same bounds. Adding a line costs no more than the cells that it fills.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pile {
+pub(super) struct CellCounts {
     times: Vec<u64>,
     ages: Vec<u64>,
 }
 
-impl Pile {
+impl CellCounts {
     /// Adds a line, whose cells are within the run's bounds. Counts that no run reaches stay at the most there can be.
     pub(super) fn add(&mut self, entry: &Entry) {
         let cells = match entry.kind {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_value_that_may_be_missing_blurs_only_the_percentiles_it_could_move() {
         let bounds = Bounds::for_timeout(Duration::from_secs(1));
-        let mut pile = Pile::default();
+        let mut pile = CellCounts::default();
         pile.add(&entry(Kind::Times, vec![(10, 90_000), (900, 10_000)]));
         assert_eq!(pile.timing(bounds, 0).percentile(0.899_9), Percentile::Exact(10));
         assert_eq!(pile.timing(bounds, 0).percentile(0.999), Percentile::Exact(900));
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn counts_that_no_run_reaches_do_not_wrap() {
-        let mut pile = Pile::default();
+        let mut pile = CellCounts::default();
         pile.add(&entry(Kind::Times, vec![(10, u64::MAX)]));
         pile.add(&Entry { count: 2, cells: vec![(10, 2)], ..entry(Kind::Times, Vec::new()) });
         assert_eq!(pile.count(), u64::MAX);

@@ -1,4 +1,4 @@
-//! What a crawl promises about its manners, on the bundled target and by the target's own books: budgets that are used and
+//! What a crawl promises about its throttling, on the bundled target and by the target's own books: budgets that are used and
 //! never exceeded, limits that it was not told and finds, the `lab` exercise, and latency that drifts.
 //!
 //! How far a budget is used depends on how much of the machine there is; such a figure is judged in the best of a few runs.
@@ -141,7 +141,7 @@ fn the_lab_exercise_has_two_halves() {
     assert!(fewer_first <= first - 0.2, "{first}, then {fewer_first}");
     assert!(fewer_ok < ok, "{ok}, then {fewer_ok}");
     assert!(greedy.number("/manners/throttled_share") > 0.2);
-    // The same in haste, by a client with manners: nothing is lost but time.
+    // The same in haste, by a client with throttling: nothing is lost but time.
     let target = Target::start(LAB);
     let (polite, books) = confirmed(&target, "-n 200 -c 50 --rate 2000/min --shards 2");
     assert!(of_200(polite.items("ok")) >= 0.99);

@@ -11,7 +11,7 @@ use super::reuse::Reuse;
 
 /// Position of a shard's connections among those of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Berth {
+pub struct ConnectionSlots {
     /// The number of its first connection among those of all shards.
     pub first: u64,
     /// The number of the shard.
@@ -20,7 +20,7 @@ pub struct Berth {
     pub shards: u32,
 }
 
-impl Default for Berth {
+impl Default for ConnectionSlots {
     /// The only shard.
     fn default() -> Self {
         Self { first: 0, shard: 0, shards: 1 }
@@ -29,7 +29,7 @@ impl Default for Berth {
 
 /// Gives each connection its address.
 #[derive(Debug)]
-pub(super) struct Origins {
+pub(super) struct SourceAddresses {
     ips: LocalIps,
     order: Order,
 }
@@ -38,23 +38,23 @@ pub(super) struct Origins {
 #[derive(Debug)]
 enum Order {
     /// Connection `first + k` of the run goes from its address each time that it is opened, to each host.
-    Kept { first: u64, of_host: Vec<Rc<RefCell<Seats>>> },
+    Kept { first: u64, of_host: Vec<Rc<RefCell<FreeSlots>>> },
     /// Each connection goes from the next address; shards take turns.
     Rotating { next: Cell<u64>, stride: u64 },
 }
 
 /// The numbers of connections to one host that are not open.
 #[derive(Debug, Default)]
-struct Seats {
+struct FreeSlots {
     /// Given back: the last one first, so that a connection that broke is opened again from where it was.
     free: Vec<u64>,
     /// The first that was never taken.
     next: u64,
 }
 
-impl Origins {
+impl SourceAddresses {
     /// For connections to so many hosts. Where connections are closed on purpose, each new one goes from the next address.
-    pub(super) fn new(ips: LocalIps, reuse: Reuse, berth: Berth, hosts: usize) -> Self {
+    pub(super) fn new(ips: LocalIps, reuse: Reuse, berth: ConnectionSlots, hosts: usize) -> Self {
         let order = match reuse {
             Reuse::Unbounded => {
                 Order::Kept { first: berth.first, of_host: (0..hosts).map(|_| Rc::default()).collect() }
@@ -67,7 +67,7 @@ impl Origins {
     }
 
     /// The place of a connection to `host` that is to be opened.
-    pub(super) fn take(&self, host: usize) -> Seat {
+    pub(super) fn take(&self, host: usize) -> ConnectionSlot {
         match &self.order {
             Order::Kept { first, of_host } => {
                 let seats = &of_host[host];
@@ -76,31 +76,31 @@ impl Origins {
                     all.next += 1;
                     all.next - 1
                 });
-                Seat { place: first + number, number, of: Some(Rc::clone(seats)) }
+                ConnectionSlot { place: first + number, number, of: Some(Rc::clone(seats)) }
             }
             Order::Rotating { next, stride } => {
                 let place = next.get();
                 next.set(place.wrapping_add(*stride));
-                Seat { place, number: 0, of: None }
+                ConnectionSlot { place, number: 0, of: None }
             }
         }
     }
 
     /// The address of a place, for a target of that family. None when there is no address of it.
-    pub(super) fn address(&self, seat: &Seat, family: Family) -> Option<IpAddr> {
+    pub(super) fn address(&self, seat: &ConnectionSlot, family: Family) -> Option<IpAddr> {
         self.ips.nth(family, seat.place)
     }
 }
 
 /// The place of one connection among all of the run's; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionSlot {
     place: u64,
     number: u64,
-    of: Option<Rc<RefCell<Seats>>>,
+    of: Option<Rc<RefCell<FreeSlots>>>,
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         if let Some(seats) = &self.of {
             seats.borrow_mut().free.push(self.number);
@@ -114,11 +114,11 @@ mod tests {
 
     use super::*;
 
-    fn origins(reuse: Reuse, berth: Berth) -> Origins {
-        Origins::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, berth, 2)
+    fn origins(reuse: Reuse, berth: ConnectionSlots) -> SourceAddresses {
+        SourceAddresses::new("127.0.0.1-127.0.0.5,fd00::/80".parse().unwrap(), reuse, berth, 2)
     }
 
-    fn last(origins: &Origins, seat: &Seat) -> u32 {
+    fn last(origins: &SourceAddresses, seat: &ConnectionSlot) -> u32 {
         match origins.address(seat, Family::V4) {
             Some(IpAddr::V4(address)) => u32::from(address.octets()[3]),
             other => panic!("{other:?}"),
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_connection_keeps_its_address_when_it_is_opened_again() {
-        let origins = origins(Reuse::Unbounded, Berth { first: 3, shard: 1, shards: 2 });
-        let mut open: Vec<Seat> = (0..4).map(|_| origins.take(0)).collect();
+        let origins = origins(Reuse::Unbounded, ConnectionSlots { first: 3, shard: 1, shards: 2 });
+        let mut open: Vec<ConnectionSlot> = (0..4).map(|_| origins.take(0)).collect();
         assert_eq!(open.iter().map(|seat| last(&origins, seat)).collect::<Vec<_>>(), [4, 5, 1, 2]);
         assert_eq!(origins.address(&open[0], Family::V6).unwrap().to_string(), "fd00::4");
         // Another host has connections of its own.
@@ -144,7 +144,7 @@ mod tests {
         let reuse = Reuse::Requests(NonZeroU64::MIN);
         let mut given = Vec::new();
         for shard in 0..3 {
-            let origins = origins(reuse, Berth { first: u64::from(shard) * 7, shard, shards: 3 });
+            let origins = origins(reuse, ConnectionSlots { first: u64::from(shard) * 7, shard, shards: 3 });
             given.extend((0..10).map(|_| last(&origins, &origins.take(0))));
         }
         for address in 1..=5 {

@@ -1,4 +1,4 @@
-//! Manners: what an answer asks of its client, in every dialect that targets speak. Pure functions of an answer's status
+//! Throttling: what an answer asks of its client, in every dialect that targets speak. Pure functions of an answer's status
 //! and header fields; the crawl calls them, and they are public so that fuzzers can.
 //!
 //! It must not read a clock, draw a number or wait: instants are given, waiting, jitter and caps are the harness's.

@@ -22,7 +22,7 @@ use crawlmark_harness::supervisor::{Interval, OpenInterval};
 
 /// Watches the objectives of one run.
 #[derive(Debug)]
-pub struct Lookout {
+pub struct LiveThresholds {
     bounds: Bounds,
     watched: Vec<Watched>,
     /// End of the warm-up, since the start, s.
@@ -58,7 +58,7 @@ enum Look {
     Others,
 }
 
-impl Lookout {
+impl LiveThresholds {
     /// Watches `objectives` in a run of `plan`.
     #[must_use]
     pub fn new(objectives: &[Objective], plan: &RunPlan) -> Self {

@@ -8,7 +8,7 @@ use super::parse_name;
 
 /// Flags of a command that runs rounds, about what comes of them.
 #[derive(Debug, Clone, Args)]
-pub struct KeepArgs {
+pub struct OutputArgs {
     /// Save the result to DIR [default: results/runs/TIME-NAME]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub struct KeepArgs {
     pub no_progress: bool,
 }
 
-impl KeepArgs {
+impl OutputArgs {
     /// Return the name of the result: the one that was given, or else `command`.
     #[must_use]
     pub fn name_or(&self, command: &str) -> String {
