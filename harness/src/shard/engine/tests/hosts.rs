@@ -109,7 +109,7 @@ fn a_host_that_asks_for_patience_does_not_stop_the_others() {
     assert_eq!(done.engine.gate().courtesy(done.ended).early_attempts, 0);
     done.assert_adds_up(1 << 40);
     done.engine.totals(|stats, _, _| {
-        assert_eq!((stats.counters.items.ok, stats.counters.items.unfinished), (2 + 4 * 2_999, 2))
+        assert_eq!((stats.counters.items.ok, stats.counters.items.unfinished), (2 + 4 * 2_999, 2));
     });
 }
 
