@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &[u8]| crawlmark::crawl::manners::laws::check(text));
+fuzz_target!(|text: &[u8]| crawlmark::crawl::throttling::laws::check(text));

@@ -112,7 +112,12 @@ fn write_gauges(text: &mut Text, report: &Report) {
     let totals = &report.totals;
     let budget = report.budget.as_ref();
     let gauges = [
-        ("crawlmark_duration_seconds", "seconds", "From the common start to the last answer.", Some(totals.duration_s)),
+        (
+            "crawlmark_duration_seconds",
+            "seconds",
+            "From the common start to the last answer, the end of the duration or the stop.",
+            Some(totals.duration_s),
+        ),
         ("crawlmark_items_per_second", "", "Items that ended by themselves.", Some(totals.items_per_s)),
         ("crawlmark_attempts_per_second", "", "Requests tried.", Some(totals.attempts_per_s)),
         ("crawlmark_peak_in_flight", "", "The most requests under way at once.", Some(totals.peak_in_flight as f64)),

@@ -119,9 +119,9 @@ pub(super) fn ended_in_warmup(report: &Report) -> Option<String> {
 
 fn retries(report: &Report) -> String {
     let mut row = format!(
-        "{}; {} items succeeded first time; items took {}",
+        "{}; {} succeeded first time; items took {}",
         grouped(report.totals.retries),
-        grouped(report.totals.ok_at_first),
+        counted(report.totals.ok_at_first, "item"),
         report.latency(Series::Item).map_or_else(String::new, times::spectrum)
     );
     if report.throttling.retries_denied > 0 {
@@ -289,7 +289,7 @@ pub(crate) fn cpu_us_per_attempt(report: &Report) -> Option<f64> {
 fn client(report: &Report) -> String {
     let rss = report.shards.iter().filter_map(|shard| shard.usage.max_rss_bytes).max().unwrap_or(0);
     let used = match cpu_us_per_attempt(report) {
-        Some(us) => format!("{us:.2} µs of CPU per request, {} of memory each at most", bytes(rss)),
+        Some(us) => format!("{} of CPU per request, {} of memory each at most", micros(us), bytes(rss)),
         None if report.shards.iter().any(|shard| shard.usage.cpu_s().is_some()) => {
             format!("no request to share its CPU time, {} of memory each at most", bytes(rss))
         }
