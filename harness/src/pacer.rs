@@ -11,7 +11,7 @@
 //! A budget is asked twice: before a request is let through, and again when it has its connection and is to be written
 //! ([`Pacer::peek_send`]). Requests that were let through one after another may get their connections all at once.
 //!
-//! The algorithm is written out, in [`Gcra`], for a library's limiter cannot be asked without being charged, which a gate
+//! The algorithm is written out, in `Gcra`, for a library's limiter cannot be asked without being charged, which a gate
 //! that has other limits to ask as well needs, nor begin with less than a full burst. A test compares it with one.
 
 mod gcra;

@@ -36,7 +36,7 @@ pub(super) struct Engine<W> {
     /// The times that its users wait.
     waited: Series,
     start: Nanos,
-    /// When the shard's loop is to look up next; never before its [pulse](super::pulse) began.
+    /// When the shard's loop is to look up next; never before its [loop-delay probe](super::loop_delay) began.
     next_beat: Cell<Nanos>,
 }
 

@@ -1,6 +1,6 @@
 //! Description of a chart as plain data: panels, axes and marks, without a size, a colour value or a pixel.
 //!
-//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; [`svg`] paints it at any width, and what
+//! The files of [`plot`](super::plot) turn a report or a study into a [`Chart`]; `svg` paints it at any width, and what
 //! reads its JSON may draw it by other means.
 
 mod backend;

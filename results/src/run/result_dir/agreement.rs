@@ -49,7 +49,7 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
 /// or nothing is there.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read()`].
 pub fn read_round(study: &Path, result: &str) -> Result<Option<Report>, ReadError> {
     let file = study.join(result).join(RESULT);
     if !is_inside(result) || file.symlink_metadata().is_err() {
