@@ -1,4 +1,4 @@
-//! What a crawl promises about its throttling, on the bundled target and by the target's own books: budgets that are used and
+//! Promises of a crawl about its throttling, on the bundled target and by the target's own counts: budgets that are used and
 //! never exceeded, limits that it was not told and finds, the `lab` exercise, and latency that drifts.
 //!
 //! How far a budget is used depends on how much of the machine there is; such a figure is judged in the best of a few runs.

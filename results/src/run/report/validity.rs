@@ -59,30 +59,6 @@ impl Verdict {
             Self::Incomplete => "incomplete",
         }
     }
-
-    /// Return the meaning of the verdict for the numbers, in a sentence.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Valid => "No check found a problem with these numbers.",
-            Self::Errors => "Some requests failed: the rate counts them as well, and the times leave them out.",
-            Self::BudgetLimited => {
-                "The budget or another limit, not the schedule, set the pace: response times include waits the target did \
-                 not cause."
-            }
-            Self::ConcurrencyLimited => {
-                "The connection limit, not the schedule, set the pace: response times include waits the target did not cause."
-            }
-            Self::ClientLimited => {
-                "The load generator was the bottleneck: the target may be faster, and respond sooner, than shown."
-            }
-            Self::TargetLimited => {
-                "Too many requests failed or were refused, so these figures do not describe normal responses."
-            }
-            Self::Disturbed => "The machine was disturbed during the run. Repeat it before relying on these numbers.",
-            Self::Incomplete => "Some data is missing or inconsistent; these numbers do not cover the whole run.",
-        }
-    }
 }
 
 /// The verdict, why, and what was looked at.
